@@ -1,4 +1,4 @@
-"""How many random cases a property is tried on: few by default, many in ``make fuzz``."""
+"""Number of random cases of a property: few by default, many in ``make fuzz``."""
 
 import os
 

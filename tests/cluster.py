@@ -1,4 +1,4 @@
-"""A real Dask scheduler and workers, each a process of its own, on loopback and free ports."""
+"""A real Dask scheduler and workers, each in a separate process, on loopback and free ports."""
 
 import importlib
 import os
@@ -34,13 +34,13 @@ class Cluster:
             time.sleep(0.05)
 
     def connect(self, timeout: float = _TIMEOUT) -> Any:
-        """A client, which waits so long for a scheduler that is not there, or no longer."""
+        """A client that waits up to ``timeout`` seconds for the scheduler."""
         from distributed import Client
 
         return Client(scheduler_file=str(self._file), timeout=timeout, set_as_default=False)
 
     def with_workers(self, client: Any, count: int) -> None:
-        """Have that many, after some were killed."""
+        """Start workers until ``count`` are alive."""
         self.workers = [worker for worker in self.workers if worker.is_alive()]
         while len(self.workers) < count:
             place = self.folder / f"work{time.monotonic_ns()}"
@@ -53,7 +53,7 @@ class Cluster:
             time.sleep(0.05)
 
     def kill_a_worker(self) -> None:
-        """SIGKILL: no good-bye, no hand-over."""
+        """Send SIGKILL to a worker, which cannot hand over its work."""
         victim = next(worker for worker in self.workers if worker.is_alive())
         os.kill(victim.pid, signal.SIGKILL)
         victim.join()

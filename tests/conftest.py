@@ -17,14 +17,14 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Names of tests are the same in every process, so no addresses of objects."""
+    """Refuse ids with addresses of objects, which differ between processes."""
     if changing := [item.nodeid for item in items if " at 0x" in item.nodeid]:
-        raise pytest.UsageError(f"Give this test an id of its own: {changing[0]}.")
+        raise pytest.UsageError(f"Give this test an explicit id: {changing[0]}.")
 
 
 @pytest.fixture(autouse=True)
 def no_figure_stays_open() -> Iterator[None]:
-    """Where a test has imported pyplot, figures are its figures, too."""
+    """Close the figures that pyplot manages."""
     yield
     if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
         pyplot.close("all")
@@ -32,7 +32,7 @@ def no_figure_stays_open() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_handler_stays() -> Iterator[None]:
-    """What libraries add to the root logger writes to a stream that closes with the test."""
+    """Remove the handlers that libraries add: their streams close with the test."""
     before = logging.root.handlers[:]
     yield
     for handler in logging.root.handlers[:]:
@@ -42,7 +42,7 @@ def no_handler_stays() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium without a window, which logs what its console says."""
+    """Chromium without a window, with a log of its console."""
     pytest.importorskip("selenium", reason="needs selenium")
     from experiments.benchmarks.labeling_page import chromium
 

@@ -1,4 +1,4 @@
-"""Processes that are killed while they work."""
+"""Processes that tests kill while they work."""
 
 import multiprocessing
 import signal
@@ -19,7 +19,7 @@ def _start(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def finish(function: Callable[..., Any], *arguments: Any) -> None:
-    """Call a function in a process of its own."""
+    """Call a function in another process."""
     process = _start(function, arguments)
     process.join()
     assert process.exitcode == 0

@@ -29,7 +29,7 @@ def fresh(statement: str) -> tuple[float, set[str]]:
 
 
 def test_import_takes_less_than_a_tenth_of_a_second_and_no_heavy_module() -> None:
-    seconds, modules = min((fresh("") for _ in range(3)), key=lambda pair: pair[0])
+    seconds, modules = min((fresh("") for _ in range(2)), key=lambda pair: pair[0])
     assert seconds < 0.1
     assert "metriclearn" in modules
     heavy = {"numpy", "sklearn", "torch", "cvxpy", "matplotlib", "pandas", "librosa", "dask"}

@@ -23,7 +23,7 @@ PACKAGES = [
     ".indices",
     ".plots",
 ]
-# where the idea is from: a publication, an equation of the paper, a year, or the name beside it
+# a source of the idea: an equation, algorithm or section of the paper, or a year
 SOURCE = re.compile(r"Eqs?\. ?\(|Algorithm \d|[Ss]ection \d|\b(?:19|20)\d\d\b")
 SECTION = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
 
@@ -75,29 +75,29 @@ FUNCTIONS = [name for name, value in PAGES.items() if inspect.isfunction(value)]
 
 
 def sections(name: str) -> dict[str, str]:
-    """Title of a section of the docstring -> its text; "" is what stands before the first."""
+    """Title of a section of the docstring -> its text; "" for the text before the first title."""
     parts = SECTION.split(inspect.getdoc(PAGES[name]) or "")
     return {"": parts[0]} | dict(zip(parts[1::2], parts[2::2]))
 
 
 def entries(text: str) -> dict[str, str]:
-    """Names of a list of parameters, attributes or results -> what is said of each."""
-    said = {}
+    """Name -> description, from a list of parameters, attributes or results."""
+    described = {}
     for entry in re.split(r"\n(?=\S)", text.strip()):
         head, _, rest = entry.partition("\n")
         names, _, kind = head.partition(" : ")
-        said |= {name.strip("* "): f"{kind}\n{rest}" for name in names.split(", ")}
-    return said
+        described |= {name.strip("* "): f"{kind}\n{rest}" for name in names.split(", ")}
+    return described
 
 
 def parameters(name: str) -> list[str]:
-    """Parameters of the signature that have names of their own."""
+    """Parameters of the signature except ``*args`` and ``**kwargs``."""
     every = inspect.signature(PAGES[name]).parameters.values()
     return [p.name for p in every if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 def is_returned(value: Any) -> bool:
-    """Whether the package makes such objects, of what it has checked, or they only name methods."""
+    """Whether the object is a protocol, or a result that the package makes from checked values."""
     checks = hasattr(value, "__post_init__") or hasattr(value, "get_params")
     plain = dataclasses.is_dataclass(value) and not checks
     tuples = isinstance(value, type) and issubclass(value, (tuple, float))
@@ -113,37 +113,37 @@ def test_reference_names_every_public_name_once() -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_page_lists_every_parameter(name: str) -> None:
     found = sections(name)
-    told = entries(found.get("Parameters", "")) | entries(found.get("Attributes", ""))
-    missing = [key for key in parameters(name) if not told.get(key, "").strip()]
-    assert missing == [], f"{name} does not tell what {missing} are"
+    listed = entries(found.get("Parameters", "")) | entries(found.get("Attributes", ""))
+    missing = [key for key in parameters(name) if not listed.get(key, "").strip()]
+    assert missing == [], f"{name} does not describe {missing}"
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_tells_the_shape_of_every_array(name: str) -> None:
+def test_page_lists_the_shape_of_every_array(name: str) -> None:
     found = sections(name)
-    told = [entry for part in ("Parameters", "Attributes") for entry in
+    listed = [entry for part in ("Parameters", "Attributes") for entry in
             entries(found.get(part, "")).items()]  # fmt: skip
-    told += [("what it returns", text) for text in [found.get("Returns", "")] if text]
-    arrays = [(key, text) for key, text in told if re.search(r"\b(array|matrix)\b", text + key)]
+    listed += [("Returns", text) for text in [found.get("Returns", "")] if text]
+    arrays = [(key, text) for key, text in listed if re.search(r"\b(array|matrix)\b", text + key)]
     assert [key for key, text in arrays if "(" not in text and "see" not in text] == []
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_page_of_a_function_tells_what_it_returns(name: str) -> None:
+def test_page_of_a_function_describes_its_result(name: str) -> None:
     nothing = inspect.signature(PAGES[name]).return_annotation in (None, "None")
     assert nothing or sections(name).get("Returns", "").strip()
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_tells_errors(name: str) -> None:
-    """Of all that takes something from users; tests/adversarial tries whether they are the ones."""
+def test_page_lists_errors(name: str) -> None:
+    """Every page with parameters lists errors; tests/adversarial checks that they are complete."""
     if parameters(name) and not is_returned(PAGES[name]):
         assert re.search(r"^\w*(Error|Exception).*\n +\S", sections(name).get("Raises", ""))
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_says_where_it_is_from(name: str) -> None:
-    """A publication, or the name beside it that has one or that does the same otherwise."""
+def test_page_names_a_source(name: str) -> None:
+    """A page cites a publication, or links to a page that does."""
     found = sections(name)
     assert {"References", "See Also"} & found.keys() or SOURCE.search(found[""])
 

@@ -16,9 +16,7 @@ from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, number
 
 _RIDGE = 1e-9  # share of the mean variance that keeps the problem bounded if clusters are flat
-_SMOOTHING = (
-    1e-10  # added to squared distances of order 1, so that their roots have slopes everywhere
-)
+_SMOOTHING = 1e-10  # added to squared distances of order 1: their roots are then differentiable
 
 
 @dataclass(eq=False, repr=False)
@@ -99,10 +97,10 @@ class MMC(StandardizedMetric):
 def spread_apart(pairs: NDArray, diagonal: bool, max_iter: int, tol: float) -> tuple[NDArray, int]:
     """L, (P, P), whose B = LLᵀ minimizes Tr B − log mean √(xᵀBx) over the rows x of ``pairs``.
 
-    By L-BFGS over all entries of L, or those of its diagonal, and in how many steps: any B ⪰ 0 is
-    some LLᵀ, so that nothing has to be projected, and no local minimum is worse than another as L
-    is square (Burer & Monteiro, Local minima and convergence in low-rank semidefinite programming,
-    Mathematical Programming 103, 2005). O(dP²) a step.
+    Returns L and the number of L-BFGS steps, over all entries of L or over its diagonal. No
+    projection is needed because every B ⪰ 0 is some LLᵀ. L is square, so every local minimum is a
+    global one (Burer & Monteiro, Local minima and convergence in low-rank semidefinite programming,
+    Mathematical Programming 103, 2005). O(dP²) per step.
     """
     P = pairs.shape[1]
     free = np.eye(P, dtype=bool) if diagonal else np.ones((P, P), dtype=bool)

@@ -33,9 +33,7 @@ def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
         nearest[pick] = nearest[remaining]
         _hamming(signatures, column, distance[:remaining])
         pick = 0
-        for j in range(
-            remaining
-        ):  # Prim's step: points that are not joined yet stand before `remaining`
+        for j in range(remaining):  # Prim's step over the points that are not joined yet
             if distance[j] < nearest[j]:
                 nearest[j] = distance[j]
                 parents[j] = joined

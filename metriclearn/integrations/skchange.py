@@ -90,8 +90,8 @@ class MahalanobisCost(BaseCost):
         validation.check_is_fitted(self)
         if getattr(self.metric, "penalty_unit_", None) is not None:
             raise ValueError(
-                f"{type(self).__name__} needs a penalty in units of squared distance, but that of "
-                "the metric is in units of each sequence's variance; call "
+                f"{type(self).__name__} needs a penalty in units of squared distance, but the "
+                "metric has one in units of each sequence's variance; call "
                 "tune_penalty(X, y, unit=None), or pass a penalty to the detector."
             )
         learned = getattr(self.metric, "penalty_", None)

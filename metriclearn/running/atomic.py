@@ -25,36 +25,36 @@ except ImportError:  # on Windows, where a file that is open cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 _LOGGER = logging.getLogger(__name__)
-_FORMAT = b"2"  # raised when a solver's state gets other names or units; refuses older files
+_FORMAT = b"2"  # increased when names or units in a solver's state change, to refuse older files
 # What readers raise for files that are cut or of another kind.
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error)
 
 
 @contextmanager
 def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]) -> Iterator[None]:
-    """One sentence for what a file that is not what it should be raises in the block.
+    """Turn the errors of a damaged or foreign file in the block into one clear ValueError.
 
     Parameters
     ----------
     path : path
         The file.
     needed : str
-        What it should be.
+        Kind of file that is needed.
     *further : exception classes
-        What a damaged file of this kind raises besides OSError, ValueError, KeyError, EOFError
-        and the errors of zip and zlib.
+        Errors of damaged files of this kind, besides OSError, ValueError, KeyError, EOFError and
+        the errors of zip and zlib.
 
     Raises
     ------
     ValueError
-        Naming file and reason; a sentence that begins with the path is raised as it is.
+        With the file and the reason. Messages that begin with the path pass through.
     OSError
         As raised by the operating system: no such file, no permission, an unreadable disk.
     """
     try:
         yield
     except _DAMAGED + further as error:
-        # a damaged archive has the system seek where no file can be
+        # a damaged archive can make the system seek to an impossible place
         of_the_system = isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)
         if of_the_system or str(error).startswith(repr(os.fspath(path))):
             raise
@@ -124,7 +124,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.replace(temporary, target)
     except OSError as error:
         if not error.strerror or error.filename not in (None, temporary):
-            raise  # size of another file, which the block reads
+            raise  # an error of another file that the block reads
         raise OSError(
             f"{path} cannot be written: {error.strerror}; make room in {target.parent}, or choose "
             "a folder that can be written to."
@@ -133,7 +133,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if stream is not None:
             with suppress(OSError):  # where the disk is full
                 stream.close()
-        with suppress(FileNotFoundError):  # as it is the file now
+        with suppress(FileNotFoundError):  # it was renamed to the target
             os.unlink(temporary)
 
 
@@ -152,8 +152,8 @@ class Checkpoint:
     who : str
         Name used in errors.
     *identity : numbers and arrays
-        Which problem the state belongs to: a digest of them is kept with it, rounded to nine
-        digits of the largest number of each, because the last bits may differ between machines.
+        They identify the problem. The file keeps a digest of them, rounded to nine digits of the
+        largest number of each, because the last bits may differ between machines.
     """
 
     def __init__(self, path: str, who: str, *identity: Any) -> None:

@@ -1,4 +1,4 @@
-"""What watches a solver: a progress bar, early stopping, a limit of time, a log of scalars."""
+"""Callbacks of solvers: a progress bar, early stopping, a time limit, a log of scalars."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from metriclearn.running.parameters import Needs, check_parameters, number
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C is the origin of an error.
+    """Whether Ctrl-C caused an error.
 
-    Compiled code that it meets, or the loader of such code, ends in SystemErrors that it causes.
+    In compiled code, or while it is loaded, Ctrl-C becomes the cause of a SystemError.
     """
     while error.__cause__ is not None:
         error = error.__cause__
@@ -26,7 +26,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback sees after each round; ``estimator()`` is there when a learner solves."""
+    """State that a callback gets after each round; bare solvers have no ``estimator``."""
 
     round: int
     objective: float
@@ -57,7 +57,7 @@ class ProgressBar(Callback):
     ----------
     title : str
     shown : bool or None
-        True at once, False never, None in a terminal after a few seconds.
+        True: at once. False: never. None: in a terminal, after a few seconds.
     """
 
     def __init__(self, title: str, shown: bool | None = True) -> None:
@@ -71,7 +71,7 @@ class ProgressBar(Callback):
         self._bar.update()
 
     def close(self) -> None:
-        """Take the bar off, or leave its last line."""
+        """End the bar."""
         self._bar.close()
 
 
@@ -79,14 +79,13 @@ class ProgressBar(Callback):
 class EarlyStopping(Callback, BaseEstimator):
     """Stop when the score on held-out data sets has not improved for a while.
 
-    The learner keeps the metric of the least training objective so far, not the one with the best
-    score.
+    The learner keeps the metric with the lowest training objective, not with the best score.
 
     Parameters
     ----------
     X, y : data sets and labels, as for the learner's ``score``
     patience : int
-        Scores without improvement after which to stop.
+        Number of scores without improvement before it stops.
     every : int
         Rounds between two scores.
     min_improvement : float
@@ -101,7 +100,7 @@ class EarlyStopping(Callback, BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, and from a solver that is used without a learner.
+        If a parameter is out of range, or a solver runs without a learner.
 
     References
     ----------
@@ -143,18 +142,17 @@ class EarlyStopping(Callback, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class TimeLimit(Callback, BaseEstimator):
-    """Stop a run once it has taken too long; the gap of the solution bounds its distance from the
-    optimum.
+    """Stop a run after some seconds; the gap of the solution bounds its distance to the optimum.
 
-    The clock starts when the first round of a run ends, and is read after every further one.
+    The clock starts at the end of the first round and is read after every other round.
 
     Parameters
     ----------
     seconds : float
         For every run: every strength of a path, and every turn with partial labels.
     clock : callable () -> float
-        Seconds since any moment: ``time.perf_counter``, or ``time.process_time`` to count only
-        what the processor works.
+        Seconds since any moment: ``time.perf_counter``, or ``time.process_time`` for the time of
+        the processor.
     """
 
     seconds: float
@@ -165,35 +163,35 @@ class TimeLimit(Callback, BaseEstimator):
         number().check("TimeLimit", "seconds", self.seconds)
 
     def on_round(self, progress: Progress) -> bool:
-        """True when the time is up."""
+        """True after the time limit."""
         now = self.clock()
-        if self._begun is None or progress.round <= 1:  # the last run may have died
+        if self._begun is None or progress.round <= 1:  # the last run may have failed
             self._begun = now
         return now - self._begun >= self.seconds
 
     def on_end(self, solution: Any) -> None:
-        """Be ready for another run."""
+        """Reset the clock."""
         self._begun = None
 
 
 class ScalarLog(Callback):
-    """Hand objective, lower bound, gap and the oracles' work to a function, every round.
+    """Pass objective, lower bound, gap and oracle counts to a function after every round.
 
     Parameters
     ----------
     log : callable (name, value, step)
         For instance TensorBoard's ``SummaryWriter().add_scalar`` or ``mlflow.log_metric``.
     prefix : str
-        Put before every name.
+        Prefix of every name.
 
     Raises
     ------
     Exception
-        What ``log`` raises ends the learning.
+        An error of ``log`` ends the training.
 
     See Also
     --------
-    EarlyStopping : a callback that ends the learning.
+    EarlyStopping : a callback that ends the training.
 
     Examples
     --------

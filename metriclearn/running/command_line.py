@@ -1,9 +1,9 @@
 """Command lines from the signatures and docstrings of functions: ``program COMMAND ARGUMENTS``.
 
-A command is a function; parameters that are passed by name only are options. Each is annotated by
-``Annotated[kind, help]``: the kind is bool, float, str, Path, a list of one of these or a Literal
-with the choices, each also as ``kind | None``. A third entry is what the help shows in the place of
-a value, if not the parameter's name.
+A command is a function, and its keyword-only parameters are options. The annotation is
+``Annotated[kind, help]``. The kind is bool, float, str, Path, a list of one of these or a Literal
+with the choices; each may be ``kind | None``. A third entry replaces the name of the parameter as
+the placeholder for the value in the help.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args, get_origin
 def noting_interruptions(seen: list[int]) -> Iterator[None]:
     """Append to a list when Ctrl-C is pressed, and raise KeyboardInterrupt.
 
-    Libraries that it meets while they are loaded make other errors of it, and lose their origin.
+    Libraries that are being loaded turn KeyboardInterrupt into other errors without a cause.
     """
 
     def interrupt(number: int, frame: Any) -> None:
@@ -30,7 +30,7 @@ def noting_interruptions(seen: list[int]) -> Iterator[None]:
         signal.default_int_handler(number, frame)
 
     before = signal.getsignal(signal.SIGINT)
-    usual = before is signal.default_int_handler  # and not ignored, as in the background
+    usual = before is signal.default_int_handler  # background processes ignore it
     if usual and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)
         try:
@@ -51,7 +51,7 @@ def _positive(text: str) -> float:
 def command_line(
     program: str, main: Any, commands: Sequence[Any], version: str
 ) -> argparse.ArgumentParser:
-    """The parser of a program with commands, which are functions; options get ``run``, the command.
+    """The parser of a program whose commands are functions; its result has the command as ``run``.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def command_line(
     """
 
     def texts(function: Any) -> tuple[str, dict[str, Any]]:
-        """First line of a docstring, and the rest as what stands below the options."""
+        """First line of a docstring, and the rest as the text below the options."""
         title, _, rest = (inspect.getdoc(function) or "").partition("\n\n")
         raw = argparse.RawDescriptionHelpFormatter
         return title, {"epilog": rest, "formatter_class": raw}

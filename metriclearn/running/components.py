@@ -13,8 +13,8 @@ from metriclearn.running.parameters import Needs
 class ComponentParameters(BaseEstimator):
     """scikit-learn's parameters, except that a nested change replaces the component by a copy.
 
-    So a component may be the default value of a parameter, shared by all instances. What the
-    parameters may be stands in the table ``PARAMETERS``, see :func:`check_parameters`.
+    So a component can be a default value that all instances share. The table ``PARAMETERS`` lists
+    the accepted values, see :func:`check_parameters`.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {}

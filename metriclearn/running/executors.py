@@ -1,9 +1,9 @@
-"""Where the shards of a risk are, and how they are asked: threads here, or Dask across machines.
+"""Evaluate the shards of a risk: by threads of this process, or by Dask on many machines.
 
-A shard is some of the data sets. It answers with :class:`Sums`, the weighted sums of values and
-slopes of the functions its data sets belong to, and nothing else travels: no partition ever
-leaves the machine that found it. An executor places shards and asks them; sums are added up in
-one fixed order, so that the result does not depend on where a shard was.
+A shard holds some of the data sets. Its answer is :class:`Sums`, the weighted sums of values and
+slopes of its functions; partitions never leave the machine that computed them. An executor places
+the shards and evaluates them. Sums are added in a fixed order, so the result does not depend on the
+place of a shard.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ class Sums(NamedTuple):
 class Shard(Protocol):
     """Some of the data sets of a risk.
 
-    ``lazy`` says that the shard only knows where its data are, so that it can be sent again at
-    any time.
+    A ``lazy`` shard holds only the location of its data, so it can be sent again at any time.
     """
 
     lazy: bool
@@ -61,25 +60,25 @@ class Shard(Protocol):
 
 
 class Executor(Protocol):
-    """Places shards, and asks them."""
+    """Places shards and evaluates functions of them."""
 
     def count(self, n_items: int) -> int:
-        """Into how many shards to divide so many data sets."""
+        """Number of shards for ``n_items`` data sets."""
 
     def place(self, shards: Sequence[Any]) -> list[Any]:
-        """Bring shards to where they are evaluated; the returned handles stand for them."""
+        """Send shards to their machines, and return a handle for each."""
 
     def each(
         self, placed: list[Any], function: Callable[..., Any], *arguments: Any, total: Any = None
     ) -> list[Any]:
         """``function(shard, *arguments)`` of placed shards, in their order.
 
-        With ``total``, a function that adds up lists of answers, neighboring answers may be added.
+        ``total`` adds up a list of answers; with it, neighboring answers may be added.
         """
 
 
 def add_up(parts: Sequence[Sums]) -> Sums:
-    """Sums of several shards, in the order given: function by function, O(total size)."""
+    """Add the sums of several shards by function, in the given order, O(total size)."""
     if len(parts) == 1:
         return parts[0]
     groups, values, slopes = map(np.concatenate, zip(*parts))
@@ -91,10 +90,10 @@ def add_up(parts: Sequence[Sums]) -> Sums:
 
 
 def shard_bounds(group_bounds: NDArray, count: int) -> NDArray:
-    """Where shards begin and end: whole groups where there are enough, else parts of one group.
+    """Bounds of shards: whole groups if there are enough, otherwise parts of one group.
 
-    With at most as many shards as groups every function is summed within one shard, and results
-    are the same to the last bit whatever the number of shards.
+    With no more shards than groups, every function is summed within one shard, so the last bit of
+    the results does not depend on the number of shards.
     """
     groups = len(group_bounds) - 1
     if count <= groups:
@@ -106,11 +105,11 @@ def shard_bounds(group_bounds: NDArray, count: int) -> NDArray:
 
 @dataclass(eq=False, repr=False)
 class ThreadExecutor(BaseEstimator):
-    """Threads of this process; the oracles' compiled kernels and BLAS run outside Python's lock.
+    """Threads of this process; compiled oracles and BLAS run outside Python's lock.
 
-    A shard that knows where its data are reads one data set at a time and forgets it, in every
-    round, so that memory holds no more data sets than there are threads. Learners give BLAS one
-    thread while they use several here, or have fewer than 500 features.
+    A lazy shard reads one data set at a time in every round and then drops it, so memory holds at
+    most one data set per thread. Learners give BLAS one thread while several threads work here, or
+    below 500 features.
 
     Parameters
     ----------
@@ -148,35 +147,34 @@ class ThreadExecutor(BaseEstimator):
 class DaskExecutor:
     """Workers of a Dask cluster, on this machine or on many.
 
-    Data sets in memory are scattered once. Those that are only named (see
-    :class:`metriclearn.datasets.SequenceFolder`) are read by the workers, once, and kept by them.
-    A round sends w, and the workers' sums are added over a tree; tasks are called ``load-shard``,
-    ``value-and-slope`` and ``add-up`` on Dask's dashboard.
+    Data sets in memory are scattered once. Data sets on disk (see
+    :class:`metriclearn.datasets.SequenceFolder`) are read once by the workers, which keep them. A
+    round sends w, and the sums of the workers are added over a tree. Dask's dashboard calls the
+    tasks ``load-shard``, ``value-and-slope`` and ``add-up``.
 
-    A lost worker costs its shards: Dask has another one read them again, and scattered ones are
-    scattered again from here. The sums, and so the result, are the same as on one machine. Workers
-    give BLAS one thread, as Dask does, and should have one thread each: Python's lock is held in a
-    good part of the work on short sequences. When the scheduler is lost, the run ends with an
-    error; a solver with a ``checkpoint`` resumes from it under a new one.
+    When a worker is lost, another one reads its shards again; shards in memory are scattered again
+    from here. The result is the same as on one machine. Workers give BLAS one thread, as Dask does,
+    and should have one thread each, because short sequences hold Python's lock for much of the
+    time. When the scheduler is lost, the run ends with an error; a solver with a ``checkpoint``
+    can resume under a new scheduler.
 
     Parameters
     ----------
     client : distributed.Client, a cluster such as distributed.LocalCluster, or str
         A string is the address of a scheduler such as ``"tcp://127.0.0.1:8786"``. Clusters and
-        addresses are connected to at first use.
+        addresses are connected at first use.
     shards_per_thread : int
-        Shards for every thread of the cluster there is when they are placed; the shards of a lost
-        worker are spread over as many others. More take more time of the scheduler, about 1 ms
-        each.
+        Shards per thread of the cluster at the time of placing. Other workers share the shards of
+        a lost one. Every shard takes the scheduler about 1 ms.
     retries : int
-        How often in a row a round is repeated after its shards were lost.
+        Number of times in a row that a round is repeated after shards were lost.
     patience : float
         Seconds to wait for the first worker.
 
     Raises
     ------
     ValueError
-        For a client that is none.
+        If the client is of another kind.
     ImportError
         If Dask is not installed.
     RuntimeError
@@ -202,7 +200,7 @@ class DaskExecutor:
         retries: int = 5,
         patience: float = 60.0,
     ) -> None:
-        known = ("scatter", "scheduler_address")  # the attribute of a client, and of a cluster
+        known = ("scatter", "scheduler_address")  # attributes of clients and of clusters
         if not isinstance(client, str) and not any(hasattr(client, name) for name in known):
             raise ValueError(
                 "DaskExecutor needs a distributed.Client, a cluster or the address of a "
@@ -248,8 +246,8 @@ class DaskExecutor:
             except (CancelledError, KilledWorker) as error:
                 if self.client.status != "running":
                     raise RuntimeError(
-                        "DaskExecutor lost its scheduler; start it again and go on from the "
-                        "solver's checkpoint, where it has one."
+                        "DaskExecutor lost its scheduler; start it again and resume from the "
+                        "solver's checkpoint, if it has one."
                     ) from error
                 if attempt == self.retries:
                     raise RuntimeError(
@@ -257,7 +255,9 @@ class DaskExecutor:
                         "give the workers more memory, or make smaller shards with "
                         "shards_per_thread."
                     ) from error
-                _LOGGER.warning("shards were lost with a worker and are placed again: %s", error)
+                _LOGGER.warning(
+                    "shards were lost with a worker and will be placed again: %s", error
+                )
                 for shard in placed:
                     shard.home = None
                     if shard.future.status in ("cancelled", "lost", "error"):
@@ -268,7 +268,7 @@ class DaskExecutor:
         self, placed: list[_Placed], total: Any, function: Callable[..., Any], *arguments: Any
     ) -> list[Any]:
         """The answers; requests to one worker are one message, and sums return over a tree."""
-        # a long w travels once, and from worker to worker; a short one with every task
+        # workers pass a long w on to each other; a short one is sent with every task
         sent = [
             self.client.scatter(argument, hash=False) if np.size(argument) >= 2**11 else argument
             for argument in arguments
@@ -277,8 +277,8 @@ class DaskExecutor:
         answers: dict[_Placed, Future] = {}
         for home in dict.fromkeys(shard.home for shard in placed):
             there = [shard for shard in placed if shard.home == home]
-            # Left free, an idle worker would take tasks over from a busy one and have their
-            # shards copied, which takes longer than to wait.
+            # Otherwise an idle worker would take tasks from a busy one and copy their shards,
+            # which takes longer than waiting.
             where: dict[str, Any] = {"workers": [home], "allow_other_workers": True} if home else {}
             futures = [shard.future for shard in there]
             answers.update(zip(there, self._submit(function, futures, *sent, **where)))
@@ -289,7 +289,7 @@ class DaskExecutor:
         return self.client.gather(parts)
 
     def _find(self, placed: list[_Placed]) -> None:
-        """The workers that have the shards, once they are there."""
+        """Wait for the shards and note the worker that holds each."""
         from distributed import wait
 
         if all(shard.home for shard in placed):
@@ -312,7 +312,7 @@ class DaskExecutor:
         return self.client.map(function, items, *rest, **options)
 
     def __deepcopy__(self, memo: Any) -> Self:
-        """A connection is not copied, also where scikit-learn clones its estimator."""
+        """A connection is never copied, not even when scikit-learn clones its estimator."""
         return self
 
     def __reduce__(self) -> Any:
@@ -332,7 +332,7 @@ class DaskExecutor:
 
 
 class _Placed:
-    """A shard, its future, and the worker that has it, as far as is known."""
+    """A shard, its future, and the worker that holds it, or None before that is known."""
 
     def __init__(self, client: Client, shard: Shard) -> None:
         self.client, self.original = client, shard
@@ -340,7 +340,7 @@ class _Placed:
         self.put()
 
     def put(self) -> None:
-        """Send the shard, or have it loaded, where a worker is free."""
+        """Send the shard to a worker, or let a worker load it."""
         if self.original.lazy:
             key = f"load-shard-{uuid.uuid4().hex[:12]}"
             submit = self.client.submit
@@ -350,7 +350,7 @@ class _Placed:
 
 
 def _load(shard: Shard, client: int) -> Shard:
-    """A shard with its data; in a process of the workers' own, BLAS gets one thread."""
+    """The shard with its data; in a worker process, BLAS gets one thread."""
     if os.getpid() != client:
         threadpool_limits(1, user_api="blas")
     return shard.loaded()

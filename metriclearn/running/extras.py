@@ -1,4 +1,4 @@
-"""Packages that only a part of metriclearn needs, and the command that installs them."""
+"""Optional packages, and the commands that install them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def optional(name: str, extra: str) -> Any:
     Raises
     ------
     ModuleNotFoundError
-        Where it is missing; the sentence has the command that installs the extra.
+        If it is missing; the message has the command that installs the extra.
     """
     try:
         return import_module(name)
@@ -29,7 +29,7 @@ def optional(name: str, extra: str) -> Any:
 
 
 def install(extra: str) -> str:
-    """The command that adds an extra to metriclearn as it is installed (PEP 610), or lies here."""
+    """The command that adds an extra to the installed metriclearn (PEP 610) or this checkout."""
     wanted, text = f"metriclearn[{extra}]", None
     checkout = Path(__file__).parents[2]
     try:

@@ -1,4 +1,4 @@
-"""Figures that show once wherever they are made: returned in a notebook, or under plt.show()."""
+"""Figures that show exactly once: when returned in a notebook, or under plt.show()."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 
 class ShownFigure(Figure):
-    """A figure that a notebook shows where it is returned, unless pyplot is about to show it."""
+    """A figure that a notebook shows when returned, unless pyplot is about to show it."""
 
     def _ipython_display_(self) -> None:
         from IPython.display import Image, display
@@ -25,10 +25,10 @@ class ShownFigure(Figure):
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """A figure of so many inches, known to pyplot where that was imported, in the main thread.
+    """A figure of ``size`` inches, managed by pyplot if imported, in the main thread.
 
-    So ``plt.show()`` and ``plt.savefig`` find it, while on servers and in threads, where pyplot is
-    not imported, figures are freed after use.
+    So ``plt.show()`` and ``plt.savefig`` find it. Servers and threads do not import pyplot, and
+    their figures are freed after use.
     """
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None or threading.current_thread() is not threading.main_thread():

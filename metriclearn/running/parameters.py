@@ -1,4 +1,4 @@
-"""What users pass: parameters, which tables of estimators and functions check, and real numbers."""
+"""Checks of user input: parameters, by tables of estimators and functions, and real numbers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SHORTENED.maxother = _SHORTENED.maxstring = 200
 
 
 class NotNumbers(TypeError, ValueError):
-    """Something else than an array of real numbers."""
+    """The input is not an array of real numbers."""
 
 
 def shown(value: Any) -> str:
-    """A value as an error says it: on one line, and short, whatever it is."""
+    """Short text of any value on one line, for errors."""
     return " ".join(_SHORTENED.repr(value).split())
 
 
@@ -42,22 +42,22 @@ def real_array(
     signals: bool = False,
     allow: Collection[str] = (),
 ) -> NDArray:
-    """Finite real numbers as a float64 array of ``ndim`` dimensions; no copy where it is one.
+    """Finite real numbers as a float64 array of ``ndim`` dimensions, without a copy if possible.
 
-    All functions of the package read numbers here. Masked or complex values, times, texts, numbers
-    too large for a float, NaN and infinity are refused and never converted.
+    Every function of the package reads numbers here. Masked or complex values, times, texts,
+    numbers too large for a float, NaN and infinity raise an error.
 
     Parameters
     ----------
     who, what : str
-        Whom it is for, and what it is, for errors.
+        The caller and the name of the array, for errors.
     values : array-like
     ndim : int or None
         Any number of dimensions for None.
     n_features : int, optional
-        What the last dimension has to be.
+        Required size of the last dimension.
     single_precision : bool
-        Leave float32 as it is.
+        Keep float32.
     signals : bool
         Whether a flat array is a single feature.
     allow : collection of "empty" and "infinite"
@@ -66,8 +66,8 @@ def real_array(
     Raises
     ------
     ValueError
-        Naming the first row and feature that is at fault; it is a TypeError, too, where there are
-        no numbers, or a sparse matrix of them.
+        With the first faulty row and feature. The error is a TypeError, too, if the input is sparse
+        or does not consist of numbers.
     """
     ready = type(values) is np.ndarray and values.dtype == np.float64
     array = values if ready else _converted(who, what, values, single_precision)
@@ -92,7 +92,7 @@ def real_array(
         )
     for start in range(0, len(array) if array.ndim else 1, _ROWS):
         rows = array[start : start + _ROWS] if array.ndim else array
-        if isfinite(np.vdot(rows, rows)):  # one pass; large numbers overflow and are looked at
+        if isfinite(np.vdot(rows, rows)):  # one pass; large numbers overflow and are checked below
             continue
         finite = ~np.isnan(rows) if "infinite" in allow else np.isfinite(rows)
         if not finite.all():
@@ -111,7 +111,7 @@ def real_array(
 
 
 def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDArray:
-    """Real numbers of any shape as float64, or an error for anything else."""
+    """Real numbers of any shape as float64; NotNumbers for anything else."""
     if hasattr(values, "toarray"):
         raise NotNumbers(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
     faulty = _at_fault(values) if hasattr(values, "columns") else ""
@@ -126,7 +126,7 @@ def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDAr
             raise ValueError(f"values of {str if texts else raw.dtype}")
         keep = single_precision and raw.dtype == np.float32
         array = raw if keep else np.asarray(raw, dtype=np.float64)
-        if faulty:  # which some frames make numbers of
+        if faulty:  # some data frames convert these to numbers
             raise ValueError("text or dates")
     except Exception as error:  # an object fails in whatever way it likes
         raise NotNumbers(
@@ -137,7 +137,7 @@ def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDAr
 
 
 def _at_fault(table: Any) -> str:
-    """The columns of a data frame that are no numbers."""
+    """Names of the columns of a data frame that do not hold numbers."""
     faulty = []
     for name in table.columns:
         try:
@@ -163,17 +163,17 @@ def check_scale(who: str, X: NDArray) -> None:
 
 @dataclass(frozen=True)
 class Needs:
-    """What an estimator needs a parameter to be; rows of its table ``PARAMETERS``.
+    """Requirement of a parameter: a row of the table ``PARAMETERS`` of an estimator.
 
     Attributes
     ----------
     words : str
-        What follows "needs" in the error, with ``{name}`` for the parameter's name and ``{a}``
+        The text after "needs" in the error, with ``{name}`` for the parameter's name and ``{a}``
         for its article.
     accepts : callable
-        Whether a value will do.
+        Whether a value is accepted.
     remedy : str
-        What follows the value in the error, such as "; pass a list".
+        The text after the value in the error, such as "; pass a list".
     """
 
     words: str
@@ -181,10 +181,10 @@ class Needs:
     remedy: str = ""
 
     def check(self, who: str, name: str, value: Any) -> None:
-        """Raise a ValueError in the name of ``who`` for a value that will not do."""
+        """Raise a ValueError in the name of ``who`` if the value is not accepted."""
         try:
             accepted = self.accepts(value)
-        except Exception:  # such as a number where a sequence is looked through
+        except Exception:  # such as a number in place of a sequence
             accepted = False
         if not accepted:
             needed = self.words.format(a="an" if name[0] in "aeiou" else "a", name=name)
@@ -196,8 +196,8 @@ def number(
 ) -> Needs:
     """A finite number from ``least`` to ``most``; ``positive`` leaves out 0, ``whole`` fractions.
 
-    Unless ``most`` says more, numbers above 1e50 are refused like infinity (their squares leave the
-    range of float64 soon), and whole ones above 2**53, where floats skip some.
+    Unless ``most`` is given, numbers above 1e50 are refused like infinity, because their powers
+    overflow, and whole numbers above 2**53, because floats skip some of them.
     """
     kind = numbers.Integral if whole else numbers.Real
 
@@ -215,10 +215,10 @@ def number(
 
 
 def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
-    """An instance of a protocol or class, such as ``example``; or None where it is optional.
+    """An instance of a protocol or class, such as ``example``, or None if it is optional.
 
-    A name in place of the class asks for a method or an attribute; data frames, which have many of
-    the same names as estimators, are none.
+    A string in place of the class names a required method or attribute. Data frames are refused:
+    they share many names with estimators.
     """
 
     def accepts(value: Any) -> bool:
@@ -231,7 +231,7 @@ def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
 
 
 def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
-    """One of some strings, truth values, None, or what another row accepts."""
+    """One of some strings, truth values or None, or a value that another row accepts."""
     plain = [option for option in options if not isinstance(option, Needs)]
     rows = [option for option in options if isinstance(option, Needs)]
 
@@ -248,7 +248,7 @@ def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
 
 
 def several(row: Needs, words: str) -> Needs:
-    """A sequence, possibly empty, of what another row accepts."""
+    """A sequence, possibly empty, of values that another row accepts."""
 
     def accepts(values: Any) -> bool:
         listed = not isinstance(values, (str, bytes)) and len(values) >= 0  # raises for iterators
@@ -264,7 +264,7 @@ _LIST = Needs(
     lambda v: v is None or (not isinstance(v, (str, bytes, type)) and len(v) + len(list(v)) >= 0),
 )
 _TEXT = component(str, '"a text"', optional=True)
-# What a name needs wherever it stands, if its table says nothing else.
+# Rows for parameters of these names, unless the table has another.
 _EVERYWHERE = {
     "random_state": either(
         None,
@@ -309,10 +309,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def needs(**rows: Needs) -> Callable[[Function], Function]:
-    """Let a function check its arguments by rows as in a table ``PARAMETERS``.
+    """Check the arguments of a function by the given rows.
 
-    Arguments that are True or False by default must be one of the two, and some names are always
-    checked.
+    Arguments that are True or False by default must be one of the two. The names in
+    ``_EVERYWHERE`` are always checked.
     """
 
     def checking(function: Function) -> Function:
@@ -333,8 +333,8 @@ def needs(**rows: Needs) -> Callable[[Function], Function]:
     return checking
 
 
-# of a class the names of its parameters, and whether each is a truth value by default: reading a
-# signature takes longer than all checks of the values; classes made at run time may go again
+# Class -> names of its parameters, and whether the default of each is a truth value. It is kept
+# because reading a signature takes longer than all checks; weak, so that classes can be collected.
 _READ: WeakKeyDictionary[type, dict[str, bool]] = WeakKeyDictionary()
 
 
@@ -344,7 +344,7 @@ def check_parameters(estimator: Any) -> None:
     Raises
     ------
     ValueError
-        Who needed what, and what came, in one sentence.
+        With the class, the requirement and the value, in one sentence.
     """
     who, table = type(estimator).__name__, getattr(estimator, "PARAMETERS", {})
     parameters = _READ.get(type(estimator))

@@ -25,45 +25,45 @@ import metriclearn
 from metriclearn.running.atomic import replacing
 
 _FORMAT = 2
-_COMPOSED = (Pipeline, FeatureUnion)  # names of scikit-learn's estimators, and of ours
-# records that format 1 wrote without their name: kind in the file -> name of the dataclass
+_COMPOSED = (Pipeline, FeatureUnion)  # estimators of scikit-learn that hold others
+# format 1 wrote these records without their name: kind in the file -> name of the dataclass
 _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
-# classes and attributes that older versions wrote under another name
+# classes and attributes that have other names in older files
 _RENAMED = {"LearnedPrice": "FeaturePenalty", "TorchChangePoints": "ChangePoints"}
 _RENAMED_ATTRIBUTES = {"price_": "feature_penalty_", "price": "penalty"}
-# augmentations, callbacks, executors and tensors on a device served the training, which is over;
-# paths of segmentations and of strengths are large and belong to it, too
+# only training needs these: augmentations, callbacks, executors, tensors on a device, and the large
+# paths of segmentations and of strengths
 _LEFT_OUT = ("augmentations", "callbacks", "executor", "kept_", "path_", "paths_")
 
 
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator to one ``.npz`` file, atomically.
 
-    Left out is what only training needs: callbacks, executors, ``path_`` (the path of strengths
-    of a ``ChangePointMetricLearnerCV``) and ``paths_`` (the segmentation paths of the training
-    sequences of a ``PenaltyLearner``). Predictions of the loaded estimator are the same.
+    The file omits attributes that only training needs: callbacks, executors, ``path_`` (the path
+    of strengths of a ``ChangePointMetricLearnerCV``) and ``paths_`` (the segmentation paths of the
+    training sequences of a ``PenaltyLearner``). Predictions of the loaded estimator are the same.
 
     Parameters
     ----------
     estimator : an estimator of this package
     path : path
-        The file is replaced only once the new one is complete.
+        An existing file is replaced once the new one is complete.
 
     Returns
     -------
     Path
-        Of the file, which ends with ``.npz``.
+        Of the file.
 
     Raises
     ------
     TypeError
-        If the estimator, or something in it, is not of a kind that this format knows.
+        If the format cannot store the estimator or a part of it.
     OSError
         If the folder cannot be written.
 
     See Also
     --------
-    load : what reads it.
+    load : reads the file.
     """
     arrays: dict[str, NDArray] = {}
     if not isinstance(estimator, BaseEstimator):
@@ -90,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    The estimator, as it was fitted.
+    The fitted estimator.
 
     Raises
     ------
@@ -99,11 +99,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     ValueError
         If the file is damaged, was not written by :func:`save`, or is of a newer format.
     ImportError
-        If the class of an encoder is not there, or a package that the estimator needs.
+        If the class of an encoder, or a package that the estimator needs, is missing.
 
     See Also
     --------
-    save : what writes the file.
+    save : writes the file.
     """
     if not Path(path).exists():
         raise FileNotFoundError(f"metriclearn.load needs a model file, but {path} does not exist.")
@@ -115,16 +115,16 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         with np.load(path, allow_pickle=False) as file:
             text = str(file["metriclearn"])
-            # what nothing refers to is not read: a small file can hold gigabytes of zeros
+            # unused arrays are not read, because a small file can hold gigabytes of zeros
             arrays = {name: file[name] for name in file.files if f'"{name}"' in text}
         document = json.loads(text)
         version = int(document["format"])
     except PermissionError:
         raise
-    except Exception as error:  # a damaged archive can fail in any of many ways
+    except Exception as error:  # a damaged archive can fail in many ways
         raise ValueError(
             f"metriclearn.load needs a file written by metriclearn.save, but {path} is damaged or "
-            "something else; save the model again."
+            "of another kind; save the model again."
         ) from error
     if version > _FORMAT:
         raise ValueError(
@@ -172,8 +172,8 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
         fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, *_LEFT_OUT)}
         return {"object": [path, _encode(parameters, arrays), _encode(fitted, arrays)]}
     raise TypeError(
-        f"metriclearn.save knows estimators and components of metriclearn, got a "
-        f"{cls.__module__}.{cls.__qualname__}; leave it out or save it on its own, and in "
+        f"metriclearn.save stores estimators and components of metriclearn, got a "
+        f"{cls.__module__}.{cls.__qualname__}; remove it or save it separately, and in "
         "place of a torch module pass its class, or a functools.partial of it."
     )
 
@@ -187,10 +187,10 @@ def _encode_class(value: Any, arrays: dict[str, NDArray]) -> list[Any]:
 
 
 def _module_class(path: str, who: str) -> type:
-    """The class of torch modules that a path names.
+    """The class of torch modules at a path.
 
-    Only modules of metriclearn.encoders and torch.nn are imported; any other one has to be there
-    already, so that a file has nothing imported, let alone executed, that the user did not want.
+    Only modules of metriclearn.encoders and torch.nn are imported. The user must have imported any
+    other module, so a file cannot import or execute anything unexpected.
     """
     import torch
 
@@ -202,7 +202,7 @@ def _module_class(path: str, who: str) -> type:
     if not isinstance(cls, type) or not issubclass(cls, torch.nn.Module):
         raise ImportError(
             f"{who} needs the class {path}, a torch.nn.Module of an imported module, for the "
-            "encoder of a model, but it is not there; import the module that defines it first."
+            "encoder of a model, but it is missing; import the module that defines it first."
         )
     return cls
 
@@ -217,10 +217,10 @@ def _is_public(cls: type) -> bool:
 
 
 def _class_at(path: str, kind: str) -> type:
-    """The class that a file names, in the module of its path or wherever it stands today.
+    """The class of a path in a file, in that module or in the module that holds it now.
 
-    Only modules of metriclearn are imported, and only estimators and records are returned:
-    nothing of what a file says is executed.
+    Only modules of metriclearn are imported and only estimators and records are returned, so that
+    a file cannot execute anything.
     """
     home, _, name = path.rpartition(".")
     name = _RENAMED.get(name, name)
@@ -244,7 +244,7 @@ def _class_at(path: str, kind: str) -> type:
 
 
 def _made(cls: type, values: dict[str, Any]) -> Any:
-    """An instance from the parameters that its class still has."""
+    """An instance made from the parameters that the class still has."""
     gone = {k: v for k, v in values.items() if k not in signature(cls).parameters}
     if lost := [k for k, v in gone.items() if v is not None]:
         warnings.warn(

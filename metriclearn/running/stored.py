@@ -1,4 +1,4 @@
-"""Data sets that stay where they are stored and are read one at a time, when they are needed."""
+"""Stored data sets that are read one at a time, when needed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-_PART = 2048  # data sets that one task measures
+_PART = 2048  # data sets per task
 
 
 class StoredArray:
-    """One stored (T, P) data set: numpy gets it by reading it.
+    """One stored (T, P) data set; numpy reads it from its file.
 
     Parameters
     ----------
@@ -32,13 +32,12 @@ class StoredArray:
 
 
 class StoredArrays(Sequence[NDArray[np.float64]]):
-    """Float64 arrays of a lazy sequence, read and checked whenever they are asked for.
+    """Float64 arrays of a lazy sequence, read and checked at every access.
 
     Parameters
     ----------
     source : object with __len__ and __getitem__
-        Slices of it are taken where it has a method ``subset(places)``, so that little is sent
-        to where a part is read.
+        If it has a method ``subset(places)``, slices of it are sent to workers instead of all.
     check : callable
         (item, place, n_features) -> float64 array, or an error that names the place.
     """
@@ -49,7 +48,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         if len(source) == 0:
             raise ValueError("metriclearn needs at least one data set, got an empty sequence.")
         self._source, self._check = source, check
-        # places in the whole, which errors name, and places in the source, which a subset changes
+        # places in the whole sequence, for errors, and places in the source, which subset() changes
         self._places = self._inside = np.arange(len(source))
         self.n_features = check(source[0], 0, None).shape[1]
 
@@ -63,7 +62,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return self._check(item, int(self._places[i]), self.n_features)
 
     def subset(self, places: NDArray) -> StoredArrays:
-        """Some of them; errors still name their places in the whole."""
+        """A part of the arrays; errors still name places in the whole sequence."""
         part = copy.copy(self)
         part._places, part._inside = self._places[places], self._inside[places]
         if hasattr(self._source, "subset"):
@@ -71,16 +70,16 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return part
 
     def loaded(self) -> Self:
-        """The same: an executor that asks for it reads one data set at a time."""
+        """The same object, because it reads one data set at a time."""
         return self
 
     def parts(self) -> list[StoredArrays]:
-        """Slices small enough that a task over one shows progress."""
+        """Slices so small that tasks over them show progress."""
         return [self[i : i + _PART] for i in range(0, len(self), _PART)]
 
 
 class StoredSamples(Sequence[Any]):
-    """The samples of a hinge, made from stored arrays whenever they are asked for.
+    """The samples of a hinge, made from stored arrays at every access.
 
     Parameters
     ----------
@@ -88,7 +87,7 @@ class StoredSamples(Sequence[Any]):
     truths : sequence of Partition
         With the same lengths as the arrays.
     scale : array (P,)
-        What features are divided by.
+        Divisors of the features.
     make : callable
         (array-like, truth, scale) -> Samples.
     """
@@ -108,5 +107,5 @@ class StoredSamples(Sequence[Any]):
         return self.make(StoredArray(self.arrays, i, truth.n_samples), truth, self.scale)
 
     def loaded(self) -> list[Any]:
-        """All of them, to be kept: each reads its array once, for what it makes of it."""
+        """A list of all samples; each reads its array once."""
         return list(self)

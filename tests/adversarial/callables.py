@@ -1,7 +1,7 @@
 """The public callables, and good arguments for each by the names of its parameters.
 
-A callable is public if a package of metriclearn names it. What is added to the package is tried by
-itself, as long as its parameters have names that stand in ``GOOD``, defaults, or annotations.
+A callable is public if a package of metriclearn names it. New callables are found automatically, if
+all their parameters are named in ``GOOD``, or have defaults or annotations.
 """
 
 import importlib
@@ -54,7 +54,7 @@ def _no_change(*_: Any) -> Any:
     return importlib.import_module("torch").nn.Identity()
 
 
-# What a parameter of that name takes anywhere; a callable's name before it where it differs.
+# Good values by name of the parameter, or by callable and parameter where they differ.
 GOOD: dict[str, Any] = {
     "X": X,
     "y": LABELS,
@@ -167,7 +167,7 @@ GOOD: dict[str, Any] = {
     "NormalizedCutMetricLearner.y": [LABELS] * 2,
 }
 
-# Handles of files and pictures, or seams that learners call with what they have checked.
+# Handles of files and pictures, and arguments that learners have already checked.
 _NOT_TRIED = {"self", "ax", "path", "root", "problem", "log", "out", "cumulative", "subspace"}
 _METHODS = (
     "fit",
@@ -186,8 +186,8 @@ _METHODS = (
     "split_by_group",
     "__call__",
 )
-_LABELS = ("labels_true", "labels_pred", "a", "b")  # optional, but nothing is compared without
-# What learners call with what they have checked
+_LABELS = ("labels_true", "labels_pred", "a", "b")  # optional by signature, but needed
+# Learners call these with checked arguments
 _SEAMS = (ml.FrobeniusLoss, ml.KnownLoss, ml.FeaturePenalty, ml.similarities.SimilarityFeatures)
 _ANNOTATED = {"int": 2, "float": 0.5, "bool": False, "str": "a"}
 
@@ -203,11 +203,11 @@ class Call:
 
     @property
     def needs_y(self) -> bool:
-        """Whether a target is not only there for scikit-learn's sake."""
+        """Whether y is needed, and not only accepted for scikit-learn's sake."""
         return "y" in self.good
 
     def run(self, value: Any) -> Any:
-        """The call with that value in the place of a good one."""
+        """Call with the value in place of the good argument."""
         less = _LABELS if self.parameter == "contingency" else ()
         others = {k: v for k, v in self.good.items() if k not in (*less, self.parameter)}
         return self.make()(**others, **{self.parameter: value})
@@ -217,7 +217,7 @@ class Call:
 
 
 def packages() -> list[ModuleType]:
-    """metriclearn and its folders, as far as what they need is installed."""
+    """metriclearn and those of its folders whose libraries are installed."""
     modules: list[ModuleType] = [ml]
     for entry in pkgutil.iter_modules(ml.__path__):
         if entry.ispkg:
@@ -229,13 +229,13 @@ def packages() -> list[ModuleType]:
 
 
 def public() -> dict[str, Any]:
-    """What the packages name: functions and classes of metriclearn, by their names."""
+    """Public functions and classes of metriclearn, by name."""
     named = {}
     for package in packages():
         for name in getattr(package, "__all__", [n for n in vars(package) if n[0] != "_"]):
             try:
                 value = getattr(package, name)
-            except ImportError:  # of a library that is not installed
+            except ImportError:  # needs a library that is not installed
                 continue
             home = str(getattr(value, "__module__", ""))
             elsewhere = ".datasets." in home or not home.startswith("metriclearn.")
@@ -245,7 +245,7 @@ def public() -> dict[str, Any]:
 
 
 def arguments(owner: str, function: Callable[..., Any]) -> dict[str, Any]:
-    """Good arguments for all parameters that need one, and for those that make a call quick."""
+    """Good arguments for required parameters, and for parameters that make a call quick."""
     chosen = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -264,7 +264,7 @@ def arguments(owner: str, function: Callable[..., Any]) -> dict[str, Any]:
 def _calls_of(
     name: str, owner: str, function: Callable[..., Any], make: Callable[[], Callable[..., Any]]
 ) -> Iterator[Call]:
-    """One call per parameter of a function, which ``make`` returns when it is called."""
+    """One call per parameter of the function that ``make`` returns."""
     good = arguments(owner, function)
     for parameter, kind in inspect.signature(function).parameters.items():
         if parameter in _NOT_TRIED or kind.kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
@@ -283,7 +283,7 @@ def _example(kind: type) -> Any:
 
 
 def _slot(component: Any) -> tuple[type, str] | None:
-    """A learner, and its parameter that takes the component."""
+    """A learner that takes the component, and the name of the parameter."""
     for kind in (ml.ChangePointMetricLearner, ml.ClusteringMetricLearner, *public().values()):
         table = getattr(kind, "PARAMETERS", {}) if isinstance(kind, type) else {}
         for name, row in table.items():
@@ -299,7 +299,7 @@ def calls() -> list[Call]:
         if not isinstance(value, type):
             result += _calls_of(name, name, value, lambda f=value: f)
         elif issubclass(value, (tuple, float, *_SEAMS)) or getattr(value, "_is_protocol", False):
-            continue  # what functions return, and what only names methods
+            continue  # results of functions, and protocols
         elif issubclass(value, BaseEstimator):
             result += _calls_of_estimator(name, value)
         elif value is ml.Region or not is_dataclass(value):
@@ -316,7 +316,7 @@ def calls() -> list[Call]:
 
 
 def _calls_of_estimator(name: str, kind: type) -> Iterator[Call]:
-    """Its parameters, by fitting it or a learner that takes it, and its methods."""
+    """Calls of its methods, and fits of it, or of a learner that takes it, with its parameters."""
     parameters = arguments(name, kind)
     learner, place = kind, ""
     if not hasattr(kind, "fit"):

@@ -1,10 +1,10 @@
-"""The properties of this folder on random cases, for as long as one likes: make fuzz MINUTES=10.
+"""Test the properties of this folder on random cases for some minutes: make fuzz MINUTES=10.
 
-``--only objectives --cases 10000`` draws as many of one property.
+``--only objectives --cases 10000`` draws 10,000 cases of one property.
 
-Prints every minute, and at the end: cases generated, wrong answers, invalid partitions, results
-with NaN, hangs, other failures, and the share of the errors that are whole sentences of ours. The
-exit status is 1 where anything is wrong or fewer than 99.5 % of the errors are ours.
+At the end it prints the numbers of cases, wrong answers, invalid partitions, results with NaN,
+hangs and other failures, and the share of errors that are whole sentences of metriclearn. The
+exit status is 1 if there is a failure or that share is below 99.5 %.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from multiprocessing import get_context
 from typing import Any
 
 KINDS = ("Wrong", "Invalid", "NonFinite", "Hang")
-# Share of the time; a certificate by cvxpy takes a hundred times as long as an oracle.
+# Share of the time; a certificate takes cvxpy a hundred times as long as an oracle.
 SHARES = {"oracles": 5, "hostile": 6, "relaxations": 1, "objectives": 2, "laws": 2, "files": 1}
 
 
 def _properties() -> dict[str, Any]:
-    """Functions of a string of random bytes, which choose one case each."""
+    """Name of a property -> function that tests one case, chosen by random bytes."""
     from hypothesis import given
 
     from tests.adversarial import test_certificates, test_files, test_hostile, test_laws
@@ -53,7 +53,7 @@ def _properties() -> dict[str, Any]:
 def work(
     seed: int, seconds: float, most: int, only: list[str]
 ) -> tuple[Counter, Counter, Counter, list[str]]:
-    """Cases by property, failures by kind, errors by whether they are ours, and examples."""
+    """Cases by property, failures by kind, errors by whether metriclearn words them, examples."""
     import warnings
 
     os.chdir(tempfile.mkdtemp())
@@ -84,7 +84,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--cases", type=int, default=10**12, help="stop at so many, too")
+    parser.add_argument("--cases", type=int, default=10**12, help="stop after so many cases")
     parser.add_argument("--only", nargs="*", default=[], help="properties; all by default")
     parser.add_argument("--seed", type=int, default=None, help="chosen at random if not given")
     options = parser.parse_args()

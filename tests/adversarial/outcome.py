@@ -1,4 +1,4 @@
-"""What became of a call: an answer, a sentence of ours, or one of the ways to break."""
+"""Outcomes of a call: an answer, an error that metriclearn words, or a failure."""
 
 import dis
 import numbers
@@ -17,14 +17,14 @@ from scipy.sparse import issparse
 from tests.budget import examples
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
-_SECONDS = 120.0  # of a call on a dozen samples, on a machine that does other things, too
-# scikit-learn's words for an estimator that is not fitted, or fitted to other features
+_SECONDS = 120.0  # a call on a dozen samples may take this long on a busy machine
+# scikit-learn words these errors: not fitted, or fitted to other features
 _CONTRACT = ("check_is_fitted", "_check_n_features", "_check_feature_names", "_get_feature_names")
-CASES: Counter[str] = Counter()  # by property: what has been tried in this process
+CASES: Counter[str] = Counter()  # number of cases in this process, by property
 
 
 def in_ci(many: int) -> Callable[[Any], Any]:
-    """Settings of a property: the same examples in every run of the tests, by their budget."""
+    """Settings of a property: the same examples in every run, as many as the budget allows."""
     return settings(
         derandomize=True,
         max_examples=max(1, examples(many)),
@@ -36,11 +36,11 @@ def in_ci(many: int) -> Callable[[Any], Any]:
 
 
 class Wrong(AssertionError):
-    """An answer that is not the right one, or to what has none."""
+    """A wrong answer, or an answer to a question that has none."""
 
 
 class Invalid(Wrong):
-    """No partition of the samples, or not the one asked for."""
+    """A result that is not a partition of the samples as requested."""
 
 
 class NonFinite(Wrong):
@@ -53,7 +53,7 @@ class Hang(Exception):
 
 @contextmanager
 def watched(seconds: float = _SECONDS) -> Iterator[None]:
-    """Raise Hang in the block after so many seconds."""
+    """Raise Hang if the block takes longer than so many seconds."""
 
     def stop(*_: Any) -> None:
         raise Hang(f"more than {seconds:g} seconds")
@@ -68,9 +68,9 @@ def watched(seconds: float = _SECONDS) -> Iterator[None]:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether an error is a whole sentence that a ``raise`` in metriclearn says.
+    """Whether a ``raise`` in metriclearn made the error and its message is a whole sentence.
 
-    Or one of scikit-learn's contract, for an estimator that is not fitted.
+    Errors of scikit-learn for an estimator that is not fitted count, too.
     """
     last: TracebackType | None = error.__traceback__
     while last is not None and last.tb_next is not None:
@@ -87,7 +87,7 @@ def is_ours(error: BaseException) -> bool:
 
 
 def has_nan(value: Any, depth: int = 0) -> bool:
-    """Whether there is a NaN among the numbers of a result, or of what has been fitted."""
+    """Whether a result, or a fitted attribute of it, contains NaN."""
     if isinstance(value, (bool, str, bytes, type(None))) or depth > 4:
         return False
     if issparse(value):

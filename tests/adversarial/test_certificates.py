@@ -49,7 +49,7 @@ def test_certificates(
 def test_objectives(
     pair: tuple[Any, Any], seed: int, unit: float, strength: float, offset: float
 ) -> None:
-    """No hinge is negative, no bound above what is attained, values are those by enumeration."""
+    """Objectives are not negative, not below their bound, and equal to the enumeration."""
     CASES["objectives"] += 1
     random = np.random.default_rng(seed)
     T, P = int(random.integers(3, 7)), int(random.integers(1, 6))

@@ -1,14 +1,10 @@
-"""Files with changed bytes, with more in them than belongs there, and writers that are killed."""
+"""Files with changed bytes, files with members added, and writers that are killed."""
 
 import io
-import shutil
-import subprocess
 import time
 import tracemalloc
 import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.base import clone
 
 import metriclearn as ml
 from metriclearn.datasets.annotations import read_segments
@@ -70,7 +65,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def check(path: Path, kind: str, content: bytes, mutation: tuple[str, float, int]) -> None:
-    """The same as before, another valid answer, or a sentence of ours."""
+    """Reading a changed file gives a valid answer or an error that metriclearn words."""
     CASES["files"] += 1
     path.write_bytes(mutated(content, *mutation))
     try:
@@ -117,35 +112,6 @@ def test_members_that_nothing_refers_to_are_not_read(tmp_path: Path) -> None:
     assert peak < 20e6
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)]
-    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("a small disk cannot be mounted here: that is for the superuser")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_full_disk_keeps_the_old_files_and_is_told(disk: Path) -> None:
-    path, state = disk / "model.npz", disk / "state.npz"
-    path.write_bytes(contents(disk)["model"])
-    state.unlink()
-    expected = ml.load(path).predict(X)
-    with suppress(OSError), open(disk / "filler", "wb", buffering=0) as filler:
-        while True:
-            filler.write(bytes(256))
-    learner = clone(LEARNER).set_params(solver__checkpoint=str(state))
-    for call in (lambda: ml.save(LEARNER.fit(X, LABELS), path), lambda: learner.fit(X, LABELS)):
-        with pytest.raises(OSError, match=f"cannot be written: .* make room in {disk}") as caught:
-            call()
-        assert is_ours(caught.value)
-    np.testing.assert_array_equal(ml.load(path).predict(X), expected)
-    assert {file.name for file in disk.iterdir()} <= {"model.npz", "filler"}
-
-
 def _save_for_ever(path: Path) -> None:
     model = ml.load(path)
     while True:
@@ -156,7 +122,7 @@ def test_killed_writers_leave_the_old_file_or_the_new_one(tmp_path: Path) -> Non
     path = tmp_path / "kept.npz"
     path.write_bytes(contents(tmp_path)["model"])
     expected = ml.load(path).predict(X)
-    for delay in np.random.default_rng(0).uniform(0.0, 0.05, 5):
+    for delay in np.random.default_rng(0).uniform(0.0, 0.05, 2):
         process = PROCESSES.Process(target=_save_for_ever, args=(path,))
         before = path.stat().st_mtime_ns
         process.start()

@@ -1,4 +1,4 @@
-"""Hostile values: what users pass by mistake, and what only an adversary would."""
+"""Hostile values: mistakes of users, and values that only an adversary would pass."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 
 class UsersError(Exception):
-    """Of a function that a user has passed: nobody's business."""
+    """An error in a function of the user, which passes through unchanged."""
 
 
 def users_function(*_: Any, **__: Any) -> Any:
@@ -19,7 +19,7 @@ def users_function(*_: Any, **__: Any) -> Any:
 
 
 class Unfriendly:
-    """Fails in a way of its own whatever it is asked."""
+    """Fails with an unusual error whatever method is called."""
 
     def __len__(self) -> int:
         raise RuntimeError("no length")
@@ -33,7 +33,7 @@ class Unfriendly:
 
 @dataclass(frozen=True)
 class Hostile:
-    """A value, and whether it is wrong wherever numbers, or labels, are read."""
+    """A value, and whether every reader of numbers, or of labels, must refuse it."""
 
     name: str
     value: Any
@@ -50,7 +50,7 @@ BOTH = {"no_numbers": True, "no_labels": True}
 
 
 def _no_numbers() -> Iterator[Hostile]:
-    """Data with what is no real number in them."""
+    """Data in which some entries are not ordinary real numbers."""
 
     def at(value: Any) -> np.ndarray:
         changed = X.copy()
@@ -70,7 +70,6 @@ def _no_numbers() -> Iterator[Hostile]:
     yield Hostile("complex X", X + 1j, no_numbers=True)
     yield Hostile("text X", X.astype(str), no_numbers=True)
     yield Hostile("X of days", X.astype("datetime64[D]"), no_numbers=True)
-    yield Hostile("X of times", X.astype("timedelta64[s]"), no_numbers=True)
     yield Hostile("a day missing", np.array(["2020-01-01", "NaT"] * 6, "datetime64[D]"), **BOTH)
     yield Hostile("X with None", np.where(masked, None, X), no_numbers=True)
     yield Hostile("X with a list", _with_list(X), **BOTH)
@@ -82,24 +81,16 @@ def _no_numbers() -> Iterator[Hostile]:
 
 def _shapes() -> Iterator[Hostile]:
     """Data of any shape, size and kind."""
-    yield Hostile("matrix of one row", X[:1])
     yield Hostile("no rows", X[:0])
     yield Hostile("no columns", X[:, :0])
     yield Hostile("constant", np.ones((12, 2)))
-    yield Hostile("all zero", np.zeros((12, 2)))
     yield Hostile("collinear", np.outer(np.arange(12.0), [1, -1]))
     yield Hostile("offset", X + 1e12)
     yield Hostile("duplicates", np.repeat(X[:3], 4, axis=0))
-    yield Hostile("float32", X.astype(np.float32))
-    yield Hostile("float16", X.astype(np.float16))
     yield Hostile("longdouble", X.astype(np.longdouble))
-    yield Hostile("big endian", X.astype(">f8"))
     yield Hostile("not contiguous", np.asfortranarray(np.hstack([X, X]))[:, ::2])
     yield Hostile("read only", _read_only(X))
-    yield Hostile("integers", (10 * X).astype(int))
-    yield Hostile("bytes of one bit", X > 0)
     yield Hostile("three dimensions", np.ones((2, 12, 2)))
-    yield Hostile("four dimensions", np.ones((1, 2, 3, 4)))
     yield Hostile("one dimension", np.arange(12.0))
     yield Hostile("no dimension", np.array(3.0), no_labels=True)
     yield Hostile("table with text", pd.DataFrame({"a": list("xyzw" * 3), "b": 1.0}))
@@ -107,40 +98,32 @@ def _shapes() -> Iterator[Hostile]:
 
 
 def _labelings() -> Iterator[Hostile]:
-    """Labels, and what is none."""
+    """Labels, and arrays that cannot be labels."""
     yield Hostile("labels all unknown", np.full(12, -1))
     yield Hostile("labels with None", [None] + [1] * 11, **BOTH)
     yield Hostile("labels of two kinds", [1, "1"] * 6, no_numbers=True)
     yield Hostile("one label too few", LABELS[:-1])
     yield Hostile("labels as shares", np.full((12, 2), 0.5))
-    yield Hostile("negative labels", -LABELS - 1)
 
 
 def _values() -> Iterator[Hostile]:
-    """Single values, and what holds none."""
+    """Single values, and objects without values."""
     yield Hostile("dictionary", {0: 1, 1: 2}, **BOTH)
-    yield Hostile("set", {1, 2, 3}, **BOTH)
     yield Hostile("generator", (i for i in ()), no_numbers=True)
     yield Hostile("text", "twelve chars", no_numbers=True)
-    yield Hostile("empty text", "", no_numbers=True)
-    yield Hostile("text with zero", "a\0b", no_numbers=True)
     yield Hostile("bytes", b"bytes", no_numbers=True)
     yield Hostile("None", None)
     yield Hostile("zero", 0, no_labels=True)
-    yield Hostile("minus one", -1, no_labels=True)
     yield Hostile("a half", 0.5, no_labels=True)
-    yield Hostile("True", True, no_labels=True)
     yield Hostile("beyond float", 10**400, no_labels=True)
     yield Hostile("10**18", 10**18, no_labels=True)
     yield Hostile("1e300", 1e300, no_labels=True)
-    yield Hostile("1e-300", 1e-300, no_labels=True)
     yield Hostile("complex", 1 + 2j, **BOTH)
     yield Hostile("a class", np.ndarray, **BOTH)
     yield Hostile("a function", users_function, **BOTH)
     yield Hostile("nothing of ours", object(), **BOTH)
     yield Hostile("unfriendly", Unfriendly(), **BOTH)
     yield Hostile("empty list", [])
-    yield Hostile("nested list", [[]])
 
 
 def _read_only(X: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ SUPERVISED = [
 
 
 def several(n: int = 3) -> tuple[list[NDArray], list[NDArray]]:
-    """Data sets with means of their own, which share the shape of their clusters."""
+    """Data sets whose clusters have equal shapes but other means."""
     rng = np.random.default_rng(5)
     shape = rng.normal(size=(4, 4))
     labels = [rng.permutation(np.repeat(np.arange(3), 20)) for _ in range(n)]
@@ -353,7 +353,7 @@ def test_relevant_components_whiten_within_segments(n_components) -> None:
 
 
 def test_chunklets_of_sequences_are_the_segments_that_are_known() -> None:
-    """A label that comes back behind a gap is another chunklet, whose mean is its own."""
+    """A label that recurs after a gap is another chunklet with another mean."""
     X = np.array([0.0, 2.0, 50.0, 10.0, 14.0, 20.0, 20.0])[:, None]
     model = RelevantComponents(shrinkage=0.0).fit(X, [0, 0, -1, 0, 0, 1, 1])
     assert_allclose(model.components_**-2, (1 + 1 + 4 + 4) / 6)

@@ -1,4 +1,4 @@
-"""Pictures of fitted learners, and that they show: in notebooks, and under plt.show()."""
+"""Pictures of fitted learners, and how they show in notebooks and under plt.show()."""
 
 import sys
 import threading
@@ -32,7 +32,7 @@ def learner() -> ChangePointMetricLearner:
 
 @pytest.fixture
 def pyplot() -> Iterator[Any]:
-    """Imported, as by a user, for one test."""
+    """pyplot, imported as by a user, for one test."""
     before = "matplotlib.pyplot" in sys.modules
     import matplotlib.pyplot as plt
 
@@ -73,7 +73,7 @@ def test_other_segmenters_draw_too() -> None:
     assert texts(penalties.plot(signal))[0] == "prediction · 2 segments"
 
 
-def test_what_cannot_be_drawn_is_refused(learner) -> None:
+def test_bad_input_is_refused(learner) -> None:
     with pytest.raises(ValueError, match="needs one sequence to plot, got 5; pass one of them"):
         learner.plot(XS, YS)
     with pytest.raises(ValueError, match="needs every sample of the data set labeled"):
@@ -131,7 +131,7 @@ def test_pyplot_knows_figures_once_it_is_imported(name, pyplot) -> None:
 
 
 def test_notebooks_show_a_figure_once(pyplot, monkeypatch) -> None:
-    """By pyplot at the end of the cell, or where it is returned if pyplot does not have it."""
+    """pyplot shows it at the end of the cell; a figure unknown to pyplot shows where returned."""
     shown: list[bytes] = []
     fake = ModuleType("IPython.display")
     fake.__dict__.update(Image=lambda data: data, display=shown.append)

@@ -1,4 +1,4 @@
-"""Pictures of annotated series, time lines, samples and images: what is drawn where."""
+"""Pictures of annotated series, time lines, samples and images."""
 
 import numpy as np
 import pytest
@@ -90,7 +90,7 @@ def test_every_class_is_one_line_of_its_points_in_every_panel() -> None:
     assert right.get_legend() is not None
 
 
-def test_twenty_six_classes_are_told_apart() -> None:
+def test_twenty_six_classes_look_different() -> None:
     points = np.random.default_rng(0).normal(size=(52, 2))
     figure = plots.plot_embeddings({"all": points}, np.arange(52) % 26)
     _, ax = figure.axes

@@ -1,4 +1,4 @@
-"""Tests of metriclearn/plots: what is drawn, what the titles say, and what is refused."""
+"""Figures of metriclearn/plots: drawn values, titles, and errors."""
 
 import io
 import subprocess
@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -69,14 +69,12 @@ DRAWERS: dict[str, Callable[..., Figure]] = {
     "scaling": lambda **more: plot_scaling([10, 100], [1, 10], 1, **more),
 }
 TITLES: dict[str, Callable[[], Figure]] = {
-    "1 segment in truth": lambda: plot_segmentation({"truth": [4]}),
     "ours is closest to truth: loss 0.130": lambda: plot_segmentation(
         STRIPS, losses={"ours": 0.13, "euclidean": 1.5}
     ),
     "ours and euclidean are closest to truth: loss 0": lambda: plot_segmentation(
         STRIPS, losses={"ours": 0, "euclidean": 0}
     ),
-    "All 2 weights are zero": lambda: plot_weights([0.0, 0.0]),
     "2 of 2 features carry 95% of the weight; none is zero": lambda: plot_weights([1.0, 1.0]),
     "1 of 2 features carries 95% of the weight; 1 is zero": lambda: plot_weights([1.0, 0.0]),
     "The metric of 3 features is zero": lambda: plot_metric_matrix(np.zeros((3, 3))),
@@ -86,7 +84,6 @@ TITLES: dict[str, Callable[[], Figure]] = {
     "free: 2 passes, no certified bound": lambda: plot_convergence({"free": FREE}),
     f"bundle: {BOUND} after 4 passes": lambda: plot_convergence({"bundle": TRACE}),
     f"1 of 2 methods {BOUND}": lambda: plot_convergence({"bundle": TRACE, "free": FREE}),
-    "2 methods, none with a certified bound": lambda: plot_convergence({"a": FREE, "b": FREE}),
     "Residual cost falls from 9.00 to 4.00 between 1 and 2 segments": lambda: plot_elbow(
         [1, 2], [9, 4]
     ),
@@ -105,45 +102,28 @@ EMPTY = np.zeros((3, 4, 3))
 REFUSED: list[tuple[Callable[[], Figure], str]] = [
     (lambda: plot_segmentation({}), "needs one or more segmentations"),
     (lambda: plot_segmentation({"truth": [9], "ours": [8]}), r"last change-points \[8, 9\]"),
-    (lambda: plot_segmentation({"truth": [9]}, np.zeros(8)), r"signal of T=9 rows"),
-    (lambda: plot_segmentation({"truth": [2]}, [0.0, np.nan]), "got NaN at row 1 of signal"),
     (lambda: plot_segmentation({"truth": [9]}, None, {"ours": 1.0}), r"strips, got \['ours'\]"),
     (lambda: plot_annotations([0.0], {}, []), "segmentations of the 1 samples"),
-    (lambda: plot_annotations([0.0], {"a": [2]}, []), "segmentations of the 1 samples"),
     (lambda: plot_timeline({}), "one strip or more"),
-    (lambda: plot_timeline({"p": []}), "one strip or more"),
     (lambda: plot_embeddings({}, [0]), "at least one panel"),
     (lambda: plot_embeddings({"x": np.ones((6, 2))}, [0] * 5), r"shape \(5, 2\) for 'x'"),
     (lambda: plot_image_segmentations([EMPTY], {"people": [np.zeros((4, 3))]}), "row 'people'"),
     (lambda: plot_learned_scales([-1.0], [1.0]), "weights of at least 0"),
-    (lambda: plot_learned_scales([1.0], [1.0], ["a", "b"]), "needs one name per feature"),
     (lambda: plot_weights([1, np.inf]), "got inf at row 1 of weights"),
-    (lambda: plot_weights([]), "array with 0 .* in weights"),
     (lambda: plot_weights([1.0], ["a", "b"]), "1 features, got 2 feature_names"),
     (lambda: plot_weights([1.0], ["a"], highlight=["z"]), r"got \['z'\]"),
     (lambda: plot_weights([1.0], top=0), "top of at least 1"),
     (lambda: plot_metric_matrix(np.ones((2, 3))), "symmetric square matrix"),
-    (lambda: plot_metric_matrix(np.array([[1, 2], [0, 1]])), "symmetric square matrix"),
     (lambda: plot_convergence({}), "at least one trace"),
     (lambda: plot_convergence({"a": {"lower_bound": [1.0]}}), "'objective' in the trace of a"),
-    (lambda: plot_convergence({"a": FAST}, seconds=True), "'seconds' in the trace of a"),
     (lambda: plot_convergence({"a": {**FAST, "lower_bound": [3, 3]}}), "below the best objective"),
     (lambda: plot_convergence({"a": {**FAST, "passes": [4, 2]}}), r"pass numpy\.cumsum"),
-    (lambda: plot_convergence({"a": {**FAST, "passes": [4]}}), "1 passes, 2 objectives, 2 bounds"),
-    (lambda: plot_convergence({"a": {"objective": [np.nan]}}), "got NaN at row 0 of objective"),
     (lambda: plot_convergence({"a": {**FAST, "scale": 0.0}}), "one positive number as scale"),
-    (lambda: plot_convergence({"a": {**FAST, "scale": [1, 1]}}), "one positive number as scale"),
-    (lambda: plot_elbow([1, 2], [3.0]), "2 numbers, 1 costs"),
-    (lambda: plot_elbow([1, 2], [3.0, 2.0], [1.0, 2.0]), "got 1 dimension.* in penalties"),
     (lambda: plot_elbow([1], [3.0], [[2.0, 1.0]]), r"\(smallest, largest\)"),
     (lambda: plot_elbow([1, 2], [3.0, 2.0], None, 5), r"among n_segments \[1, 2\], got 5"),
     (lambda: plot_regularization_path([0.1, 1], WEIGHTS), "2 strengths, 3 rows"),
-    (lambda: plot_regularization_path(STRENGTHS, WEIGHTS, [1.0]), "1 losses"),
     (lambda: plot_regularization_path([-1, 0.2, 1], WEIGHTS), "strengths of zero or more"),
-    (lambda: plot_regularization_path([1, 1, 2], WEIGHTS), "distinct strengths"),
-    (lambda: plot_scaling([1, 2], [1]), "2 sizes, 1 seconds"),
     (lambda: plot_scaling([1, 2], [0, 1]), "positive seconds for two or more different"),
-    (lambda: plot_scaling([3, 3], [1, 2]), "positive seconds for two or more different"),
 ]
 
 
@@ -165,12 +145,12 @@ def faces(ax: Axes) -> list[str]:
 
 
 @pytest.mark.parametrize("message", TITLES)
-def test_titles_say_themessage_of(message: str) -> None:
+def test_titles(message: str) -> None:
     assert message_of(TITLES[message]()) == message
 
 
 @pytest.mark.parametrize(("draw", "message"), REFUSED)
-def test_what_does_not_fit_is_refused(draw: Callable[[], Figure], message: str) -> None:
+def test_bad_input_is_refused(draw: Callable[[], Figure], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         draw()
 
@@ -206,7 +186,7 @@ def test_wide_characters_of_a_title_stay_inside() -> None:
     assert title.get_window_extent().x1 <= figure.bbox.width
 
 
-@pytest.mark.parametrize("width", [3.0, 3.5, 5.0, 9.0])
+@pytest.mark.parametrize("width", [3.0, 9.0])
 def test_legend_of_annotations_stays_inside(width: float) -> None:
     figure = Figure(figsize=(width, 5), layout="constrained")
     plot_annotations(np.arange(9.0), {"a long name": [4, 9], "b": [9]}, [], ax=figure.add_subplot())
@@ -326,7 +306,8 @@ def test_passes_and_scale_replace_rounds_and_the_objective() -> None:
 def test_curves_are_named_at_their_ends_without_a_legend() -> None:
     ax = plot_convergence({"fast": TIMED, "slow": SLOW}, gap=True, seconds=True).axes[0]
     assert ax.get_legend() is None
-    assert ax.get_xscale() == "log"
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert ax.get_xlabel() == "seconds since the start"
     assert ax.get_xticks().max() <= 20.0
     names = names_of(ax)
     assert sorted(names) == ["fast", "slow"]
@@ -353,15 +334,6 @@ def test_convergence_draws_best_so_far_and_best_bound() -> None:
     assert_allclose(best.get_ydata(), [5, 3, 3, 2])
     assert_allclose(bound.get_ydata(), [0, 0, 1.5])
     assert_allclose(bound.get_xdata(), [2, 3, 4])
-
-
-def test_convergence_gap_is_logarithmic_and_against_seconds() -> None:
-    figure = plot_convergence({"bundle": TRACE}, gap=True, seconds=True)
-    ax = figure.axes[0]
-    assert ax.get_yscale() == "log"
-    assert_allclose(ax.lines[0].get_ydata(), [1, 1, 0.25])
-    assert_allclose(ax.lines[0].get_xdata(), [2, 3, 4])
-    assert ax.get_xlabel() == "seconds since the start"
 
 
 def test_poor_first_bounds_do_not_flatten_the_objective() -> None:
@@ -394,6 +366,7 @@ def test_path_colors_the_largest_weights_and_marks_the_best_strength() -> None:
     assert message_of(figure) == "Strength 0.100 validates best and keeps 8 of 8 features"
 
 
+@settings(max_examples=10)
 @given(power=st.floats(0.2, 3.0), seconds=st.floats(1e-6, 1e3), ratio=st.floats(1.5, 20))
 def test_scaling_measures_the_power(power: float, seconds: float, ratio: float) -> None:
     sizes = 100 * ratio ** np.arange(4)
@@ -421,12 +394,9 @@ def test_scaling_compares_two_programs_on_the_same_axes() -> None:
     ("value", "text"),
     [
         (0, "0"),
-        (0.42, "0.420"),
         (-1.5, "-1.50"),
         (12345.6, "12,346"),
         (0.00012, "1.20e-04"),
-        (2.5e7, "2.50e+07"),
-        (np.inf, "inf"),
     ],
 )
 def test_numbers_read_well(value: float, text: str) -> None:
@@ -441,8 +411,8 @@ def test_shortened_names_fit_and_keep_both_ends(name: str, length: int) -> None:
     assert short[-6:] == name[-6:] if len(name) >= 6 else short == name
 
 
-def test_calibration_error_is_of_what_came_true_or_not() -> None:
-    """Two bins: .1 and .3 of which none came true, .8 and 1 of which one did."""
+def test_calibration_error_by_hand_and_its_outcomes() -> None:
+    """Two bins: no event for .1 and .3, one event for .8 and 1."""
     told, came = [0.1, 0.3, 0.8, 1.0], [False, False, True, False]
     assert expected_calibration_error(told, came, 2) == pytest.approx(0.5 * 0.2 + 0.5 * 0.4)
     for function in (expected_calibration_error, plot_reliability):

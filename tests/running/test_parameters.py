@@ -1,4 +1,4 @@
-"""Tables of parameters: what they accept, what they say, and that every estimator reads its own."""
+"""Tables of parameters: accepted values, messages, checks of every estimator; real arrays."""
 
 import gc
 import pkgutil
@@ -12,8 +12,8 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import metriclearn
-from metriclearn.running.parameters import Needs, check_parameters, either, number
-from tests.adversarial.callables import arguments
+from metriclearn.running.parameters import Needs, check_parameters, either, number, real_array
+from tests.adversarial.callables import X, arguments
 
 ODD = (True, np.nan, np.inf, "a", None, [1.0])
 
@@ -29,14 +29,27 @@ ODD = (True, np.nan, np.inf, "a", None, [1.0])
         (either("x", "y"), ("x", "y"), ("z", None, np.array(["x"])), 'tol="x" or "y"'),
     ],
 )
-def test_what_is_accepted_and_what_is_said(
-    needs: Needs, good: tuple, bad: tuple, words: str
-) -> None:
+def test_accepted_values_and_messages(needs: Needs, good: tuple, bad: tuple, words: str) -> None:
     for value in good:
         needs.check("Solver", "tol", value)
     for value in bad:
         with pytest.raises(ValueError, match=f"^Solver needs {words}, got .*"):
             needs.check("Solver", "tol", value)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.ma.array(X, mask=X > 1.0), "masked"),
+        (X.astype("datetime64[D]"), "datetime64"),
+        (X + 1j, "Complex"),
+        ([[10**400, 1]] * 12, "too large"),
+        (X.astype(str), "values of"),
+    ],
+)
+def test_real_arrays_refuse_anything_else(values: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=f"^Learner needs .* real numbers in X.*{words}"):
+        real_array("Learner", "X", values)
 
 
 def tables() -> list[tuple[type[BaseEstimator], str]]:
@@ -56,7 +69,7 @@ def tables() -> list[tuple[type[BaseEstimator], str]]:
 
 
 class Nonsense:
-    """Nothing that any parameter could be."""
+    """A value that no parameter accepts."""
 
     def __repr__(self) -> str:
         return "nonsense"

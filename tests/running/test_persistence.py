@@ -1,4 +1,4 @@
-"""Saved and loaded is the same estimator; anything else is refused; nothing is executed."""
+"""A loaded estimator equals the saved one; foreign files are refused and never executed."""
 
 import io
 import json
@@ -21,7 +21,7 @@ import metriclearn as ml
 from metriclearn import baselines
 from metriclearn.features.hermite import HermiteMoments, SlidingMoments, SoftThresholds
 from metriclearn.features.sequence import SequenceFeatures
-from metriclearn.solvers.subgradient import ConstantStep, DecreasingStep
+from metriclearn.solvers.subgradient import ConstantStep
 from tests.estimators.test_data_penalty import sequences
 from tests.estimators.test_normalized_cuts import arrays
 from tests.training import PAIRS, XS, YS, some_of
@@ -34,10 +34,7 @@ SHAPED = make_pipeline(
 )
 SEQUENCES = {
     **{f"{metric}, {term}": LEARNER(metric, term, ml.BundleDual(1e-2)) for metric, term in PAIRS},
-    "Polyak steps": LEARNER(solver=ml.ProjectedSubgradient(max_rounds=5)),
     "constant steps": LEARNER(solver=ml.ProjectedSubgradient(ConstantStep(1e-3), max_rounds=5)),
-    "decreasing steps": LEARNER(solver=ml.ProjectedSubgradient(DecreasingStep(0.5), max_rounds=5)),
-    "fixed": LEARNER(penalty=0.5, loss_scale=0.25, min_size=2, standardize=False),
     "given": LEARNER(n_segments="given", n_jobs=2, verbose=False),
     "numpy scalars": LEARNER(penalty=np.float64(0.5), min_size=np.int64(2)),
     "nothing learned": LEARNER(regularizer=ml.L1(1e6)),
@@ -46,9 +43,6 @@ SEQUENCES = {
     "towards a reference": ml.ReferenceMetricLearner(baselines.PrincipalComponents(3)),
 }
 PENALTIES = {
-    "fixed metric": baselines.PenaltyLearner(
-        regression=baselines.IntervalRegression(1e-3), own_weight=2.0
-    ),
     "represented": baselines.PenaltyLearner(SHAPED, SequenceFeatures(("log_length",))),
     "counted": baselines.PenaltyLearner(
         SHAPED, make_union(SequenceFeatures(), ml.SegmentCounts((0.5, 2.0), SHAPED))
@@ -59,13 +53,11 @@ PENALTIES = {
 }
 TABLES = {
     "relaxed": TABLE_LEARNER,
-    "constant kept": clone(TABLE_LEARNER).set_params(oracle=ml.SpectralRelaxation(True)),
     "searched": clone(TABLE_LEARNER).set_params(oracle=ml.LocalSearch(), n_clusters=None),
     "averaged": clone(TABLE_LEARNER).set_params(oracle=ml.Averaged()),
     "whitened clusters": ml.WhitenedClusteringLearner(),
     "chunklets": baselines.RelevantComponents(contiguous=False),
     "closed form": baselines.ClosedFormMetric(),
-    "apart": baselines.MMC(),
     "neighborhoods": baselines.NeighborhoodComponents(max_iter=5, random_state=0),
 }
 GRAPHS = {"cuts": ml.NormalizedCutMetricLearner(starts=(1e-2,), verbose=False)}
@@ -88,7 +80,7 @@ def learner() -> ml.ChangePointMetricLearner:
 
 
 def contents(value: Any) -> Any:
-    """Everything that an estimator holds, parameters and what was fitted."""
+    """Parameters and fitted attributes of an estimator."""
     if isinstance(value, BaseEstimator) or is_dataclass(value):
         held = {k: contents(v) for k, v in vars(value).items() if k not in LEFT_OUT}
         return [type(value).__name__, held]
@@ -113,7 +105,7 @@ def test_round_trip(case, tmp_path) -> None:
     if getattr(learner, "penalty_", 0.0) is not None:
         use = "predict" if hasattr(learner, "predict") else "transform"
         np.testing.assert_equal(getattr(loaded, use)(X), getattr(learner, use)(X))
-    again = loaded.fit(X, y)  # parameters came back whole
+    again = loaded.fit(X, y)  # all parameters are there
     np.testing.assert_array_equal(again.components_, learner.components_)
 
 
@@ -163,7 +155,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path, learner) -> None:
     content = path.read_bytes()
     middle = len(content) // 2
     flipped = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
-    truncated = [content[:n] for n in np.linspace(0, len(content) - 1, 60).astype(int)]
+    truncated = [content[:n] for n in np.linspace(0, len(content) - 1, 12).astype(int)]
     np.savez(stream := io.BytesIO(), components=np.eye(3))
     for damaged in (*truncated, flipped, b"a text\n", b"PK\x03\x04", stream.getvalue()):
         path.write_bytes(damaged)
@@ -186,12 +178,9 @@ def rewrite(path: Path, change) -> None:
 CHANGES = [
     lambda document, _: document.pop("format"),
     lambda document, _: document.pop("estimator"),
-    lambda document, _: document.update(format="new"),
     lambda _, arrays: arrays.pop("array0"),
     lambda document, _: document["estimator"]["object"].__setitem__(0, "Popen"),
     lambda document, _: document.update(estimator={"code": "1 + 1"}),
-    lambda document, _: document.update(estimator={"object": 3}),
-    lambda document, _: document.update(estimator=[1, 2]),
     lambda document, _: document.update(estimator={"list": [], "dict": []}),
 ]
 
@@ -222,15 +211,6 @@ def test_parameters_that_are_gone_and_classes_that_stand_elsewhere(tmp_path, lea
     assert_same(ml.load(path), learner)
 
 
-def test_missing_file_and_missing_folder(tmp_path, learner) -> None:
-    with pytest.raises(FileNotFoundError, match=r"needs a model file, but .*nothing\.npz does"):
-        ml.load(tmp_path / "nothing.npz")
-    with pytest.raises(OSError, match="missing"):
-        ml.save(learner, tmp_path / "missing" / "model.npz")
-    with pytest.raises(ValueError, match=r"metriclearn\.load needs a file written by"):
-        ml.load(tmp_path)
-
-
 @pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
 def test_files_are_readable_as_the_umask_says(tmp_path) -> None:
     old = os.umask(0o022)
@@ -258,7 +238,7 @@ def test_failing_write_leaves_the_old_file(tmp_path, learner, monkeypatch) -> No
     assert_same(ml.load(path), learner)
 
 
-def test_only_what_the_format_knows_is_saved(tmp_path, learner) -> None:
+def test_foreign_objects_are_not_saved(tmp_path, learner) -> None:
     path = ml.save(learner, tmp_path / "model.npz")
     before = path.read_bytes()
     for stranger in (
@@ -267,6 +247,6 @@ def test_only_what_the_format_knows_is_saved(tmp_path, learner) -> None:
         ml.ChangePointMetricLearner(metric=type("DiagonalMetric", (ml.DiagonalMetric,), {})()),
         baselines.PenaltyLearner(make_pipeline(StandardScaler())),
     ):
-        with pytest.raises(TypeError, match="knows estimators and components of metriclearn, got"):
+        with pytest.raises(TypeError, match="stores estimators and components of metriclearn, got"):
             ml.save(stranger, path)
     assert path.read_bytes() == before
