@@ -2,8 +2,6 @@
 
 import http.client
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 
 import metriclearn
+from metriclearn.__main__ import main
 from metriclearn.annotate.server import application, open_page
 from metriclearn.datasets.annotations import read_segments
 from metriclearn.features.media.audio import AudioFeatures
@@ -249,14 +248,13 @@ def test_web_sockets_are_refused(untouched: Server) -> None:
     assert 400 <= untouched.ask("GET", f"/{TOKEN}/", headers=headers)[0] < 500
 
 
-def test_names_of_recordings_that_addresses_quote(tmp_path: Path) -> None:
+def test_names_of_recordings_that_addresses_quote(tmp_path: Path, capsys: Any) -> None:
     names = ["a b", "ünï #1%", "q'<i>?&"]
     for seed, name in enumerate(names):
         write_table(tmp_path / f"{name}.csv", seed=seed)
-    command = [sys.executable, "-X", "utf8", "-m", "metriclearn", "label", str(tmp_path)]
-    run = subprocess.run([*command, "--check"], capture_output=True, encoding="utf-8")
-    assert run.returncode == 0, run.stderr
-    assert all(f"{name}: table, 90.0 s" in run.stdout for name in names)
+    assert main(["label", str(tmp_path), "--check"]) == 0
+    report = capsys.readouterr().out
+    assert all(f"{name}: table, 90.0 s" in report for name in names)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
