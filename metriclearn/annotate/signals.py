@@ -191,14 +191,11 @@ def open_recordings(
     ValueError
         If a file is damaged, or two files differ only in their endings.
     """
-    home, endings = folder.resolve(), {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
+    endings = {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
     listed = [path for path in folder.glob("[!.]*") if path.suffix.lower() in ENDINGS]
     tables = [path for path in listed if not path.name.lower().endswith("segments.csv")]
     media = [p for p in recording_files(folder).values() if p.suffix.lower() in endings]
-    tables, media = (  # without links to files outside of the folder
-        [path for path in paths if path.is_file() and path.resolve().is_relative_to(home)]
-        for paths in (tables, media)
-    )
+    tables, media = _inside(folder, tables), _inside(folder, media)
     if not tables and (not media or features == "tables"):
         raise FileNotFoundError(
             f"{str(folder)!r} has nothing to label; put recordings (wav, mp3, mp4, ...) or tables "
@@ -234,6 +231,12 @@ def open_recordings(
     settings = {"features": features, "ignore": left_out, "rate": rate if tables else None}
     settings["media_rate"] = media_rate if media else None
     return recordings, {key: value for key, value in settings.items() if value}
+
+
+def _inside(folder: Path, paths: list[Path]) -> list[Path]:
+    """The files among paths, without links to files outside of the folder."""
+    home = folder.resolve()
+    return [path for path in paths if path.is_file() and path.resolve().is_relative_to(home)]
 
 
 def _is_silent(path: Path) -> bool:
