@@ -16,8 +16,8 @@ _TIE = 1e-11  # relative to the largest eigenvalue: closer ones count as equal
 _LANCZOS_TIE = 1e-8  # what Lanczos iterations cannot tell apart
 # Tuned by time on two cores. Lanczos iterations for a matrix in memory pay from this size on and up
 # to this share (one in ten) of the spectrum; a full decomposition of a form known through products
-# is as fast up to _DENSE samples (twice the time of a well separated spectrum, a tenth of that of a
-# crowded one), and affordable up to _WHOLE where Lanczos iterations fail.
+# is as fast up to _DENSE samples (it takes twice the time for a well separated spectrum and a tenth
+# for a crowded one), and affordable up to _WHOLE where Lanczos iterations fail.
 _LANCZOS_SIZE, _LANCZOS_SHARE, _FIRST_GUESS = 500, 10, 16
 _DENSE, _WHOLE = 400, 4000
 _GUARDS, _BLOCKS = 4, 16  # vectors more than wanted; blocks in the basis before a restart
@@ -199,8 +199,30 @@ class TopEigenvectors(BaseEstimator):
     def pairs(self, form: Any, count: int, start: NDArray | None = None) -> tuple[NDArray, NDArray]:
         """Leading eigenvalues, descending, and eigenvectors, (k,) and (T, k)."""
         T, width = form.n_samples, count + _GUARDS
-        if max(_DENSE, 5 * width) >= T:  # after a restart a basis has 3 blocks and needs a fourth
-            return _whole(form, count)
+        # after a restart a basis has 3 blocks and needs a fourth
+        if max(_DENSE, 5 * width) < T:
+            found = self._lanczos(form, count, start)
+            if found is not None:
+                return found
+            if T > _WHOLE:
+                raise ValueError(
+                    f"{type(self).__name__} did not converge in {self.max_passes} passes for {T} "
+                    "samples; raise tolerance or max_passes, or use fewer, larger nodes."
+                )
+        matrix = form.matvec(np.eye(T))
+        if not np.all(np.isfinite(matrix)):
+            raise ValueError(
+                "TopEigenvectors needs a finite form, got NaN or infinity; change the unit of the "
+                "data."
+            )
+        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        return values[::-1][:count], vectors[:, ::-1][:, :count]
+
+    def _lanczos(
+        self, form: Any, count: int, start: NDArray | None
+    ) -> tuple[NDArray, NDArray] | None:
+        """The leading eigenpairs by block Lanczos, None if they do not converge."""
+        T, width = form.n_samples, count + _GUARDS
         block = np.random.default_rng(0).standard_normal((T, width))
         if start is not None and len(start) == T:
             block[:, : start.shape[1]] = start[:, :width]
@@ -219,12 +241,7 @@ class TopEigenvectors(BaseEstimator):
                 kept = mixing[:, ::-1][:, : 2 * width]
                 basis, images = basis @ kept, images @ kept
             basis = np.hstack([basis, following])
-        if T > _WHOLE:
-            raise ValueError(
-                f"{type(self).__name__} did not converge in {self.max_passes} passes for {T} "
-                "samples; raise tolerance or max_passes, or use fewer, larger nodes."
-            )
-        return _whole(form, count)
+        return None
 
 
 def _orthogonal_to(basis: NDArray, block: NDArray) -> NDArray:
@@ -240,14 +257,3 @@ def _orthogonal_to(basis: NDArray, block: NDArray) -> NDArray:
             return block - basis @ (basis.T @ block)
         block[:, empty] = random.standard_normal((len(block), int(empty.sum())))
         size = 1.0
-
-
-def _whole(form: Any, count: int) -> tuple[NDArray, NDArray]:
-    """The leading eigenpairs of a full decomposition, descending."""
-    matrix = form.matvec(np.eye(form.n_samples))
-    if not np.all(np.isfinite(matrix)):
-        raise ValueError(
-            "TopEigenvectors needs a finite form, got NaN or infinity; change the unit of the data."
-        )
-    values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
-    return values[::-1][:count], vectors[:, ::-1][:, :count]

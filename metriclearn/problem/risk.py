@@ -376,7 +376,7 @@ class StructuredHinge:
 
 
 def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) -> CutMemory:
-    """Cuts of F under the completions of ``before``, made cuts of F with those of ``after``.
+    """Convert cuts of F under the completions of ``before`` to the completions of ``after``.
 
     Exact where the loss does not look at the completions: F changes by the linear functions
     s_w(H_i) − s_w(H′_i), and so do its minorants.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -79,11 +79,6 @@ class Operator(ABC):
     def restricted(self, kept: NDArray) -> Self:
         """The similarities among some of the nodes."""
 
-    @property
-    def n_samples(self) -> int:
-        """S, the number of nodes."""
-        return len(self.root)
-
 
 class GaussianOperator(Operator):
     """W_ij = exp(−(x_i − x_j)ᵀB(x_i − x_j)) over all pairs, O(S²(r + k)) a product.
@@ -104,27 +99,29 @@ class GaussianOperator(Operator):
 
     def __init__(self, X: NDArray, components: NDArray, root: NDArray, memory: float) -> None:
         self.root, self.memory = root, memory
+        self._kept: list[tuple[slice, NDArray]] = []
         self._X, self._components = X, components
         Z, ones = X @ components.T, np.ones((len(X), 1))
         squares = -np.einsum("ir,ir->i", Z, Z)[:, None]
         # −‖z_i − z_j‖² as one product: [2z_i, −‖z_i‖², 1]·[z_j, 1, −‖z_j‖²]
         self._left, self._right = np.hstack([2.0 * Z, squares, ones]), np.hstack([Z, ones, squares])
 
-    def _computed(self) -> Iterator[tuple[slice, NDArray]]:
-        """Rows, and their similarities to the first of them and all that follow."""
-        n = self.n_samples
-        for rows in gen_batches(n, max(_SMALLEST_BLOCK, _CACHED // n)):
+    def _blocks(self) -> Iterator[tuple[slice, NDArray]]:
+        """Rows, and their similarities to the first of them and all that follow.
+
+        W holds every block twice, mirrored, but for the square of its rows.
+        """
+        yield from self._kept
+        n, kept = len(self.root), []
+        size = max(_SMALLEST_BLOCK, _CACHED // n)
+        for rows in () if self._kept else gen_batches(n, size):
             block = self._left[rows] @ self._right[rows.start :].T
             np.minimum(block, 0.0, out=block)  # rounding must not make a similarity exceed 1
-            yield rows, np.exp(block, out=block)
-
-    @cached_property
-    def _kept(self) -> list[tuple[slice, NDArray]]:
-        return list(self._computed())
-
-    def _blocks(self) -> Iterable[tuple[slice, NDArray]]:
-        """The blocks of :meth:`_computed`, of which all but their squares are mirrored in W."""
-        return self._kept if 8.0 * self.n_samples**2 <= self.memory else self._computed()
+            np.exp(block, out=block)
+            if 8.0 * n**2 <= self.memory:
+                kept.append((rows, block))
+            yield rows, block
+        self._kept = kept or self._kept
 
     def product(self, V: NDArray) -> NDArray:
         product = np.zeros(V.shape)
@@ -135,7 +132,7 @@ class GaussianOperator(Operator):
 
     def unscaled_slope(self, F: NDArray) -> NDArray:
         """Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ = 2Xᵀ(Diag(G1) − G)X with G = −FFᵀ∘W."""
-        X = np.hstack([self._X, np.ones((self.n_samples, 1))])
+        X = np.hstack([self._X, np.ones((len(self._X), 1))])
         product = np.zeros(X.shape)  # (FFᵀ∘W)[X, 1]
         for rows, block in self._blocks():
             G = F[rows] @ F[rows.start :].T
@@ -287,7 +284,7 @@ class SimilarityForm:
     shift: float = 0.0
 
     def __post_init__(self) -> None:
-        self.n_samples = self.operator.n_samples
+        self.n_samples = len(self.operator.root)
 
     def at(self, partition: Projector | NodeLabels) -> float:
         """⟨A − κN + cI, M⟩."""

@@ -30,9 +30,8 @@ _TRUST, _LEAP = 0.7, 0.2
 _STRETCH, _MOST_STRETCH = 0.08, 0.15
 # Rounds without a stretch; most fits end in them.
 _FIRST = 20
-_PENALTY_CURVATURE = (
-    1e-3  # curvature of the proximal term at the penalty, in units of the start's objective
-)
+# Curvature of the proximal term at the penalty, in units of the start's objective.
+_PENALTY_CURVATURE = 1e-3
 # Factor of the first ν if the cuts of an earlier solution make the model good.
 _WARM = 1e-2
 # Share of the first curvature at the penalty; below it rounding dominates.
@@ -48,9 +47,9 @@ class BundleDual(BaseEstimator):
     """Bundle method with one cut per data set and round; every result carries its gap.
 
     Each round solves the master problem over the working set of cuts (:class:`DualMaster`), asks
-    the oracles for new cuts at its solution, stretched by at most 30 % while the objective falls
-    along that ray (a model of few cuts asks for less than they do), and compares the best objective
-    with the dual's lower bound. Before any oracle is asked, dropped cuts are: while they raise the
+    the oracles for new cuts at its solution, and compares the best objective with the dual's lower
+    bound. A model of few cuts has a solution that is too small: while the objective still falls
+    along that ray, the solution is stretched by at most 30 %. Before any oracle is asked, dropped cuts are: while they raise the
     model by much of the gap, the master is solved again with them instead. A proximal term keeps
     the query near the best point: halved when a round pays off, raised when it does not. It serves
     every regularizer, squared or linear (L1, trace), and the penalty of a cluster, which no

@@ -106,12 +106,10 @@ class CCCP(ComponentParameters):
             return replace(best, reason=solutions[-1].reason), objectives
         if not trials:
             return best, objectives
-        rest = self.minimize(replace(problem, warm=best))
+        rest = _Majorized(replace(problem, warm=best), self).run(self.max_rounds)
         before = best.trace.rows
-        after = (
-            rest.trace.rows + [0.0, 0.0, 1.0, 1.0, 0.0] * before[-1]
-            # Seconds and calls continue.
-        )
+        # Seconds and calls continue.
+        after = rest.trace.rows + [0.0, 0.0, 1.0, 1.0, 0.0] * before[-1]
         return replace(rest, trace=Trace.of(np.vstack([before, after]))), objectives
 
 

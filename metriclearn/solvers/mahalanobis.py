@@ -147,9 +147,9 @@ class FullMetric(BaseEstimator):
         Returns
         -------
         structured array (k,) with the fields
-            ``vectors`` (q, P), orthonormal, and ``values`` (q,), from the largest to the smallest,
-            and 0 beyond the rank, or everywhere where that is not less than q = ⌊P/8⌋, or P
-            is so small that nothing is gained.
+            ``vectors`` (q, P), orthonormal, with q = ⌊P/8⌋, and ``values`` (q,) by falling size.
+            Values beyond the rank are 0. All are 0 if the rank is q or more, or if P is too small
+            for the factors to save time.
         """
         P = self.matrix(rows[0]).shape[0]
         q = P // 8 if P >= _SKETCHED else 0
@@ -332,10 +332,8 @@ class MetricCone:
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Projection and its Jacobian, see :meth:`Metric.linearize`."""
-        if (
-            not self.learns_penalty or self.metric.polyhedral
-            # The penalty is one more nonnegative weight.
-        ):
+        # In a polyhedral cone the penalty is one more nonnegative weight.
+        if not self.learns_penalty or self.metric.polyhedral:
             return self.metric.linearize(v)
         n, active = self.n_metric, float(v[-1] > 0)
         point, jacobian = self.metric.linearize(v[:n])

@@ -71,7 +71,7 @@ def test_blocks_are_those_of_a_dense_similarity(memory: float) -> None:
 
 def peak_of(operator: Operator) -> float:
     """Most bytes that one product and one slope take."""
-    F = np.random.default_rng(1).normal(size=(operator.n_samples, 2))
+    F = np.random.default_rng(1).normal(size=(len(operator.root), 2))
     tracemalloc.start()
     operator.matvec(F)
     operator.slope(F)
