@@ -49,13 +49,14 @@ class BundleDual(BaseEstimator):
     Each round solves the master problem over the working set of cuts (:class:`DualMaster`), asks
     the oracles for new cuts at its solution, and compares the best objective with the dual's lower
     bound. A model of few cuts has a solution that is too small: while the objective still falls
-    along that ray, the solution is stretched by at most 30 %. Before any oracle is asked, dropped cuts are: while they raise the
-    model by much of the gap, the master is solved again with them instead. A proximal term keeps
-    the query near the best point: halved when a round pays off, raised when it does not. It serves
-    every regularizer, squared or linear (L1, trace), and the penalty of a cluster, which no
-    regularizer touches. It does not enter the reported bound, which holds for the original problem;
-    for a diagonal metric with a linear regularizer that is the linear program over the working set
-    (:func:`~metriclearn.solvers.dual_master.linear_master`, HiGHS).
+    along that ray, the solution is stretched by at most 30 %. Before any oracle is asked, dropped
+    cuts are: while they raise the model by much of the gap, the master is solved again with them
+    instead. A proximal term keeps the query near the best point: halved when a round pays off,
+    raised when it does not. It serves every regularizer, squared or linear (L1, trace), and the
+    penalty of a cluster, which no regularizer touches. It does not enter the reported bound, which
+    holds for the original problem; for a diagonal metric with a linear regularizer that is the
+    linear program over the working set (:func:`~metriclearn.solvers.dual_master.linear_master`,
+    HiGHS).
 
     Parameters
     ----------

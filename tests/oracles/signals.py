@@ -47,3 +47,11 @@ def noisy_steps(seed: int, T: int = 60, K: int = 4, P: int = 2) -> tuple[np.ndar
     truth = Partition.from_change_points(cuts, T)
     means = 3.0 * rng.normal(size=(truth.n_clusters, P))
     return means[truth.labels] + rng.normal(size=(T, P)), truth
+
+
+def draw_penalties(rng: np.random.Generator, T: int) -> np.ndarray:
+    """Penalties of one sign or both, small or large against the values; integers make ties."""
+    scale = float(rng.choice([0.1, 1.0, 10.0]))
+    low = float(rng.choice([-1.0, 0.0]))
+    penalties = rng.uniform(low, low + float(rng.choice([0.5, 1.0, 2.0])), T + 1)
+    return np.round(scale * penalties) if rng.random() < 0.3 else scale * penalties

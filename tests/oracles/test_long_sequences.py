@@ -109,7 +109,7 @@ def test_a_bad_value_far_into_a_long_sequence_is_found(segmenter) -> None:
 
 
 def test_memory_is_that_of_sums_values_and_starts(segmenter, tmp_path: Path) -> None:
-    """8r + 12 bytes per sample, those of the file, and a block; T = 10⁶."""
+    """8r + 12 bytes per sample, the bytes of the file, and a block; T = 10⁶."""
     T, P = 10**6, 4
     rng = np.random.default_rng(0)
     rows = np.lib.format.open_memmap(tmp_path / "X.npy", mode="w+", dtype=np.float32, shape=(T, P))

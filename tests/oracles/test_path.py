@@ -69,14 +69,6 @@ def test_elbow_is_the_clear_segmentation(seed, K, options) -> None:
     np.testing.assert_array_equal(path.change_points[elbow], truth.change_points)
 
 
-def test_default_range_begins_with_a_single_segment() -> None:
-    X, truth = noisy_steps(5)
-    path = segmentation_path(X)
-    assert path.n_segments[0] == 1
-    assert path.n_segments[-1] >= truth.n_clusters
-    assert path.penalties[0, 1] == np.inf
-
-
 def test_metric_min_size_and_most_segments() -> None:
     X, _ = noisy_steps(6, P=3)
     L = np.array([[1.0, 0.5, 0.0], [0.0, 0.0, 2.0]])

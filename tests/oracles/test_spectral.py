@@ -259,7 +259,7 @@ def test_leading_pairs(T: int) -> None:
 
 
 def test_few_different_eigenvalues() -> None:
-    """The Krylov space is exhausted after two blocks; random directions go on."""
+    """The Krylov space is exhausted after two blocks; random directions follow."""
     signs = np.where(np.arange(500) < 7, 1.0, -1.0)
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(500, 500)))[0]
     form = DenseForm((basis * signs) @ basis.T)

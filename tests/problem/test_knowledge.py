@@ -1,4 +1,4 @@
-"""What is known of a partition: reading, contradictions, and what agrees with it."""
+"""Partial labels: how they are read, contradictions, and the partitions that agree."""
 
 import itertools
 from unittest import mock
@@ -81,7 +81,7 @@ def test_contradictions_are_found_exactly(T, data) -> None:
 @settings(max_examples=200, deadline=None)
 @given(partial_partitions(8))
 def test_all_segmentations_that_agree(known) -> None:
-    """They are those that agree when mirrored; the one, if it is given, is the only one."""
+    """The same ones agree when all is mirrored; a complete segmentation is the only one."""
     T, mirrored, agreeing = known.n_samples, known.mirrored(), []
     for ends in all_segmentations(T):
         partition = Partition.from_change_points(ends)

@@ -56,7 +56,7 @@ def completion(labels, mask) -> Partition:
     st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=T, max_size=T
 )))  # fmt: skip
 def test_loss_and_augmented_form_equal_the_dense_definition(rows) -> None:
-    """Of full labels and of those of some rows."""
+    """For full labels and for labels of some rows."""
     one, other, mask = (np.array(column) for column in zip(*rows))
     truth = Partition.from_labels(other) if mask.all() else completion(other.tolist(), mask)
     M, H = equivalence_matrix(one), equivalence_matrix(other)
@@ -81,7 +81,7 @@ def test_projectors_equal_dense_ones_too() -> None:
     rng = np.random.default_rng(1)
     Z = rng.normal(size=(30, 3))
     truth = completion(rng.integers(0, 3, 30).tolist(), rng.random(30) < 0.5)
-    for shift in (-5.0, 0.3):  # the second fills what is outside the factors
+    for shift in (-5.0, 0.3):  # the second has a filling
         projector = SpectralRelaxation()(LowRankForm(Z, truth, 1.0, shift))
         M, H = projector.to_array(), truth.to_array()
         rows = truth.partial_labels.labels >= 0

@@ -84,7 +84,7 @@ def test_names_of_labels_do_not_matter(single, names) -> None:
         iter([4, 4, 2, 9]),
         np.array(["2024-01-01", "2024-01-01", "2024-01-02", "2024-01-03"], dtype="datetime64[D]"),
         np.array([7, 7, "seven", 0.5], dtype=object),
-        [1, True, "1", 2],  # several types: equal when Python says so
+        [1, True, "1", 2],  # several types, compared as Python does
         [(1, "x"), (1, "x"), (2,), "x"],
         [True, True, "True", b"True"],
     ],

@@ -1,4 +1,4 @@
-"""Nodes of several samples: traces, inner products and losses are those over samples, exactly."""
+"""Nodes of several samples: traces, inner products and losses equal the values over samples."""
 
 from dataclasses import replace
 

@@ -94,7 +94,7 @@ class CompleteProblem:
         return hinge_of(*zip(*self.data), self.metric, self.mode, scale=self.scale)
 
     def check(self, solution: Solution) -> None:
-        """Bounds around the optimum in every round, and the objective that of a point allowed."""
+        """Bounds enclose the optimum in every round; the objective is the value at the solution."""
         trace, rounding = solution.trace, 1e-6 * solution.scale
         assert max(trace.lower_bound) <= self.optimum + rounding
         assert min(trace.objective) >= self.optimum - rounding

@@ -35,7 +35,8 @@ def test_combinations_are_those_of_the_cuts_within_the_masses() -> None:
     assert cuts["group"].tolist() == [g for _, _, g in plain]
     weights = rng.uniform(size=len(cuts)) * (rng.uniform(size=len(cuts)) > 0.4)
     totals = np.bincount(cuts["group"], weights=weights)
-    scales = np.array([1.0, 0.5, 0.9])  # of the second and third function all is too much
+    # The weights of the second and third function exceed their masses.
+    scales = np.array([1.0, 0.5, 0.9])
     offset, slope = combination(cuts, weights, totals * scales * [2.0, 1.0, 1.0])
     expected = sum(a * scales[g] * (o + s @ w) for a, (o, s, g) in zip(weights, plain))
     assert offset + slope @ w == pytest.approx(expected, rel=1e-9)

@@ -90,7 +90,7 @@ def test_paths_use_callbacks_themselves_and_refuse_checkpoints() -> None:
 
 def test_interrupted_path_keeps_what_it_has_and_unfinished_ones_warn() -> None:
     def interrupt(progress) -> None:
-        if progress.round == 7:  # of the second problem on
+        if progress.round == 7:  # in the second problem or a later one
             raise KeyboardInterrupt
 
     learner = ChangePointMetricLearner(callbacks=watched_by(interrupt))

@@ -30,7 +30,7 @@ SOLVERS: dict[str, Any] = {
 
 
 def fit_and_keep(name: str, checkpoint: Path, out: Path) -> None:
-    """Learn, with a state in a file, and write what was learned into another."""
+    """Learn with a checkpoint, and write the solution into another file."""
     warnings.simplefilter("ignore")
     if name == "Alternation":
         data = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=3)
