@@ -1,17 +1,18 @@
 """Write every number, table, caption and picture of README.md and docs/ that a command makes.
 
     python -m experiments.figures                                       # from committed results
-    python -m experiments.figures hapt=outputs/hapt/DATE/results.json   # commit those of a run
+    python -m experiments.figures hapt=outputs/hapt/DATE/results.json   # commit a run
     python -m experiments.figures --check                               # compare, change nothing
 
 Results are committed as ``docs/results/NAME.json`` (experiments) and ``docs/benchmarks/NAME.json``.
-Beside each its page ``NAME.md`` is made, which ends with the digest of the file, so that no page is
-older than its numbers. In all other pages what is made stands between ``<!-- made: EXPRESSION -->``
-and ``<!-- /made -->``, EXPRESSION being Jinja's, of the methods of :class:`Committed`; numbers that
-no command of this repository makes stand between ``<!-- said: SOURCE -->`` and ``<!-- /said -->``.
-The check refuses numbers anywhere else but in code and references, also in reStructuredText and in
-what the gallery says, and pages and pictures without results. A picture holds the digest of what it
-shows, its page the digest of the picture, and a record in ``docs/research`` that of its own text.
+Next to each file the command writes the page ``NAME.md``, which ends with the digest of the file,
+so that no page is older than its numbers. Generated text on all other pages stands between
+``<!-- made: EXPRESSION -->`` and ``<!-- /made -->``; EXPRESSION is Jinja and calls methods of
+:class:`Committed`. Numbers from other sources stand between ``<!-- said: SOURCE -->`` and
+``<!-- /said -->``. The check refuses numbers anywhere else except in code and references, also in
+reStructuredText and in the gallery, and it refuses pages and pictures without results. A picture
+holds the digest of its data, its page the digest of the picture, and a record in ``docs/research``
+the digest of its text.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ _FREE = re.compile(
 _NUMBER = re.compile(
     r"(?<![\w.])(?<![^\W\d][/-])(?![01](?!\.?\d| \d{3}))(?:\d{1,3}(?: \d{3})+|\d*\.?\d+)"
 )
-# what is no prose in reStructuredText: blocks of code, directives, their options, and literals
+# not prose in reStructuredText: blocks of code, directives, their options, and literals
 _DIRECTIVE = re.compile(
     r"^( *)\.\. code-block::.*\n(?:\1 +.*\n|\n)*|^ *\.\. .*$|^ *:[\w-]+:.*$|``[^`]*``", re.MULTILINE
 )
@@ -228,7 +229,7 @@ def filled(text: str, committed: Committed) -> str:
 
 
 def prose(page: Path) -> str:
-    """What a page says: of a file of the gallery its comments, of reStructuredText no code."""
+    """The prose of a page: comments of a gallery file, reStructuredText without code."""
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".md":
         return text
@@ -338,7 +339,7 @@ def publish(name: str, source: Path, docs: Path) -> None:
     results = read_results(source)
     if results["name"] != name:
         raise ValueError(
-            f"figures needs the results of {name!r} for {name!r}, got those of "
+            f"figures needs the results of {name!r}, got the results of "
             f"{results['name']!r} in {source}."
         )
     target = docs / "results" / f"{name}.json"
@@ -360,7 +361,7 @@ def differences(text: str, made: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Write everything, or with ``--check`` say what differs and return 1 if something does."""
+    """Write everything, or with ``--check`` print the differences and return 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("files", nargs="*", metavar="NAME=FILE", help="results.json of a run")
     parser.add_argument("--check", action="store_true", help="change nothing, only compare")

@@ -82,8 +82,8 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
         if not is_interrupt(error):
             raise
         raise KeyboardInterrupt(
-            f"Interrupted: {len(finished)} finished fits are kept in {finished.folder}; the same "
-            f"command, or it with resume={home}, goes on from there."
+            f"Interrupted: {len(finished)} finished fits are kept in {finished.folder}; run the "
+            f"same command, or add resume={home}, to continue."
         ) from None
     (home / _MARK).unlink(missing_ok=True)
     return f"{read_results(folder / 'results.json')['headline']}\nReport: {page}"

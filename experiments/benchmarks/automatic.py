@@ -68,7 +68,7 @@ def compared(experiment: str, tiny: bool) -> Row:
     with initialize_config_dir(str(CONFIGS), version_base=None):
         names = [f"experiment={experiment}", *(["tiny=true"] if tiny else [])]
         config = compose("config", overrides=names)
-    means: dict[str, float] = {}  # of the independent units
+    means: dict[str, float] = {}  # by independent unit
     timings, choices, left_out = [], [], 0
     for case in get_class(config.procedure)(config).cases():
         if case.table != TABLES[experiment]:

@@ -36,7 +36,7 @@ class Case:
     Attributes
     ----------
     peer : (module, function), optional
-    theirs : arguments of the peer, or a call that makes them; those of ours by default
+    theirs : arguments of the peer, or a call that makes them; by default ours
     same : bool
         Whether the peer computes the same number.
     """

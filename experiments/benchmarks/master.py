@@ -7,8 +7,8 @@ independent standard normal entries (symmetric, or diagonal), β_j too, and μ =
 with no knowledge of the solution; ours ends at a duality gap of 1e-6 of the optimum, cvxpy's
 solvers with their default tolerances, but SCS and OSQP with 1e-6, without which they miss the
 optimum by more than 1e-4; all are timed only where their objectives agree that closely. cvxpy's
-time covers stating and solving the problem, since every round has other cuts; the time that its
-solver says it took stands beside it. Medians of processor seconds, taken in turns, one thread.
+time covers stating and solving the problem, since every round has other cuts; the table also gives
+the time that its solver reports. Medians of processor seconds, taken in turns, one thread.
 """
 
 from __future__ import annotations

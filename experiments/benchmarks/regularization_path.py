@@ -98,7 +98,7 @@ def draw(record: Mapping[str, Any]) -> Figure:
 
 
 def drawn(name: str, path: RegularizationPath, where: frozenset[int]) -> dict[str, Any]:
-    """What :func:`draw` needs of one path: its title with what was planted and what is kept."""
+    """One path for :func:`draw`: its title compares the planted weights with those it keeps."""
     kept, diagonal = not_zero(path, path.best), path.diagonal
     noun = "features" if diagonal else "eigenvalues"
     names = [

@@ -169,11 +169,11 @@ def choose(
 ) -> tuple[int, Choice]:
     """The candidate and option of least mean loss held out, the first among equals; its place.
 
-    With ``overlap``, the share of held-out over fitted samples, the first candidate stays unless
-    the best one is better by more than one standard error of the paired differences, which splits
-    that share samples make larger by the factor 1/J + overlap for J of them (Nadeau & Bengio,
-    Inference for the generalization error, Machine Learning 52, 2003): the least mean of a few
-    dozen noisy ones is often luck.
+    With ``overlap``, the ratio of held-out to fitted samples, the first candidate stays unless the
+    best one is better by more than one standard error of the paired differences: the least of a few
+    dozen noisy means is often luck. The J splits share samples, so the variance of the mean
+    difference has the factor 1/J + overlap (Nadeau & Bengio, Inference for the generalization
+    error, Machine Learning 52, 2003).
     """
     if not tried:
         return 0, Choice(candidates[0], None, np.zeros(0))

@@ -1,8 +1,7 @@
 """Segmenters on sequences: ours against the baselines, number of segments estimated and given.
 
-The candidate with the least mean ‖M − N‖² on the sequences held out of the folds is fitted again on
-all training data, once for an estimated and once for a given number of segments, and scored on the
-test data.
+Cross-validation chooses the candidate with the least mean ‖M − N‖², once for an estimated and once
+for a given number of segments. It is fitted again on all training data and scored on the test data.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class Comparison(Procedure):
         return words
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """Saves ``model.npz``, that of the row ours, and ``models/``, all; pictures are of ours."""
+        """Save the model of the row ours as ``model.npz``, all models in ``models/``; draw ours."""
         cases = list({outcome.case.name: outcome.case for outcome in outcomes}.values())
         first = [outcome for outcome in outcomes if outcome.case is cases[0]]
         mine, rival = best_outcome(first), best_outcome(first, ours=False)

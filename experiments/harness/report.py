@@ -91,7 +91,7 @@ class Artifacts:
 def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -> dict[str, Any]:
     """``weights`` and ``traces`` of the models that were trained, for :class:`Artifacts`.
 
-    Weights are those of features divided by ``scale``, by default by the models' own.
+    Weights apply to features divided by ``scale``, by default the scale of each model.
     """
     trained = {name: model for name, model in models.items() if hasattr(model, "solution_")}
     return {

@@ -5,30 +5,30 @@ It is the same for every experiment; the committed ones are ``docs/results/NAME.
 ========= ======================================================================================
 name      of the experiment: ``python -m experiments.run experiment=NAME`` makes it again
 protocol  sentences: what was trained on, tested on, and how hyper-parameters were chosen
-headline  the sentence about the row "ours" that stands over the report
+headline  the sentence at the top of the report, about the row "ours"
 command   the command line
 tables    the tables in their order, see below
 rows      one for each number of a table, see below
-seconds   of the processor, all fits together
+seconds   processor seconds of all fits together
 versions  of metriclearn, Python and the packages that decide numbers
 config    the configuration
 ========= ======================================================================================
 
-Every other field belongs to one experiment. A *table* has ``name`` and ``measure`` (the two name
-it), ``title``, ``words`` (the measure as a reader knows it), ``better`` ("less" or "more"),
-``columns`` (name → title), ``unit`` (what is independent of each other, in the singular: "test
-user"), ``main`` (whether the headline is about it) and ``note``. A *row* has
+Every other field belongs to one experiment. ``name`` and ``measure`` together identify a *table*.
+It also has ``title``, ``words`` (the measure in plain words), ``better`` ("less" or "more"),
+``columns`` (name → title), ``unit`` (the independent unit, in the singular: "test user"), ``main``
+(whether the headline is about it) and ``note``. A *row* has
 
 ============== =================================================================================
 table, measure the table where it stands
-method, column the place in it; the method "ours" is what the training data alone choose among
-               ours, the methods "ours/…" are what was chosen from
+method, column the place in it; the methods "ours/…" are our candidates, "ours" is the one chosen
+               on training data alone
 mean           over the units, weighted where ``weights`` are given
-standard_error of that mean over independent units, null for a single unit
+standard_error of the mean over independent units, null for a single unit
 units, values  names of the units, and the mean of each
-weights        of the units, where they count by their size (annotations, say)
-choice         how the hyper-parameters came out, in words
-held_out       the mean loss on data held out of training that decided the choice, or null
+weights        of the units, if they count by size (number of annotations, say)
+choice         the chosen hyper-parameters, in words
+held_out       the mean held-out loss that decided the choice, or null
 gap            the largest certified gap of its fits: (objective − lower bound) over the objective
                without metric; null where nothing is learned or no bound is known
 stopped        empty, or how many fits stopped before their tolerance, and why
@@ -323,10 +323,10 @@ def paired_tests(
 ) -> dict[str, dict[str, Any]]:
     """Whether ours differs from every other method in a column, by paired tests over units.
 
-    ``better`` and ``worse`` count the units where ours is, ``mcnemar`` is the probability that a
-    fair coin parts them as unequally (McNemar's test, exact), ``wilcoxon`` that of signed ranks of
-    differences, which count by the weights of their units. Both are two-sided and corrected for
-    the number of methods as Holm does (Scandinavian Journal of Statistics 6, 1979). Empty for
+    ``better`` and ``worse`` count the units on which ours is better and worse. ``mcnemar`` is the
+    p-value of the exact McNemar test of these counts, ``wilcoxon`` the p-value of the signed-rank
+    test of the differences times the weights of their units. Both are two-sided, with Holm's
+    correction for the number of methods (Scandinavian Journal of Statistics 6, 1979). Empty for
     tables that are not main ones, whose units are not independent, that have no row "ours", or
     fewer than six units.
     """

@@ -5,13 +5,13 @@ Protocol B: learn on a stratified half and cluster the other half, several times
 on half of the classes, as two data sets of different classes, and cluster the other classes.
 
 Every method fits ``components_`` to the features that are not the same in 99 % of the training
-samples; then K-means clusters the transformed test data, K given. What a method has to choose is
-chosen in the training part only: in A by the loss on it, which is what A measures (with other
-K-means seeds); in B on stratified splits of the training half, a third held out; in C on halves of
-the training classes, drawn several times, the other half held out. The candidate of least mean
-‖M−N‖² over these splits replaces the first of the grid if it is better by more than one standard
-error of their difference, corrected for splits that share samples (Nadeau & Bengio 2003), and is
-fitted to all of the training part. Every protocol and data table has its table of results.
+samples; then K-means clusters the transformed test data, K given. Hyper-parameters are chosen on
+the training part only. A uses its training loss, with other K-means seeds. B uses stratified splits
+of the training half, a third held out. C holds out half of the training classes, drawn several
+times. The candidate of least mean ‖M−N‖² replaces the first of the grid if it is better by more
+than one standard error of their difference, corrected for splits that share samples (Nadeau &
+Bengio 2003). The chosen one is fitted to the whole training part. Every protocol and data table has
+its table of results.
 """
 
 from __future__ import annotations

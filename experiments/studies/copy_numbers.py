@@ -3,10 +3,10 @@
 Methods are trained on the annotations of the source's fold 1 and tested on fold 2, and vice versa.
 Hyper-parameters are chosen by cross-validation over profiles *inside* the training fold. Also,
 every profile is tested by models trained on all other profiles, without any choice.
-In the first setting every method is scored twice: segmenting without looking at the training
-annotations of the sequence, and with them as constraints (as in Hocking & Srivastava, Labeled
-optimal partitioning, Computational Statistics 38, 2023), which then also move the penalty of the
-sequence; how far is chosen by leaving out one training annotation at a time in profiles held out.
+In the first setting every method is scored twice: without the training annotations of the sequence,
+and with them as constraints (as in Hocking & Srivastava, Labeled optimal partitioning,
+Computational Statistics 38, 2023). The annotations then also move the penalty of the sequence; how
+far is chosen by leaving out one training annotation at a time in held-out profiles.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class Segmentations:
     """Change-points of all test sequences, and the solution of the metric that made them.
 
     ``curves`` has, for every sequence, the logarithms of the penalties at which its segmentation
-    changes less that of its own penalty, and false positives and negatives of each segmentation.
+    changes, minus the logarithm of its penalty, and the false positives and negatives of each
+    segmentation.
     """
 
     ends: list[NDArray]

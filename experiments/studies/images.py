@@ -226,9 +226,8 @@ class Images(Procedure):
         return Story(protocol, artifacts, tables_and_rows(self, outcomes), {"tests": tests})
 
     def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
-        """Draws some test images of the first seed, from the best to the worst of ours.
-
-        For a narrow screen two, the best and the worst.
+        """Draw test images of the first seed, from the best to the worst loss of ours; only these
+        two on a narrow screen.
         """
         pair = [by_name[name] for name in self.config.drawn_methods]
         measure = next(iter(self.measures))

@@ -252,8 +252,8 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) ->
             assert running.returncode == 130, told
             (folder,) = {file.parent for file in kept}
             assert told.splitlines()[-1] == (
-                f"Interrupted: {len(kept)} finished fits are kept in {folder}; the same command, "
-                f"or it with resume={folder.parent}, goes on from there."
+                f"Interrupted: {len(kept)} finished fits are kept in {folder}; run the same "
+                f"command, or add resume={folder.parent}, to continue."
             )
     call("run", *options)
     (folder,) = {file.parent for file in fits()}

@@ -1,6 +1,6 @@
 """
-How many clusters, when nobody knows
-====================================
+Choosing the number of clusters
+===============================
 
 Four groups of points, K-means for every K, and five indices that need no truth. All of them are
 scaled to their best value; the dot is what each would choose.

@@ -2,8 +2,9 @@
 Is one method better, and do two indices agree?
 ===============================================
 
-Scores of two methods on a few data sets: the exact distribution of Mann and Whitney's U says how
-likely the difference is by luck. And two indices that rank models alike have a gamma near 1.
+Scores of two methods on a few data sets: the exact distribution of Mann and Whitney's U gives the
+probability of such a difference by chance. And two indices that rank models alike have a gamma near
+1.
 """
 
 import matplotlib.pyplot as plt

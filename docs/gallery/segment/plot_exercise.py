@@ -3,7 +3,7 @@ Which exercise, and when
 ========================
 
 Motion capture of exercise routines. Exercises come back, so that segments get names:
-``fit_states`` learns them, ``predict_states`` tells them.
+``fit_states`` learns the names, ``predict_states`` predicts them.
 """
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
 """
-What has been learned?
-======================
+Reading a learned metric
+========================
 
 A diagonal metric is one weight per feature: highlighted are the three of twelve that the segments
 follow. A full one with the trace as a regularizer looks for few directions, and its eigenvalues
