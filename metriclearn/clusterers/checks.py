@@ -1,4 +1,4 @@
-"""How all clusterers check their parameters and read their data."""
+"""Checks of parameters and data, shared by all clusterers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from metriclearn.running.parameters import check_parameters, check_scale, real_a
 
 
 def read_rows(clusterer: Any, X: ArrayLike, *, reset: bool = True) -> NDArray[np.float64]:
-    """Check parameters and X, (n, d); remember its features, or without ``reset`` compare them."""
+    """Check parameters and X, (n, d); store its feature names, or compare them if not ``reset``."""
     check_parameters(clusterer)
     who = type(clusterer).__name__
     rows = np.ascontiguousarray(real_array(who, "X", X))

@@ -29,7 +29,7 @@ _MIN_ROWS, _MAX_ROWS = 64, 2048  # size of a block, for any number of clusters
 
 
 def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty: float) -> float:
-    """Σ_c Σ_{x∈c} ‖x − μ_c‖² + λK: what DP-means lowers (Kulis & Jordan 2012, Eq. 1).
+    """Σ_c Σ_{x∈c} ‖x − μ_c‖² + λK, the objective of DP-means (Kulis & Jordan 2012, Eq. 1).
 
     It is Eq. (7) of Lajugie, Arlot & Bach, Tr[XBXᵀ(I−M)], with the penalty λ Tr M; X here is the
     data after the metric's ``transform``. O(nd).
@@ -48,7 +48,7 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
     Raises
     ------
     ValueError
-        If the penalty is no number of at least 0, or X and labels differ in length.
+        If the penalty is not a number of at least 0, or X and labels differ in length.
     """
     X = real_array("penalized_kmeans_objective", "X", X)
     partition = Partition.from_labels(labels)
@@ -80,14 +80,14 @@ class DPMeans(ClusterMixin, BaseEstimator):
     penalty : float ≥ 0, in units of squared distance
         λ. With 0, one cluster per distinct sample.
     order : "given", "random" or "farthest-first"
-        In which order the samples are visited, which matters. "farthest-first" puts first the
-        samples of a greedy traversal (the one farthest from the global mean, then the one farthest
-        from that and the mean, … while farther than √λ): no dependence on the order of the rows.
+        Order in which samples are visited; the result depends on it. "farthest-first" begins with a
+        greedy traversal (the sample farthest from the global mean, then the one farthest from that
+        and the mean, … while farther than √λ), so the order of the rows does not matter.
     n_init : int
-        Runs, of which the one with the least objective is kept. The first run follows ``order``;
-        each further one visits the samples in a new random order.
+        Number of runs; the one with the least objective is kept. The first run follows ``order``,
+        the others visit the samples in random orders.
     max_iter : int
-        Passes per run at most; a ConvergenceWarning says when they did not suffice.
+        Most passes per run; a ConvergenceWarning is raised if they do not suffice.
     random_state : int, RandomState or None
 
     Attributes
@@ -129,8 +129,8 @@ class DPMeans(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         sample_weight : array (n,), optional
-            Positive: a sample of weight w counts as w samples that stay together, whose w times
-            squared distance to every mean has to exceed λ.
+            Positive. A sample of weight w counts as w samples that stay together: it opens a
+            cluster if w times its squared distance to every mean exceeds λ.
 
         Raises
         ------
@@ -180,7 +180,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
             before = labels
             labels, count = _assign(visited, mass, means, self.penalty)
             sizes = np.bincount(labels, weights=mass, minlength=count)
-            kept = sizes > 0  # the numbers of emptied clusters close up
+            kept = sizes > 0  # renumber without the emptied clusters
             labels = (np.cumsum(kept) - 1)[labels]
             sums = [np.bincount(labels, weights=mass * column) for column in visited.T]
             means = np.column_stack(sums) / sizes[kept, None]
@@ -201,8 +201,8 @@ def _assign(
 ) -> tuple[NDArray[np.int64], int]:
     """One pass: labels, where a label from len(means) on is a new cluster, and their number.
 
-    A block of samples is compared with all means at once. Where one of them opens a cluster, it
-    is the first that is too far, and those after it may be nearer to it than to the others.
+    A block of samples is compared with all means at once. The first sample that is too far opens a
+    cluster, and later samples may be nearest to it.
     """
     labels, start = np.empty(len(X), dtype=np.int64), 0
     while start < len(X):
@@ -226,7 +226,7 @@ def _assign(
 def _visits(
     X: NDArray, weights: NDArray, order: Order, penalty: float, random: np.random.RandomState
 ) -> NDArray[np.intp] | slice:
-    """In which order the rows are visited; for "farthest-first", O(nKd)."""
+    """Order in which the rows are visited; O(nKd) for "farthest-first"."""
     if order == "given":
         return slice(None)
     if order == "random":

@@ -2,8 +2,8 @@
 
 Fred & Jain, Combining multiple clusterings using evidence accumulation, IEEE Transactions on
 Pattern Analysis and Machine Intelligence 27(6), 2005: single link on the co-association
-votes_ij / R. Here samples that no run tells apart are one signature, and single link is the minimum
-spanning tree of the Hamming distances between signatures: nothing of size n×n exists.
+votes_ij / R. Samples that every run puts together share a signature. Single link is the minimum
+spanning tree of the Hamming distances between signatures, so no n×n array is needed.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def coassociation(labelings: Labelings) -> NDArray[np.float64]:
 
     See Also
     --------
-    evidence_accumulation : its clusters.
-    EvidenceAccumulation : which has the reference.
+    evidence_accumulation : clusters of this matrix.
+    EvidenceAccumulation : the clusterer, and the reference.
     """
     codes = _codes(labelings)
     return sum(run[:, None] == run for run in codes) / len(codes)
@@ -71,7 +71,7 @@ def evidence_accumulation(
         Samples are linked when their co-association is above it (0.5: in most of the runs). None:
         cut where the number of clusters has the longest lifetime, the range of thresholds in
         [0, 1] that give it; the fewest clusters on ties. A single cluster counts, from the last
-        merge to co-association 0, and so does one cluster per sample, from co-association 1 on.
+        merge to co-association 0. One cluster per sample counts from co-association 1 on.
     strict : bool
         False links at the threshold as well. Without effect on the longest lifetime.
 
@@ -87,13 +87,13 @@ def evidence_accumulation(
 
     See Also
     --------
-    EvidenceAccumulation : which makes the labelings, too, and has the reference.
+    EvidenceAccumulation : also makes the labelings; it has the reference.
     """
     from metriclearn.clusterers.similarity_kernels import hamming_tree
 
     codes = _codes(labelings)
     n_runs, n_samples = codes.shape
-    # a column of codes is a signature: seen as one value of bytes, equal ones are found by sorting
+    # each column of codes is a signature; as one value of bytes, equal ones are found by sorting
     rows = np.ascontiguousarray(codes.T)
     columns = rows.view(np.dtype((np.void, rows.itemsize * n_runs))).ravel()
     _, first, signature = np.unique(columns, return_index=True, return_inverse=True)
@@ -104,7 +104,7 @@ def evidence_accumulation(
         votes = (n_runs - np.arange(n_runs + 1)) / n_runs  # at Hamming distance 0, 1, …, R
         linked = votes > threshold if strict else votes >= threshold
         reach = int(linked.sum()) - 1
-    if reach < 0:  # not even samples that are together in every run are linked
+    if reach < 0:  # no samples are linked, not even equal signatures
         return np.arange(n_samples)
     kept = distance <= reach
     edges = (np.ones(kept.sum(), dtype=bool), (start[kept], end[kept]))
@@ -117,7 +117,7 @@ def evidence_accumulation(
 class EvidenceAccumulation(ClusterMixin, BaseEstimator):
     """K-means partitions with random K, combined by their votes (Fred & Jain 2005).
 
-    Finds clusters of any shape that a chain of compact pieces covers, and their number. Time: the
+    Finds clusters of any shape that chains of compact pieces cover, and their number. Time: the
     K-means runs, then O(Ru²/2) for u distinct signatures, u ≤ n; memory O(Rn), one or two bytes
     per label.
 
@@ -208,8 +208,8 @@ def _codes(labelings: Labelings) -> NDArray:
 def _longest_lifetime(distance: NDArray[np.int64], repeated: bool, n_runs: int) -> int:
     """Largest Hamming distance to link across; −1 to link nothing, not even equal signatures.
 
-    ``distance`` holds the edges of the tree, (u − 1,), and ``repeated`` says whether some samples
-    share a signature, which merge at distance 0.
+    ``distance`` holds the edges (u − 1,) of the tree. If ``repeated``, some samples share a
+    signature and merge at distance 0.
     """
     merges = np.concatenate([[0] if repeated else [], distance]).astype(np.int64)
     levels = np.unique(np.append(merges, n_runs))

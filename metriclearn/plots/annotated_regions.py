@@ -54,7 +54,7 @@ def plot_annotations(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------

@@ -51,7 +51,7 @@ def plot_margins(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def plot_reliability(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------

@@ -78,7 +78,7 @@ def plot_convergence(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------
@@ -264,7 +264,7 @@ def plot_scaling(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------
@@ -318,7 +318,7 @@ def plot_kernel_error(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------

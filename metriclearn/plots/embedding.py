@@ -39,7 +39,7 @@ def plot_embeddings(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------

@@ -66,7 +66,7 @@ def plot_segmentation(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------
@@ -98,8 +98,9 @@ def plot_segmentation(
         for first, last in np.asarray((bands or {}).get(name, ())).reshape(-1, 2):
             left, width = (first - 0.5) * sampling_step, (last - first + 1) * sampling_step
             draw.strip(ax, row, [left], [width], ["white"], alpha=0.6, lw=0)
+        count = draw.counted(strip.n_clusters, "segment")
         loss = f" · loss {draw.number(losses[name])}" if name in losses else ""
-        _label(ax, row - draw.LABEL / 2, f"{name} · {_count(strip)}{loss}")
+        _label(ax, row - draw.LABEL / 2, f"{name} · {count}{loss}")
     top, end = 0.0, truth.n_samples * sampling_step
     if scaled is not None:
         top = _draw_signal(ax, scaled, end)
@@ -135,10 +136,6 @@ def _message(strips: Mapping[str, Partition], losses: Mapping[str, float]) -> st
         return f"{' and '.join(closest)} {verb} closest to {first}: loss {draw.number(best)}"
     counts = [f"{strips[name].n_clusters} in {name}" for name in others]
     return ", ".join([f"{draw.counted(strips[first].n_clusters, 'segment')} in {first}", *counts])
-
-
-def _count(strip: Partition) -> str:
-    return draw.counted(strip.n_clusters, "segment")
 
 
 def _label(ax: Axes, y: float, text: str) -> None:

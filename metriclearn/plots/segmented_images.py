@@ -51,7 +51,7 @@ def plot_image_segmentations(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def plot_elbow(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def plot_regularization_path(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------

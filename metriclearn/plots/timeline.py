@@ -64,7 +64,7 @@ def plot_timeline(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------

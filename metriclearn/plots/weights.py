@@ -52,7 +52,7 @@ def plot_weights(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def plot_metric_matrix(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def plot_learned_scales(
     Returns
     -------
     Figure
-        Of matplotlib.
+        A matplotlib figure.
 
     Raises
     ------

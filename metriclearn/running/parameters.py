@@ -288,22 +288,11 @@ _EVERYWHERE = {
     "labelings": Needs(
         "a list of {name}", lambda v: isinstance(v, (list, tuple, np.ndarray)) and len(v) >= 0
     ),
-    "segmentations": _NAMED,
-    "panels": _NAMED,
-    "strips": _NAMED,
     "bands": component("get", "a dictionary", optional=True),
-    "traces": _NAMED,
-    "title": _TEXT,
     "xlabel": component(str, '"seconds"'),
-    "ylabel": _TEXT,
-    "label": _TEXT,
-    "unit": _TEXT,
-    "noun": _TEXT,
-    "words": _TEXT,
-    "quantity": _TEXT,
-    "names": _LIST,
-    "feature_names": _LIST,
-    "highlight": _LIST,
+    **dict.fromkeys(("segmentations", "panels", "strips", "traces"), _NAMED),
+    **dict.fromkeys(("title", "ylabel", "label", "unit", "noun", "words", "quantity"), _TEXT),
+    **dict.fromkeys(("names", "feature_names", "highlight"), _LIST),
 }
 Function = TypeVar("Function", bound=Callable[..., Any])
 

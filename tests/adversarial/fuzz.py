@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from typing import Any
 
 KINDS = ("Wrong", "Invalid", "NonFinite", "Hang")
-# Share of the time; a certificate takes cvxpy a hundred times as long as an oracle.
+# Share of the time.
 SHARES = {"oracles": 5, "hostile": 6, "relaxations": 1, "objectives": 2, "laws": 2, "files": 1}
 
 
@@ -43,7 +43,6 @@ def _properties() -> dict[str, Any]:
         "relaxations": oracles.test_relaxations_bound_the_best,
         "hostile": test_hostile.test_hostile,
         "objectives": test_certificates.test_objectives,
-        "certificates": test_certificates.test_certificates,
         "laws": test_laws.test_laws,
         "files": changed,
     }

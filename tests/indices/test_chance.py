@@ -37,7 +37,7 @@ def test_adjusting_rand_gives_the_adjusted_rand_index() -> None:
     assert indices.adjusted(indices.misclassification_error, A, A, maximum=0.0) == 1.0
 
 
-def test_sampling_is_reproducible_unbiased_and_knows_its_error() -> None:
+def test_sampling_is_reproducible_and_unbiased_up_to_its_error() -> None:
     a, b = np.random.default_rng(0).integers(0, 4, (2, 60))
     exact = indices.expected_under_permutation(indices.rand_score, a, b)
 

@@ -19,6 +19,8 @@ def test_the_right_number_of_clusters_is_stable(blobs: np.ndarray) -> None:
     five = indices.stability(KMeans(5, n_init=1), blobs, n_bootstrap=12)
     assert two.mean == two.median == two.quantile(0.9) == 0.0
     assert five.mean > 0.2
+    expected = {"mean": 3.0, "median": 2.0, "q90": pytest.approx(5.2)}
+    assert indices.stability_summary([1.0, 2.0, 6.0]) == expected
     assert five.labelings.shape == (12, 60)
     held = np.mean(five.labelings >= 0)
     assert 0.55 < held < 0.72  # 1 − 1/e
@@ -47,11 +49,6 @@ def test_distances_are_on_the_points_both_have() -> None:
     assert indices.stability_pairwise(arrays, absent=-1) == [0.0]
     found = indices.stability_reference([0, 1, 1, 1], [a, b], indices.rand_score)
     assert found == [pytest.approx(1 / 3), 1.0]
-
-
-def test_summary() -> None:
-    expected = {"mean": 3.0, "median": 2.0, "q90": pytest.approx(5.2)}
-    assert indices.stability_summary([1.0, 2.0, 6.0]) == expected
 
 
 def test_picture_shows_every_distance(blobs: np.ndarray) -> None:

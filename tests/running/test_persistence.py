@@ -221,23 +221,6 @@ def test_files_are_readable_as_the_umask_says(tmp_path) -> None:
     assert path.stat().st_mode & 0o777 == 0o644
 
 
-def test_failing_write_leaves_the_old_file(tmp_path, learner, monkeypatch) -> None:
-    path = ml.save(learner, tmp_path / "model.npz")
-    before = path.read_bytes()
-
-    def fail(*_, **__):
-        raise OSError("no space left on device")
-
-    for module, name in ((np, "savez_compressed"), (os, "fsync"), (os, "replace")):
-        with monkeypatch.context() as patch:
-            patch.setattr(module, name, fail)
-            with pytest.raises(OSError, match="no space left"):
-                ml.save(ml.ChangePointMetricLearner(), path)
-        assert path.read_bytes() == before
-        assert [file.name for file in tmp_path.iterdir()] == ["model.npz"]
-    assert_same(ml.load(path), learner)
-
-
 def test_foreign_objects_are_not_saved(tmp_path, learner) -> None:
     path = ml.save(learner, tmp_path / "model.npz")
     before = path.read_bytes()
