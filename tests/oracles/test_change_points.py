@@ -83,19 +83,12 @@ def test_counts_of_a_wide_signal(offset, min_size) -> None:
     """Every K is as good as Algorithm 1's, also where the common offset is large."""
     Z = np.random.default_rng(3).normal(size=(90, 70)) + np.arange(90)[:, None] // 30 + offset
     form, plain = LowRankForm(Z), LowRankForm(Z - offset)
-    for K in (1, 2, 3, 4, 6, 9, 17, 29, 30):
+    for K in (1, 3, 9, 29, 30):
         answer = ChangePoints(min_size)(form, K)
         assert answer.n_clusters == K
         assert answer.sizes.min() >= min_size
         assert plain.at(answer) == pytest.approx(plain.at(SummedArea(min_size)(plain, K)), rel=1e-9)
 
-
-def test_constant_signal() -> None:
-    form = LowRankForm(np.full((50, 2), 3.7))
-    assert ChangePoints()(form.shifted(-0.1)).n_clusters == 1
-    assert ChangePoints()(form.shifted(0.1)).n_clusters == 50
-    for min_size in (1, 5):
-        np.testing.assert_allclose(values_of_every_count(form, min_size), 50 * 2 * 3.7**2)
 
 
 @pytest.mark.parametrize("weight", [0.0, 2.0])

@@ -189,43 +189,6 @@ def test_overlapping_regions_equal_the_unpruned_program(seed) -> None:
         assert_equals_unpruned(form, known, min_size)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_without_knowledge_it_is_the_plain_oracle(seed) -> None:
-    rng = np.random.default_rng(seed)
-    form = LowRankForm(np.repeat(rng.normal(size=(6, 3)), 30, axis=0) + rng.normal(size=(180, 3)))
-    form = form.shifted(-8.0)
-    nothing = PartialPartition(180)
-    for K in (None, 3, 17):
-        assert ConstrainedChangePoints()(form, K, nothing) == ChangePoints()(form, K)
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(st.integers(2, 9), st.integers(0, 10**6), st.sampled_from([0.0, 0.2, 1.0, 5.0, 1e6]))
-def test_lopart_on_random_labels(T, seed, penalty) -> None:
-    """Labels side by side as LOPART has them, first and last sample counted from 1, of 0 or 1
-    changes: no label error, and no other segmentation without one costs less.
-    """
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=T) + 3.0 * np.cumsum(rng.random(T) < 0.3)
-    labels, last = [], 1
-    while last < T:
-        first = int(rng.integers(last, T))
-        last = int(rng.integers(first + 1, T + 1))
-        labels.append((first, last, int(rng.integers(2))))
-    regions = [Region(a - 1, b, KINDS[changes]) for a, b, changes in labels]
-    known = PartialPartition(T, regions=regions)
-    answer = ConstrainedChangePoints()(LowRankForm(x[:, None], shift=-penalty), None, known)
-    assert known.label_errors(answer) == (0, 0)
-
-    def cost(ends):
-        pieces = np.split(x, ends[:-1])
-        return sum(np.sum((p - p.mean()) ** 2) for p in pieces) + penalty * len(ends)
-
-    def without_errors(ends):  # a change after sample i, 1 ≤ i < T, is the segment end i
-        return all(sum(a <= i < b for i in ends[:-1]) == n for a, b, n in labels)
-
-    least = min(cost(ends) for ends in all_segmentations(T) if without_errors(ends))
-    assert cost(tuple(answer.change_points)) == pytest.approx(least, rel=1e-9, abs=1e-9)
 
 
 def test_zero_label_error_on_every_copy_number_profile() -> None:

@@ -130,21 +130,6 @@ def test_given_counts_equal_the_program_with_a_layer_for_each(kind: str, T: int)
             assert margins.gains == pytest.approx(gains, abs=1e-8)
 
 
-@pytest.mark.parametrize(("jump", "P"), [(1.0, 36), (10.0, 1)])
-@pytest.mark.parametrize("tolerance", [0, 5])
-def test_the_right_counts_of_clear_changes(jump: float, P: int, tolerance: int) -> None:
-    """Where losing a change costs far more than what another one brings elsewhere."""
-    rng = np.random.default_rng(P)
-    cuts = np.sort(rng.choice(np.arange(4, 797), 9, replace=False))
-    labels = np.searchsorted(cuts, np.arange(800), side="right")
-    form = LowRankForm(jump * rng.normal(size=(10, P))[labels] + rng.normal(size=(800, P)))
-    for n_segments, min_size in [(10, 1), (10, 3), (9, 1), (11, 1)]:
-        options = {"min_size": min_size, "tolerance": tolerance}
-        margins = boundary_margins(form, n_segments, **options)
-        losses, gains = by_layers(form, n_segments, change_points=margins.change_points, **options)
-        assert margins.losses == pytest.approx(losses, abs=1e-7)
-        assert margins.gains == pytest.approx(gains, abs=1e-7)
-
 
 def test_given_counts_of_20000_samples_equal_constrained_programs() -> None:
     """Layers over all pairs of them would take minutes."""

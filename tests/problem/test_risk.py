@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 
 from metriclearn import (
-    ChangePoints,
     DiagonalMetric,
-    FrobeniusLoss,
     FullMetric,
-    LinearFeatures,
     Partition,
 )
 from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.problem.forms import Samples
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
@@ -113,26 +109,6 @@ def test_convex_nonnegative_and_above_its_cuts(family, mode, oracle) -> None:
         assert np.all(at_b.values >= at_a.values + at_a.slopes @ (b - a) - 1e-10)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_hinge_bounds_the_loss_of_the_prediction(mode) -> None:
-    """L_i(w) ≥ α ℓ(prediction, truth): what makes it a surrogate."""
-    rng = np.random.default_rng(6)
-    family = FullMetric()
-    Xs, truths = data(7, lengths=(30, 24))
-    risk = hinge_of(Xs, truths, family, mode, scale=0.5)
-    loss = FrobeniusLoss()
-    for _ in range(20):
-        w = draw(family, mode, rng)
-        metric, penalty = risk.terms.cone.split(w)
-        for X, truth, value in zip(Xs, truths, risk(w).values):
-            form = LinearFeatures(family).at(metric)(Samples(X))
-            if mode == "known":
-                found = ChangePoints()(form, truth.n_clusters)
-            else:
-                shift = -(penalty if mode == "learned" else FIXED_PENALTY)
-                found = ChangePoints()(form.shifted(shift))
-            assert value >= 0.5 * loss(found, truth) - 1e-10
-
 
 def test_zero_when_the_truth_wins_by_its_margin() -> None:
     truth = Partition.from_change_points([5, 10])
@@ -142,15 +118,6 @@ def test_zero_when_the_truth_wins_by_its_margin() -> None:
     np.testing.assert_allclose(cuts.values, 0.0, atol=1e-10)
     np.testing.assert_allclose(cuts.slopes, 0.0, atol=1e-10)
 
-
-def test_value_at_no_metric_by_hand() -> None:
-    """w = (0, α): max over M of αℓ + (K − Tr M)α/T = (2α/T)(K − min Tr MN), at one segment."""
-    truth = Partition.from_change_points([2, 4, 8])
-    X = np.random.default_rng(8).normal(size=(8, 2))
-    risk = hinge_of([X], [truth], DiagonalMetric(), "learned", scale=0.7)
-    smallest = min(truth.inner(Partition.from_change_points(ends)) for ends in all_segmentations(8))
-    value = risk(np.array([0.0, 0.0, 0.7])).values[0]
-    assert value == pytest.approx(2 * 0.7 / 8 * (3 - smallest))
 
 
 def test_groups_average_neighbors_and_keep_the_risk() -> None:

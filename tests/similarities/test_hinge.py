@@ -103,7 +103,7 @@ def test_majorant_touches_and_stays_above(metric: Metric, truths: Truths) -> Non
 def test_a_ramp_lies_between_the_hinge_and_the_loss_of_prediction(
     normalized: bool, balance: float
 ) -> None:
-    """And tends to that loss, by a full decomposition over the samples."""
+    """For α → 0 it tends to that loss, by a full decomposition over the samples."""
     truths = [replace(problem.labels, balance=balance) for problem in PROBLEMS]
     w = point(FullMetric())
     for alpha, tolerance in ((0.3, np.inf), (1e-7, 1e-4)):
@@ -129,27 +129,3 @@ def test_all_labels_known_sample_by_sample_give_the_ordinary_hinge() -> None:
         w = point(FullMetric(), seed)
         np.testing.assert_allclose(partial(w).values, ordinary(w).values, atol=1e-12)
         np.testing.assert_allclose(partial(w).slopes, ordinary(w).slopes, atol=1e-11)
-
-
-def test_completing_raises_the_score_and_keeps_what_is_known() -> None:
-    hinge, w = hinge_of(PROBLEMS, FullMetric(), truths=COMPLETED), point(FullMetric())
-    truths = hinge.complete(w)
-    forms = [hinge.terms.features.at(w)(problem.nodes) for problem in PROBLEMS]
-    for form, old, new in zip(forms, COMPLETED, truths):
-        assert form.at(new) >= form.at(old)
-        np.testing.assert_array_equal(new.labels[old.columns >= 0], old.columns[old.columns >= 0])
-    assert replace(hinge, truths=truths).complete(w) == truths
-
-
-def test_normalized_similarity_has_one_as_its_largest_eigenvalue() -> None:
-    """With α = 0 the hinge is Σ of the K largest eigenvalues of W̃ less ⟨W̃, N⟩."""
-    hinge = hinge_of(PROBLEMS, FullMetric(), loss_scale=1e-12, normalized=True)
-    w, problem = point(FullMetric()), PROBLEMS[1]
-    W = dense_similarity(problem.X, FullMetric().matrix(w))
-    root = 1.0 / np.sqrt(W.sum(axis=1))
-    W = root[:, None] * W * root
-    leading = np.linalg.eigvalsh(W)[::-1][:3]
-    assert leading[0] == pytest.approx(1.0)
-    expected = leading.sum() - np.sum(W * problem.truth.to_array())
-    assert hinge(w).values[1] == pytest.approx(expected, abs=1e-9)
-    assert hinge.linearized(w)(w).values[1] == pytest.approx(expected, abs=1e-9)

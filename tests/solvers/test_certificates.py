@@ -16,7 +16,6 @@ from metriclearn import (
 from metriclearn.datasets import make_change_points
 from metriclearn.running.callbacks import ScalarLog
 from tests.solvers.complete_problem import CompleteProblem, watched_by
-from tests.training import NAMES, PAIRS
 
 DATA = make_change_points(4, 40, 5, 2, (3, 4), random_state=0)
 X, Y = DATA.sequences, DATA.labels
@@ -63,15 +62,6 @@ def test_resumed_warm_start(again, tmp_path) -> None:
     assert resumed.lower_bound <= exact.objective + rounding
     assert resumed.objective == pytest.approx(exact.objective, abs=rounding)
 
-
-@pytest.mark.parametrize("unit", [1.0, 1e-3])
-@pytest.mark.parametrize(("metric", "regularizer"), PAIRS, ids=NAMES)
-def test_small_units_do_not_hold_the_penalty_still(metric, regularizer, unit) -> None:
-    data = make_change_points(6, 60, 5, 2, (3, 5), random_state=0)
-    learner = ChangePointMetricLearner(metric, regularizer, standardize=False)
-    learner.fit([unit * x for x in data.sequences], data.labels)
-    assert learner.solution_.converged
-    assert len(learner.solution_.trace) <= 30
 
 
 def test_paths_use_callbacks_themselves_and_refuse_checkpoints() -> None:
