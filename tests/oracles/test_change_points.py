@@ -90,7 +90,6 @@ def test_counts_of_a_wide_signal(offset, min_size) -> None:
         assert plain.at(answer) == pytest.approx(plain.at(SummedArea(min_size)(plain, K)), rel=1e-9)
 
 
-
 @pytest.mark.parametrize("weight", [0.0, 2.0])
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 0.1])
 @pytest.mark.parametrize(("T", "min_size"), [(1, 1), (9, 1), (20, 2), (16, 2), (30, 3), (40, 4)])

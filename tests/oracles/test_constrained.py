@@ -189,8 +189,6 @@ def test_overlapping_regions_equal_the_unpruned_program(seed) -> None:
         assert_equals_unpruned(form, known, min_size)
 
 
-
-
 def test_zero_label_error_on_every_copy_number_profile() -> None:
     """LOPART's own labels (Neuroblastoma): satisfied on all 154 profiles, whatever the penalty."""
     folder = os.environ.get("METRICLEARN_DATA")

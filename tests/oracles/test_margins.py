@@ -130,7 +130,6 @@ def test_given_counts_equal_the_program_with_a_layer_for_each(kind: str, T: int)
             assert margins.gains == pytest.approx(gains, abs=1e-8)
 
 
-
 def test_given_counts_of_20000_samples_equal_constrained_programs() -> None:
     """Layers over all pairs of them would take minutes."""
     T, X = 20000, noisy_steps(0, T=20000, K=100, P=2)[0]

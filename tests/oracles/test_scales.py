@@ -34,7 +34,6 @@ def test_factors_whose_squares_cannot_be_added_are_refused(oracle: Any, size: fl
             oracle(ml.LowRankForm(Z), count)
 
 
-
 def test_best_of_all_segmentations_from_1e_minus_100_to_1e100() -> None:
     """Two thousand signals with ties, constants and offsets, with and without K, at any scale."""
     random = np.random.default_rng(0)

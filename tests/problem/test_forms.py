@@ -54,7 +54,6 @@ def test_second_reference_partition_is_refused() -> None:
     assert dense.at(TRUTH) == pytest.approx(expected)
 
 
-
 def test_centering_twice_removes_an_offset_of_1e8() -> None:
     X = np.random.default_rng(2).normal(size=(1000, 3))
     assert np.max(np.abs(center(X + 1e8).mean(axis=0))) < 1e-10

@@ -109,7 +109,6 @@ def test_convex_nonnegative_and_above_its_cuts(family, mode, oracle) -> None:
         assert np.all(at_b.values >= at_a.values + at_a.slopes @ (b - a) - 1e-10)
 
 
-
 def test_zero_when_the_truth_wins_by_its_margin() -> None:
     truth = Partition.from_change_points([5, 10])
     X = 40.0 * np.repeat([[0.0], [1.0]], 5, axis=0)
@@ -117,7 +116,6 @@ def test_zero_when_the_truth_wins_by_its_margin() -> None:
     cuts = risk(np.array([1.0, 50.0]))
     np.testing.assert_allclose(cuts.values, 0.0, atol=1e-10)
     np.testing.assert_allclose(cuts.slopes, 0.0, atol=1e-10)
-
 
 
 def test_groups_average_neighbors_and_keep_the_risk() -> None:

@@ -63,7 +63,6 @@ def test_resumed_warm_start(again, tmp_path) -> None:
     assert resumed.objective == pytest.approx(exact.objective, abs=rounding)
 
 
-
 def test_paths_use_callbacks_themselves_and_refuse_checkpoints() -> None:
     rows: list[tuple] = []
     learner = ChangePointMetricLearner(callbacks=[ScalarLog(lambda *row: rows.append(row))])

@@ -77,7 +77,6 @@ def test_optimum_of_cvxpy_and_its_certificate(family, penalized) -> None:
         assert primal == pytest.approx(reference(master), abs=2e-6)
 
 
-
 def program(rng: np.random.Generator, n: int, m: int, rank: int):
     groups = np.concatenate([np.arange(m), rng.integers(0, m, n - m)])
     R = rng.normal(size=(n, rank))
@@ -105,7 +104,6 @@ def test_program_has_the_optimum_of_cvxpy(n, m, rank) -> None:
         objective = 0.5 * cp.sum_squares(root.T @ v) - c @ v
         cp.Problem(cp.Minimize(objective), [sums @ v == masses]).solve(solver="CLARABEL")
         assert program_value(H, c, y) == pytest.approx(program_value(H, c, v.value), abs=1e-6)
-
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1e3, 1e8])
