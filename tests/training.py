@@ -39,7 +39,7 @@ def learn(X=XS, y=YS, sample_weight=None, **parameters) -> ChangePointMetricLear
 
 
 def some_of(labelings, share: float, seed: int = 0) -> list[np.ndarray]:
-    """Every label with that probability, −1 in place of the others."""
+    """Keep every label with this probability, and replace the others by −1."""
     rng = np.random.default_rng(seed)
     return [np.where(rng.random(labels.shape) < share, labels, -1) for labels in labelings]
 

@@ -42,7 +42,7 @@ class NeighborhoodComponents(StandardizedMetric):
     Raises
     ------
     ValueError
-        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+        If parameters, data or labels are unusable, or a prediction is made before ``fit``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -39,7 +39,7 @@ class MetricKMeans(MahalanobisClusterer):
     Raises
     ------
     ValueError
-        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+        If parameters, data or labels are unusable, or a prediction is made before ``fit``.
 
     References
     ----------
@@ -99,11 +99,11 @@ class TunedSegmenter(MahalanobisSegmenter):
     Raises
     ------
     ValueError
-        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+        If parameters, data or labels are unusable, or a prediction is made before ``fit``.
 
     See Also
     --------
-    metriclearn.best_penalty : how the penalty is found.
+    metriclearn.best_penalty : finds the penalty.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -60,7 +60,7 @@ class EuclideanSimilarity(WeighedSimilarity):
     scale : float
         s.
     similarity, features, rounding, balance
-        As for :class:`metriclearn.NormalizedCutMetricLearner`.
+        See :class:`metriclearn.NormalizedCutMetricLearner`.
     """
 
     scale: float = 1.0
@@ -84,7 +84,7 @@ class SimilarityGridSearch(WeighedSimilarity):
     scales : sequence of float
         Candidates for both scales, as weights of standardized features.
     similarity, features, rounding, balance
-        As for :class:`metriclearn.NormalizedCutMetricLearner`.
+        See :class:`metriclearn.NormalizedCutMetricLearner`.
 
     Attributes
     ----------

@@ -101,7 +101,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+        If parameters, data or labels are unusable, or a prediction is made before ``fit``.
 
     Examples
     --------

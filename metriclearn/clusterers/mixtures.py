@@ -161,7 +161,7 @@ class DirichletProcess:
     def sweep(
         self, X: NDArray, labels: NDArray, means: NDArray, random: np.random.RandomState
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """One sweep of Neal's Algorithm 2: every label given the means, then every mean. O(nKd).
+        """One sweep of Neal's Algorithm 2: draw each label given the means, then each mean. O(nKd).
 
         A cluster left by its last sample disappears at once, with its mean.
 
@@ -249,7 +249,7 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+        If parameters, data or labels are unusable, or a prediction is made before ``fit``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

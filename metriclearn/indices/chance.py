@@ -90,7 +90,7 @@ def adjusted(
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`.
+        See :func:`contingency_table`.
 
     References
     ----------
@@ -140,7 +140,7 @@ def expected_under_permutation(
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`.
+        See :func:`contingency_table`.
 
     References
     ----------

@@ -67,7 +67,7 @@ def entropy(
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`, and for a base that is not above 1.
+        See :func:`contingency_table`; also for a base that is not above 1.
     """
     if labels_pred is None and contingency is None:  # the cells of (C, C) are the clusters of C
         labels_pred = labels_true
@@ -96,7 +96,7 @@ def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> 
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`, and for a base that is not above 1.
+        See :func:`contingency_table`; also for a base that is not above 1.
     """
     return _information(table) / log_base(base)
 
@@ -124,7 +124,7 @@ def normalized_mutual_info_score(
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`, and for an unknown ``average_method``.
+        See :func:`contingency_table`; also for an unknown ``average_method``.
     """
     normalizer = _normalizer(table, average_method)
     if normalizer == 0.0:
@@ -155,7 +155,7 @@ def adjusted_mutual_info_score(
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`, and for an unknown ``average_method``.
+        See :func:`contingency_table`; also for an unknown ``average_method``.
     """
     normalizer = _normalizer(table, average_method)
     if table.equal and average_method != "sum":
@@ -188,7 +188,7 @@ def variation_of_information(table: ContingencyTable, *, base: float | None = No
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`, and for a base that is not above 1.
+        See :func:`contingency_table`; also for a base that is not above 1.
     """
     return _variation(table) / log_base(base)
 
@@ -215,7 +215,7 @@ def normalized_variation_of_information(
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`, and for an unknown ``average_method``.
+        See :func:`contingency_table`; also for an unknown ``average_method``.
     """
     log_n = isinstance(average_method, str) and average_method == "log_n"
     normalizer = math.log(table.n_samples) if log_n else _normalizer(table, average_method)

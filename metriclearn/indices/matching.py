@@ -35,7 +35,7 @@ def misclassification_error(table: ContingencyTable) -> float:
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`.
+        See :func:`contingency_table`.
 
     References
     ----------
@@ -64,7 +64,7 @@ def plot_contingency(table: ContingencyTable) -> Figure:
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`, and for more than 4 million cells.
+        See :func:`contingency_table`; also for more than 4 million cells.
 
     See Also
     --------

@@ -68,7 +68,7 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`.
+        See :func:`contingency_table`.
 
     References
     ----------
@@ -100,7 +100,7 @@ def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`.
+        See :func:`contingency_table`.
 
     References
     ----------
@@ -137,7 +137,7 @@ def rand_score(
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`.
+        See :func:`contingency_table`.
 
     References
     ----------
@@ -178,7 +178,7 @@ def adjusted_rand_score(table: ContingencyTable) -> float:
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`.
+        See :func:`contingency_table`.
 
     References
     ----------
@@ -213,7 +213,7 @@ def jaccard_score(table: ContingencyTable) -> float:
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`.
+        See :func:`contingency_table`.
 
     References
     ----------
@@ -244,7 +244,7 @@ def fowlkes_mallows_score(table: ContingencyTable) -> float:
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`.
+        See :func:`contingency_table`.
 
     References
     ----------
@@ -280,7 +280,7 @@ def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float
     Raises
     ------
     ValueError
-        As of :func:`contingency_table`.
+        See :func:`contingency_table`.
 
     References
     ----------

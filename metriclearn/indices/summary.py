@@ -71,7 +71,7 @@ def compare(
     ImportError
         If the library of the field is not installed.
     ValueError
-        As of :func:`contingency_table`, and for an unknown field.
+        See :func:`contingency_table`; also for an unknown field.
 
     References
     ----------

@@ -131,7 +131,7 @@ def plot_reliability(
     Raises
     ------
     ValueError
-        As of :func:`expected_calibration_error`.
+        See :func:`expected_calibration_error`.
 
     References
     ----------

@@ -217,7 +217,7 @@ class Call:
 
 
 def packages() -> list[ModuleType]:
-    """metriclearn and those of its folders whose libraries are installed."""
+    """metriclearn and its folders, except folders that need a missing library."""
     modules: list[ModuleType] = [ml]
     for entry in pkgutil.iter_modules(ml.__path__):
         if entry.ispkg:

@@ -224,7 +224,7 @@ def test_mmc_objective_is_the_ratio_of_distances() -> None:
 
 @pytest.mark.parametrize("seed", [20, 29])
 def test_mmc_keeps_no_direction_of_rounding(seed: int) -> None:
-    """Where one feature alone tells the clusters apart, the optimal metric has one component."""
+    """If one feature alone separates the clusters, the optimal metric has one component."""
     y = np.repeat(np.arange(3), 8)
     X = np.random.default_rng(seed).normal(size=(24, 4)) + np.outer(y, [3, 0, 0, 0])
     assert len(MMC().fit(X, y).components_) == 1

@@ -197,9 +197,9 @@ def test_clusterings_and_partial_labels(client: Any) -> None:
 def test_normalized_cuts_with_a_killed_worker(cluster: Cluster, client: Any) -> None:
     """Threads, and workers of which one dies during training, give the same result."""
     rng = np.random.default_rng(0)
-    y = [np.arange(50) * 2 // 50 for _ in range(4)]
-    X = [rng.normal(size=(50, 3)) + 3.0 * np.outer(labels, (1, 0, 0)) for labels in y]
-    y = [np.where(rng.random(50) < 0.5, labels, -1) for labels in y]
+    y = [np.arange(30) * 2 // 30 for _ in range(4)]
+    X = [rng.normal(size=(30, 3)) + 3.0 * np.outer(labels, (1, 0, 0)) for labels in y]
+    y = [np.where(rng.random(30) < 0.5, labels, -1) for labels in y]
     here = NormalizedCutMetricLearner(starts=(1e-2, 1e-1), verbose=False)
     alone = here.fit(X, y)
     assert_same(clone(here).set_params(n_jobs=2).fit(X, y), alone)
