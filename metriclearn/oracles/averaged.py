@@ -53,8 +53,8 @@ class Mixture:
 class Averaged(ComponentParameters):
     """The relaxation and the local search together: (1 − s)·M_relaxed + s·M_searched.
 
-    The hinge is then the same mean of the relaxed hinge, an upper bound, and of what the local
-    search finds, a lower bound on the hinge over partitions.
+    The hinge is then the same mean of two bounds on the hinge over partitions: the relaxed hinge
+    from above, and the value of the local search from below.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Par
 
 
 def fill_empty(labels: NDArray, costs: NDArray, n_clusters: int) -> NDArray:
-    """Labels where every empty cluster got the costliest member of one that keeps another.
+    """Give every empty cluster the costliest sample of a cluster that has several.
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ _GUARDS, _BLOCKS = 4, 16  # vectors more than wanted; blocks in the basis before
 class SpectralRelaxation(BaseEstimator):
     """argmax ⟨A, M⟩ over {0 ⪯ M ⪯ I}: an upper bound on every partition, found exactly.
 
-    K known: the projection on the K leading eigenvectors of A. Unknown: on all those with a
-    positive eigenvalue. For A = ZZᵀ − κN + cI everything happens in the span of [Y, Z], of at
+    If K is given, it is the projection on the K leading eigenvectors of A, otherwise on all
+    eigenvectors with a positive eigenvalue. For A = ZZᵀ − κN + cI everything happens in the span of [Y, Z], of at
     most r + K dimensions; outside it A is cI, and M* = UUᵀ + I − QQᵀ where c > 0, or where fewer
     than K eigenvalues inside are nonnegative (then with the weight that makes Tr M* = K).
     Eigenvalues that tie at the cut share the rest of K equally, so that M* is unique.

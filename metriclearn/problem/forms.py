@@ -356,7 +356,7 @@ class Samples:
 
 
 class JointFeatures(Protocol):
-    """What makes a form of a data set and a metric, and the form's derivative.
+    """Makes forms from data sets and a metric, with the derivative of their values.
 
     Attributes
     ----------
@@ -422,7 +422,7 @@ def check_squares(who: str, values: NDArray) -> NDArray:
     Raises
     ------
     ValueError
-        For NaN and infinity, and for numbers whose squares overflow, or vanish where they do not.
+        For NaN and infinity, and for numbers whose squares overflow or underflow to 0.
     """
     flat = values.ravel()
     # NaN and infinity survive in the sum, so one pass finds them.
@@ -455,10 +455,10 @@ def cumulative_sums(
 
     X may be mapped from a file, in single or double precision; a block of it is in memory at a
     time, in double precision. Sums are in double precision too, of centered rows, a second time
-    where rounding left some of a large mean: they stay as small as the data allow. A single
-    precision sum has an error of 6e-8 times its size, which after 10⁷ samples is larger than what
-    tells neighboring segments apart; a double precision one of 1e-16 times its size, so that
-    nothing has to be compensated. Memory: 8(T+1)r bytes and one block.
+    where rounding left some of a large mean: they stay as small as the data allow. A sum in
+    single precision has a relative error of 6e-8. After 10⁷ samples this is more than the
+    difference between neighboring segments. In double precision it is 1e-16, so that no
+    compensation is needed. Memory: 8(T+1)r bytes and one block.
 
     Parameters
     ----------

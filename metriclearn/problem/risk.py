@@ -59,7 +59,7 @@ class Point(NamedTuple):
     penalty : float
         λ.
     form : callable (samples) -> Form
-        What makes the form of a data set.
+        Makes the form of a data set.
     """
 
     metric: NDArray
@@ -83,7 +83,7 @@ class KeptLine(NamedTuple):
 
 @dataclass(frozen=True)
 class HingeTerms:
-    """What L_i is made of besides data set and labels, see :class:`StructuredHinge`.
+    """The parts of L_i besides its data set and labels, see :class:`StructuredHinge`.
 
     Parameters
     ----------

@@ -144,8 +144,8 @@ class Neighborhood(BaseEstimator):
 class GaussianSimilarity(ComponentParameters):
     """W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)), for all pairs or for neighbors.
 
-    One product costs O(S²(r + k)), or O(E(r + k)) for E pairs of neighbors. W is kept while it
-    fits the memory budget, else computed again in blocks of rows whenever it is needed.
+    One product costs O(S²(r + k)), or O(E(r + k)) for E pairs of neighbors. W is stored if
+    it fits the memory budget, else computed again in blocks of rows for every product.
 
     Parameters
     ----------
@@ -180,10 +180,6 @@ class GaussianSimilarity(ComponentParameters):
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
         X, neighborhood = nodes.features, self.neighborhood
-        if not self.memory >= 2**20:
-            raise ValueError(
-                f"GaussianSimilarity needs a memory of at least 2**20 bytes, got {self.memory!r}."
-            )
         if neighborhood is not None:
             key = repr((neighborhood, self.memory))
             most = self.memory / NeighborhoodOperator.BYTES_PER_PAIR

@@ -36,7 +36,7 @@ class StepRule(Protocol):
 
 @dataclass(eq=False, repr=False)
 class ConstantStep(BaseEstimator):
-    """γ = step in every round, which reaches a neighborhood of an optimum, no optimum."""
+    """γ = step in every round, which reaches a neighborhood of an optimum but no optimum."""
 
     step: float = 1e-2
 

@@ -242,5 +242,9 @@ def test_errors() -> None:
     known = PartialPartition(6, change_points=[1, 2])
     with pytest.raises(ValueError, match="lower min_size"):
         ConstrainedChangePoints(2)(form, None, known)
+    complete = PartialPartition.from_partition(Partition.from_change_points([3, 4, 6]))
+    assert ConstrainedChangePoints()(form, 3, complete).change_points.tolist() == [3, 4, 6]
+    with pytest.raises(ValueError, match="from 3 to 3 segments"):
+        ConstrainedChangePoints()(form, 4, complete)
     with pytest.raises(ValueError, match="for 6"):
         ConstrainedChangePoints()(LowRankForm(np.zeros((5, 1))), None, known)

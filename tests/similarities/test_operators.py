@@ -153,5 +153,3 @@ def test_wrong_settings_are_named() -> None:
     nodes = expanded(0).nodes
     with pytest.raises(ValueError, match="even n_components"):
         FourierSimilarity(7).operator(nodes, np.eye(3))
-    with pytest.raises(ValueError, match="memory of at least"):
-        GaussianSimilarity(memory=10).operator(nodes, np.eye(3))

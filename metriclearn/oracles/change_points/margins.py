@@ -76,7 +76,7 @@ class BoundaryMargins:
 
     See Also
     --------
-    boundary_margins : what makes it.
+    boundary_margins : computes it.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def boundary_margins(
     min_size: int = 1,
     tolerance: int = 0,
 ) -> BoundaryMargins:
-    """The best segmentation, and what changes elsewhere, or not there, cost.
+    """The best segmentation, and the cost of every other change or missing change.
 
     Without ``n_clusters`` little more than two pruned programs; with it two more in a narrow
     window, and wider ones for what they leave open: O(T²(r + K)) time and O(TK) memory at worst, as
