@@ -46,8 +46,8 @@ from experiments.pages.pictures import ROOT, digest, take, texts_of, title_of
 # pictures of docs/images that are drawn here: what they show, one or several results of which the
 # first has the picture on its page, and the function that draws it from them
 DRAWN = {
-    "active": ("results/active", "studies.labeling_effort.draw"),
-    "active_small": ("results/active_small", "studies.labeling_effort.draw"),
+    "active": ("results/active", "studies.labeling_effort.plot_learning"),
+    "active_small": ("results/active_small", "studies.labeling_effort.plot_learning"),
     "choose": (
         "results/synthetic results/hapt results/mocap6 results/beedance results/gesture_phase "
         "results/audio results/shows benchmarks/training",

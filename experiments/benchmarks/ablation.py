@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import metriclearn as ml
-from experiments.benchmarks.change_points import NOISY, TINY, make_signal, off_hull, steps
+from experiments.benchmarks.change_points import NOISY, TINY, Signal, make_signal, off_hull, steps
 from experiments.benchmarks.machine import Report, Timing, options_of
 from metriclearn.datasets import load_hapt, load_mocap6
 
@@ -57,17 +57,17 @@ def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
     """For every row, a function that prepares its data and returns the call to time."""
     if tiny:
         return {
-            "penalized": partial(_penalized, *TINY),
+            "penalized": partial(_penalized, make_signal, *TINY),
             "augmented": partial(_augmented, *TINY, 3.0),
             "counted": partial(_counted, *TINY, 1.0, 4),
             "margins": partial(_margins, *TINY, 4),
         }
     rows: dict[str, Callable[[], Row]] = {}
     for size in [(2000, 20, 40), (20000, 10, 200), (20000, 10, 1)]:
-        rows[f"penalized {size}"] = partial(_penalized, *size)
+        rows[f"penalized {size}"] = partial(_penalized, make_signal, *size)
         rows[f"augmented {size}, penalty / α = 3"] = partial(_augmented, *size, 3.0)
     for T, K in ((10**5, 1), (10**5, 1000), (10**6, 1)):
-        rows[f"penalized, T = {T}, P = 8, {K} segments"] = partial(_steps, T, K)
+        rows[f"penalized, T = {T}, P = 8, {K} segments"] = partial(_penalized, steps, T, 8, K)
     for noisy in NOISY:
         rows[f"counted {noisy}, off the hull"] = partial(_counted, *noisy)
     rows["counted (20000, 10, 200, 1)"] = partial(_counted, 20000, 10, 200, 1.0, 200)
@@ -79,15 +79,9 @@ def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
     return rows
 
 
-def _penalized(T: int, P: int, K: int) -> Row:
-    signal = make_signal(T, P, K)
-    form = ml.LowRankForm(signal.Z, shift=-signal.penalty)
-    return lambda: form.at(ml.ChangePoints()(form))
-
-
-def _steps(T: int, K: int) -> Row:
-    signal = steps(T, 8, K)
-    form = ml.LowRankForm(signal.Z, shift=-signal.penalty)
+def _penalized(signal: Callable[..., Signal], T: int, P: int, K: int) -> Row:
+    drawn = signal(T, P, K)
+    form = ml.LowRankForm(drawn.Z, shift=-drawn.penalty)
     return lambda: form.at(ml.ChangePoints()(form))
 
 
@@ -119,10 +113,8 @@ def _recordings(load: Callable[..., Any], kind: str) -> Row:
     data = load()
     data = data.select(range(min(12, len(data))))
     learner = ml.ChangePointMetricLearner().fit(data.sequences, data.labels)
-    truths, penalty = (
-        [ml.Partition.from_runs(labels) for labels in data.labels],
-        learner.penalty_ or 0.0,
-    )
+    truths = [ml.Partition.from_runs(labels) for labels in data.labels]
+    penalty = learner.penalty_ or 0.0
     forms = [ml.LowRankForm(Z, shift=-penalty) for Z in learner.transform(data.sequences)]
     oracle = ml.ChangePoints()
     if kind == "augmented":

@@ -25,7 +25,7 @@ from experiments.benchmarks.machine import Report, Row, Timing, in_own_process, 
 from experiments.harness.command_line import CONFIGS  # and the resolvers of the configurations
 from experiments.harness.comparison import sequence_losses
 from experiments.harness.procedure import standard_error
-from experiments.harness.results import MEASURE, OURS
+from experiments.harness.results import MEASURE, is_ours, read_results, rows_of
 from metriclearn import auto_metric_learner
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,13 +44,11 @@ _FAIR = "the best row, found without the unit tested"
 
 def rows_of_ours(experiment: str) -> list[dict[str, Any]]:
     """Ours of an experiment, number of segments estimated, the least loss on test data first."""
-    file = ROOT / "docs" / "results" / f"{experiment}.json"
+    results = read_results(ROOT / "docs" / "results" / f"{experiment}.json")
     rows = [
         row
-        for row in json.loads(file.read_text(encoding="utf-8"))["rows"]
-        if (row["table"], row["measure"], row["column"])
-        == (TABLES[experiment], MEASURE, "estimated")
-        and row["method"].startswith(OURS)
+        for row in rows_of(results, {"name": TABLES[experiment], "measure": MEASURE})
+        if row["column"] == "estimated" and is_ours(row["method"])
     ]
     return sorted(rows, key=lambda row: row["mean"])
 

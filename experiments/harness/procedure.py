@@ -303,6 +303,14 @@ def statistics(
     return row if by_size is None else row | {"weights": by_size.tolist()}
 
 
+def curve_of(rows: Sequence[Row], method: str) -> NDArray:
+    """Labeled parts, means and standard errors of a method, (3, columns)."""
+    mine = [row for row in rows if row["method"] == method]
+    parts = [float(row["column"].removesuffix(" % labeled")) / 100 for row in mine]
+    errors = [row["standard_error"] or 0.0 for row in mine]
+    return np.array([parts, [row["mean"] for row in mine], errors])
+
+
 def tables_and_rows(procedure: Procedure, outcomes: Sequence[Outcome]) -> dict[str, list[Row]]:
     """``tables`` and ``rows`` of results.json: every measure of every method, over its cases."""
     places: dict[tuple[str, str, str, str], list[tuple[Outcome, str]]] = {}

@@ -60,42 +60,22 @@ COLUMNS = {"estimated": "number of segments estimated", "given": "number of segm
 _NUMBER, _NULLABLE = (int, float), (int, float, type(None))
 _KINDS = {str: "a text", list: "a list", dict: "an object", bool: "true or false"}
 _KINDS |= {_NUMBER: "a number", _NULLABLE: "a number or null"}  # type: ignore[dict-item]
-_TOP: dict[str, Any] = {
-    "name": str,
-    "protocol": str,
-    "headline": str,
-    "command": str,
-    "tables": list,
-    "rows": list,
+_TOP = {
+    **dict.fromkeys(("name", "protocol", "headline", "command"), str),
+    **dict.fromkeys(("tables", "rows"), list),
+    **dict.fromkeys(("versions", "config"), dict),
     "seconds": _NUMBER,
-    "versions": dict,
-    "config": dict,
 }
-_TABLE: dict[str, Any] = {
-    "name": str,
-    "measure": str,
-    "title": str,
-    "words": str,
-    "better": str,
+_TABLE = {
+    **dict.fromkeys(("name", "measure", "title", "words", "better", "unit", "note"), str),
     "columns": dict,
-    "unit": str,
     "main": bool,
-    "note": str,
 }
-_ROW: dict[str, Any] = {
-    "table": str,
-    "measure": str,
-    "method": str,
-    "column": str,
-    "mean": _NUMBER,
-    "standard_error": _NULLABLE,
-    "units": list,
-    "values": list,
-    "choice": str,
-    "held_out": _NULLABLE,
-    "gap": _NULLABLE,
-    "stopped": str,
-    "seconds": _NUMBER,
+_ROW = {
+    **dict.fromkeys(("table", "measure", "method", "column", "choice", "stopped"), str),
+    **dict.fromkeys(("units", "values"), list),
+    **dict.fromkeys(("mean", "seconds"), _NUMBER),
+    **dict.fromkeys(("standard_error", "held_out", "gap"), _NULLABLE),
 }
 _FEWEST_PAIRS = 6  # no two-sided test of signs of five can be below 5 %
 _ROUNDING = 1e-9

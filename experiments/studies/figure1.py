@@ -29,6 +29,7 @@ from experiments.harness.procedure import (
     Row,
     Scores,
     Story,
+    curve_of,
     tables_and_rows,
 )
 from experiments.harness.report import Artifacts
@@ -149,13 +150,7 @@ def draw(results: Mapping[str, Any]) -> Figure:
 
 def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
     """Labeled parts, means and standard errors of every method."""
-    curves = {}
-    for name in names:
-        mine = [row for row in rows if row["method"] == name]
-        parts = [float(row["column"].removesuffix(" % labeled")) / 100 for row in mine]
-        errors = [row["standard_error"] or 0.0 for row in mine]
-        curves[name] = np.array([parts, [row["mean"] for row in mine], errors])
-    return curves
+    return {name: curve_of(rows, name) for name in names}
 
 
 def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:

@@ -35,6 +35,7 @@ from experiments.harness.procedure import (
     Row,
     Scores,
     Story,
+    curve_of,
     standard_error,
     tables_and_rows,
 )
@@ -271,14 +272,6 @@ def _column(fraction: float) -> str:
     return f"{100 * fraction:g} % labeled"
 
 
-def _curve(rows: Sequence[Row], method: str) -> NDArray:
-    """Labeled parts, means and standard errors of a method, (3, columns)."""
-    mine = [row for row in rows if row["method"] == method]
-    parts = [float(row["column"].removesuffix(" % labeled")) / 100 for row in mine]
-    errors = [row["standard_error"] or 0.0 for row in mine]
-    return np.array([parts, [row["mean"] for row in mine], errors])
-
-
 def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
     """How far a part of the labels leads, and what random needs most seconds for that ours reaches.
 
@@ -294,8 +287,8 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
     part : float
         The largest labeled part up to this one is looked at.
     """
-    (parts, ours), (all_parts, chance) = _curve(rows, OURS)[:2], _curve(rows, RANDOM)[:2]
-    start, end = (_curve(rows, name)[1, 0] for name in (START, END))
+    (parts, ours), (all_parts, chance) = curve_of(rows, OURS)[:2], curve_of(rows, RANDOM)[:2]
+    start, end = (curve_of(rows, name)[1, 0] for name in (START, END))
     place = int(np.flatnonzero(parts <= max(part, parts[0]))[-1])
     there = float(chance[all_parts == parts[place]][0])
     way = random_way = None  # where all labels lead nowhere
@@ -311,11 +304,6 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
         needed = parts[ours <= chance[equaled[-1]]][0]
         facts |= {"random_seconds": all_parts[equaled[-1]] * seconds, "seconds": needed * seconds}
     return facts
-
-
-def draw(results: Mapping[str, Any]) -> Figure:
-    """The figure from results.json."""
-    return plot_learning(results)
 
 
 def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
@@ -334,10 +322,10 @@ def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
         rows = [row for row in results["rows"] if row["table"] == table["name"]]
         seconds = results["seconds_of"][table["name"]]
         for name, style in ((START, ":"), (END, "--")):
-            panel.axhline(_curve(rows, name)[1, 0], color=MUTED, ls=style, lw=1.2, label=name)
+            panel.axhline(curve_of(rows, name)[1, 0], color=MUTED, ls=style, lw=1.2, label=name)
         for place, name in enumerate(_CURVES):
             if any(row["method"] == name for row in rows):
-                x, mean, error = _curve(rows, name)
+                x, mean, error = curve_of(rows, name)
                 line: dict[str, Any] = {"color": PALETTE[place], "lw": 1.3 if place else 2.4}
                 panel.errorbar(x * seconds, mean, error, marker="o", ms=3, label=name, **line)
         panel.set_title(table["title"], fontsize=TEXT_SIZE, loc="left")

@@ -200,7 +200,7 @@ def test_a_run_is_published_without_paths_of_its_machine(copied: Path, tmp_path:
     results = json.loads((ROOT / "docs/results/hapt.json").read_text(encoding="utf-8"))
     results["config"]["dataset"]["root"] = "/somewhere/on/this/machine/hapt"
     (tmp_path / "results.json").write_text(json.dumps(results), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"results of 'synthetic' .* got the results of 'hapt'"):
+    with pytest.raises(ValueError, match=r"results of 'synthetic', got the results of 'hapt'"):
         main([f"synthetic={tmp_path / 'results.json'}"], copied)
     assert main([f"hapt={tmp_path / 'results.json'}"], copied) == 0
     published = (copied / "docs/results/hapt.json").read_text(encoding="utf-8")
