@@ -27,10 +27,10 @@ class SpectralRelaxation(BaseEstimator):
     """argmax ⟨A, M⟩ over {0 ⪯ M ⪯ I}: an upper bound on every partition, found exactly.
 
     If K is given, it is the projection on the K leading eigenvectors of A, otherwise on all
-    eigenvectors with a positive eigenvalue. For A = ZZᵀ − κN + cI everything happens in the span of [Y, Z], of at
-    most r + K dimensions; outside it A is cI, and M* = UUᵀ + I − QQᵀ where c > 0, or where fewer
-    than K eigenvalues inside are nonnegative (then with the weight that makes Tr M* = K).
-    Eigenvalues that tie at the cut share the rest of K equally, so that M* is unique.
+    eigenvectors with a positive eigenvalue. For A = ZZᵀ − κN + cI everything happens in the span of
+    [Y, Z], of at most r + K dimensions; outside it A is cI, and M* = UUᵀ + I − QQᵀ where c > 0, or
+    where fewer than K eigenvalues inside are nonnegative (then with the weight that makes Tr M* =
+    K). Eigenvalues that tie at the cut share the rest of K equally, so that M* is unique.
 
     O(Tr² + (r+K)³), or O((P+K)³) for the forms of samples with a subspace. A dense form takes a
     full eigendecomposition, or when large Lanczos iterations for its leading eigenvectors.

@@ -332,14 +332,6 @@ class MetricCone:
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Projection and its Jacobian, see :meth:`Metric.linearize`."""
-        # In a polyhedral cone the penalty is one more nonnegative weight.
-        if not self.learns_penalty or self.metric.polyhedral:
-            return self.metric.linearize(v)
-        n, active = self.n_metric, float(v[-1] > 0)
-        point, jacobian = self.metric.linearize(v[:n])
-
-        def penalized(rows: NDArray, chosen: NDArray, factors: NDArray | None = None) -> NDArray:
-            penalties = rows[chosen, n]
-            return jacobian(rows[:, :n], chosen, factors) + active * np.outer(penalties, penalties)
-
-        return np.append(point, active * v[-1]), penalized
+        # The penalty is one more nonnegative weight.
+        metric = PenalizedMetric(self.metric, 1) if self.learns_penalty else self.metric
+        return metric.linearize(v)
