@@ -317,8 +317,6 @@ def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
         (["tiny=maybe"], ["tiny needs true or false, got maybe."]),
         (["n_folds=many"], ["n_folds needs a whole number, got many."]),
         (["experiment=figure1", "dataset.test_root=/x"], ["reads no folder of test data"]),
-        (["experiment=figure1", "+dataset.test_root=/x"], ["reads no folder of test data"]),
-        (["experiment=encoders", "dataset.test_root=/x"], ["reads no folder of test data"]),
         (
             ["dataset.n_sample=3"],
             ["There is no n_sample in dataset; did you mean dataset.loader.n_samples."],
@@ -326,7 +324,6 @@ def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
         (["methods.l1.grid.strength=3"], ["There is no l1 in methods; there are one_segment, "]),
         (["n_jobs=0"], ["n_jobs needs a number of fits at the same time, or -1 for all, got 0."]),
         (["+n_fold=3"], ["There is no n_fold; did you mean n_folds."]),
-        (["++n_fold=3"], ["There is no n_fold; did you mean n_folds."]),
         (["+dataset.windows=3"], ["There is no windows in dataset; there are name, loader."]),
         (["+methods.rca.column=[given]"], ["no column in methods.rca; did you mean columns."]),
         (["resume=/absent"], ["resume=/absent needs the folder of a run"]),

@@ -19,15 +19,3 @@ def test_gaussian_means_reproduce_for_vi_and_vin() -> None:
     assert table["VIN"] == (pytest.approx(0.0142, abs=2e-3), pytest.approx(0.0782, abs=5e-3), 0)
     # the paper's RWI row (.0355, .1362) does not follow from its definition
     assert table["RWI"] == (pytest.approx(0.0025, abs=1e-3), pytest.approx(0.0357, abs=2e-3), 0)
-
-
-def test_the_table_stands_beside_the_papers() -> None:
-    rows = examples.gaussian_rows(examples.gaussian_table(2))
-    assert [row["d(A,B)"] for row in rows[1::2]] == [0.0243, 0.0355, 0.0142]
-
-
-def test_pictures_show_the_distances_and_the_points() -> None:
-    texts = [text.get_text() for text in examples.draw_chains().axes[0].texts]
-    assert texts[0] == "A"
-    assert texts[2].startswith("VI 0.325   RWI 0.335")
-    assert [len(ax.collections) for ax in examples.draw_gaussian().axes] == [1, 1, 1]

@@ -5,12 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.harness.procedure import Case
 from experiments.harness.results import read_results
-from experiments.studies.clusterings import Repeated
-from experiments.studies.defaults import ClusteringSettings, draw
+from experiments.studies.defaults import draw
 from metriclearn.datasets import LabeledTable, load_digits
-from tests.experiments.command import call, configuration, outcomes_of
+from tests.experiments.command import call
 
 
 def test_draws_have_three_classes_and_share_no_sample() -> None:
@@ -39,19 +37,3 @@ def test_every_setting_is_better_than_chance(name: str, n_settings: int, tmp_pat
     assert max(means.values()) < 4  # nearly 2(K − 1) for K = 3
     text = (tmp_path / f"{name}.md").read_text(encoding="utf-8")
     assert text.count("\n| ") == 1 + n_settings
-
-
-def test_every_setting_finds_clusters_that_are_apart(tmp_path: Path) -> None:
-    rng, y = np.random.default_rng(0), np.arange(90) % 3
-    means = 5 * rng.normal(size=(3, 4))
-    train, test = (
-        LabeledTable("x", means[y] + rng.normal(size=(90, 4)), y, ["x"] * 4) for _ in "ab"
-    )
-    case = Case("apart", [train], Repeated(test, [0], ["draw"]), [])
-    config = configuration("experiment=clustering_defaults", "tiny=true")
-    methods = ClusteringSettings(config).methods()
-    assert "Euclidean" in [method.name for method in methods]
-    outcomes = outcomes_of(ClusteringSettings, methods, [case], tmp_path, n_init=5)
-    losses = {outcome.name: outcome.losses("given").max() for outcome in outcomes}
-    assert len(losses) == 9
-    assert max(losses.values()) < 0.5  # nearly 2(K − 1) = 4 by chance

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.harness.results import read_results
-from experiments.studies.figure1 import Stretches, draw, plot_information
+from experiments.studies.figure1 import Stretches, draw
 from metriclearn.datasets import make_change_points
 from tests.experiments.command import call
 
@@ -43,12 +43,3 @@ def test_tiny_run(tmp_path: Path) -> None:
     assert "<figure>" in (tmp_path / "report.html").read_text(encoding="utf-8")
     figure = draw(read_results(tmp_path / "results.json"))
     assert "With all labels the learned metric" in " ".join(figure.get_suptitle().split())
-
-
-def test_figure_says_how_much_better() -> None:
-    x = np.array([0.5, 1.0])
-    curves = {"ours": np.array([x, [1.0, 0.5], 0.1 * x]), "PCA": np.array([x, [4, 4], 0.1 * x])}
-    figure = plot_information(curves)
-    said = figure.get_suptitle().replace("\n", " ")
-    assert "the learned metric has a loss of 0.500, the best of all others 4.00" in said
-    assert len(figure.axes[0].containers) == 2  # error bars
