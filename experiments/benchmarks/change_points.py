@@ -125,7 +125,7 @@ def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
 
 
 def peak(signal: Signal, count: int | None = None) -> float:
-    """Most MiB that ours takes above the data, for a number of segments if one is given."""
+    """Peak memory of ours above the data in MiB, optionally for a given number of segments."""
     return in_own_process(_memory, signal, count)[_PEAK]
 
 

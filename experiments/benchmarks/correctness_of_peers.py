@@ -99,7 +99,7 @@ def optimality(signals: list[Signal]) -> Iterator[dict[str, Any]]:
 
 
 def offsets(signals: list[Signal]) -> Iterator[dict[str, Any]]:
-    """Shifted signals: how many get other change-points than unshifted, min_size 1."""
+    """How many signals get other change-points after a shift, min_size 1."""
     best = [optimum(signal, 1) for signal in signals]
     for name, program in programs(pelt=True).items():
         unshifted = [ends_of(program, signal, 0.0) for signal in signals]

@@ -269,7 +269,7 @@ def _transformed(model: Any, table: LabeledTable) -> NDArray:
 
 
 def load_table(config: DictConfig, name: str) -> LabeledTable:
-    """A table of the configuration by its name there.
+    """Load a table by its name in the configuration.
 
     Raises
     ------

@@ -135,7 +135,7 @@ class Neuroblastoma(Procedure):
         self._paths: dict[str, Sequence[SegmentationPath]] = {}
 
     def _read(self, root: str | None) -> AnnotatedProfiles:
-        """The sequences of a folder that are not too long."""
+        """Read the sequences of a folder, without those that are too long."""
         dataset = self.config.dataset
         data = instantiate(dataset.loader, _partial_=True)(root)
         lengths = np.array([len(X) for X in data.sequences])
