@@ -28,9 +28,9 @@ def by_enumeration(segmentations, values, T, change_points, tolerance):
     return np.array(losses), np.array([0.0, *gains])
 
 
-@settings(max_examples=examples(250), deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
-    partial_partitions(9),
+    partial_partitions(8),
     st.integers(0, 10**6),
     st.sampled_from(["free", "known", "known", "charged", "penalized"]),
     st.integers(1, 3),

@@ -74,7 +74,7 @@ class Live(NamedTuple):
     starts : int32 array
     bounds : array
         At least F(s) + f(s,u) − f(t,u) − gain(t,u) for every later end u, t being the checkpoint
-        of the level.
+        of the level. Behind the last level it holds the values F(s) + f(s,u) of fresh starts.
     expiry : int32 array
         The first end from which the start may be dropped.
     """
@@ -215,6 +215,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     first = u
     for j in range(begin, n):
         first = min(first, INTEGER(live.starts[j]))
+    # Bounds begin with the slack at u and grow with the gain; dropping needs the largest gain, too.
     at_once, growth, most = loss_slack(signal.truth, signal.weight, first, u)
     near, slack = split_slack(slacks, at_once, c, u), split_slack(slacks, most, c, u)
     rounding = 1e-14 * abs(F[u])  # without noise there are ties, and their last bits decide
