@@ -10,9 +10,9 @@ _usual = sys.excepthook
 
 
 def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Ctrl-C that nothing has caught: libraries are loaded for seconds before a command begins.
+    """End a command on an uncaught Ctrl-C, for example while libraries are loading.
 
-    Those that it meets then may make another error of it.
+    Libraries may turn the interrupt into another error.
     """
     origin: BaseException | None = error
     while origin is not None and not isinstance(origin, KeyboardInterrupt):

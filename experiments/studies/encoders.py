@@ -1,6 +1,6 @@
 """Learned features against linear metrics: encoders of raw signals and of hand-made features.
 
-What an encoder is, is chosen as for all methods: on folds of the training data. Its loss on the
+The encoder's settings are chosen like all others: on folds of the training data. Its loss on the
 test data is the mean over several seeds; the loss of each seed is a separate measure.
 """
 

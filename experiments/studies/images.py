@@ -295,7 +295,7 @@ def words_of(outcome: Outcome) -> str:
 
 
 def scores_by_image(outcomes: Sequence[Outcome]) -> dict[str, DataFrame]:
-    """For every method images × measures, means over the seeds in which an image is for test."""
+    """For every method a table of images × measures: means over the seeds that test an image."""
     means = {}
     for name, mine in grouped(outcomes, lambda outcome: outcome.name).items():
         frames = [DataFrame(o.scores["given"], index=o.case.test.data.names) for o in mine]

@@ -79,7 +79,7 @@ class GaussianSimilarities:
     Parameters
     ----------
     similarity : GaussianSimilarity, optional
-        How W is stored: all pairs, in blocks beyond its ``memory``.
+        How W is stored: all pairs, in blocks if they exceed its ``memory``.
 
     Raises
     ------

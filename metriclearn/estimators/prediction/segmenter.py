@@ -344,7 +344,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         n_states : int or sequence of int, optional
             Number of states in each data set.
         random_state : int or None
-            Of the starts of K-means.
+            For the starts of K-means.
 
         Returns
         -------
