@@ -1,6 +1,6 @@
 """
 How many clusters? A penalty decides
-==================================
+====================================
 
 DP-means is K-means with a penalty per cluster. Its parent, a mixture with a Dirichlet process,
 opens a cluster with a probability, and tends to it as the clusters get tight.
