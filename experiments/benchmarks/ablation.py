@@ -126,13 +126,20 @@ def _recordings(load: Callable[..., Any], kind: str) -> Row:
     return lambda: float(sum(_total(ml.boundary_margins(form, K)) for form, K in pairs))
 
 
-def switch_off(device: str | None, folder: str) -> None:
-    """Prepare a process: compile without one device, into a separate cache."""
-    config: Any = importlib.import_module("numba").config
-    config.CACHE_DIR = os.path.join(folder, str(device))
+def switch_off(device: str | None) -> None:
+    """Prepare a process: compile without one device."""
     if device is not None:
         module, name, value = DEVICES[device]
         setattr(importlib.import_module(_HOME + module), name, value)
+
+
+def process_without(device: str | None, folder: str) -> ProcessPoolExecutor:
+    """A process that compiles into a separate cache; numba reads its folder when it is imported."""
+    os.environ["NUMBA_CACHE_DIR"] = os.path.join(folder, str(device))
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(1, context, switch_off, (device,))
+    pool.submit(os.getpid).result()
+    return pool
 
 
 def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
@@ -164,12 +171,8 @@ def main() -> None:
     """Print and save the ratios."""
     options = options_of(__doc__).parse_args()
     report = Report("ablation", options, repeats=options.repeats)
-    context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
-        pools = {
-            device: ProcessPoolExecutor(1, context, switch_off, (device, folder))
-            for device in (None, *DEVICES)
-        }
+        pools = {device: process_without(device, folder) for device in (None, *DEVICES)}
         table = [ratios(row, pools, options) for row in rows_of(options.tiny)]
         for pool in pools.values():
             pool.shutdown()
