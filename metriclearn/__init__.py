@@ -13,7 +13,7 @@
 To learn from
 
 * segmented sequences: ChangePointMetricLearner, ChangePointMetricLearnerCV (chooses the strength),
-  WhitenedMetricLearner (few sequences, many features), DataPenaltyMetricLearner;
+  WhitenedMetricLearner (few sequences, many features);
 * clustered tables: ClusteringMetricLearner, WhitenedClusteringLearner;
 * segmented images: NormalizedCutMetricLearner;
 * recordings: RecordingSegmenter, and the commands of ``metriclearn --help``;

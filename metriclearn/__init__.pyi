@@ -23,7 +23,6 @@ from .estimators.learners.alternation import KnownStart as KnownStart
 from .estimators.learners.alternation import PrincipalStart as PrincipalStart
 from .estimators.learners.change_points import ChangePointMetricLearner as ChangePointMetricLearner
 from .estimators.learners.clustering import ClusteringMetricLearner as ClusteringMetricLearner
-from .estimators.learners.data_penalty import DataPenaltyMetricLearner as DataPenaltyMetricLearner
 from .estimators.learners.normalized_cuts import (
     NormalizedCutMetricLearner as NormalizedCutMetricLearner,
 )

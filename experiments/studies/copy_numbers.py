@@ -95,7 +95,7 @@ class Profiles:
 
 @dataclass(frozen=True)
 class Segmentations:
-    """Change-points of all test sequences, and the solution of the metric that made them.
+    """Change-points of all test sequences.
 
     ``curves`` has, for every sequence, the logarithms of the penalties at which its segmentation
     changes, minus the logarithm of its penalty, and the false positives and negatives of each
@@ -103,7 +103,6 @@ class Segmentations:
     """
 
     ends: list[NDArray]
-    solution_: Any
     curves: list[tuple[NDArray, NDArray]]
 
 
@@ -217,10 +216,7 @@ class Neuroblastoma(Procedure):
     def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:
         """Errors on profiles held out, for every weight of a sequence's own annotations."""
         logs = np.log(model.predict_penalties(held_out.data.sequences))
-        if method.options["learns_metric"]:
-            paths = model.paths(held_out.data.sequences)
-        else:
-            paths = self._paths_of(model, held_out)
+        paths = self._paths_of(model, held_out)
         cases = list(zip(paths, logs, held_out.known))
         free = [path_errors(p, known)[p.positions(np.exp(log))] for p, log, known in cases]
         margin = model.regression.margin
@@ -237,8 +233,6 @@ class Neuroblastoma(Procedure):
         model.set_params(own_weight=option or 0.0)
         if test.data is self.data:
             paths = model.paths_
-        elif hasattr(model, "learner_"):
-            paths = model.paths(test.data.sequences)
         elif self._unseen is None:
             paths = self._paths_of(model, test)
         else:
@@ -254,10 +248,9 @@ class Neuroblastoma(Procedure):
             for path, log, known in zip(paths, logs, test.known)
         ]
         least = np.array([counts.sum(axis=1).min() for _, counts in curves])
-        solution = getattr(getattr(model, "learner_", None), "solution_", None)
         counts = [errors.sum(axis=1), *errors.T, least]
         rates = {name: _rates(count, test) for name, count in zip(self.measures, counts)}
-        return Segmentations(ends, solution, curves), rates
+        return Segmentations(ends, curves), rates
 
     def words(self, outcome: Outcome, column: str) -> str:
         choice = outcome.choices[column]

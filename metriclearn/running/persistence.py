@@ -31,6 +31,8 @@ _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "So
 # classes and attributes that have other names in older files
 _RENAMED = {"LearnedPrice": "FeaturePenalty", "TorchChangePoints": "ChangePoints"}
 _RENAMED_ATTRIBUTES = {"price_": "feature_penalty_", "price": "penalty"}
+# classes that are gone -> the class to fit instead
+_REMOVED = {"DataPenaltyMetricLearner": "PenaltyLearner"}
 # only training needs these: augmentations, callbacks, executors, tensors on a device, and the large
 # paths of segmentations and of strengths
 _LEFT_OUT = ("augmentations", "callbacks", "executor", "kept_", "path_", "paths_")
@@ -97,7 +99,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is damaged, was not written by :func:`save`, or is of a newer format.
+        If the file is damaged, was not written by :func:`save`, is of a newer format, or holds an
+        estimator that metriclearn no longer has.
     ImportError
         If the class of an encoder, or a package that the estimator needs, is missing.
 
@@ -131,6 +134,12 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"metriclearn.load reads format {_FORMAT}, but {path} has format {version} of "
             f"metriclearn {document.get('version')}; upgrade metriclearn."
         )
+    for name, instead in _REMOVED.items():
+        if f'{name}"' in text:
+            raise ValueError(
+                f"metriclearn.load found a {name}, which metriclearn no longer has, in {path}; "
+                f"fit a {instead} to the data again."
+            )
     try:
         ((kind, content),) = document["estimator"].items()
         if kind != "object":

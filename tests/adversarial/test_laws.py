@@ -30,7 +30,6 @@ MADE: dict[str, Callable[[float], Any]] = {
     "with known K": lambda _: ml.ChangePointMetricLearner(
         solver=SOLVER, n_segments="given", verbose=False
     ),
-    "without constraints": lambda _: ml.DataPenaltyMetricLearner(constrained=False),
     "ColumnSegmenter": lambda _: ml.ColumnSegmenter(SQUARED, 0, 3),
     "RelevantComponents": lambda _: public()["RelevantComponents"](contiguous=False),
     "DPMeans": lambda unit: ml.DPMeans(penalty=8.0 * unit**2),

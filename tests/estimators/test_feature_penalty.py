@@ -15,7 +15,6 @@ from metriclearn import (
     BundleDual,
     ChangePointMetricLearner,
     ChangePointMetricLearnerCV,
-    DataPenaltyMetricLearner,
     DiagonalMetric,
     FeaturePenalty,
     FrobeniusLoss,
@@ -268,7 +267,6 @@ def test_what_cannot_be_used_is_told(parameters, sentence) -> None:
     [
         lambda one: WhitenedMetricLearner(one).fit(XS, YS),
         lambda one: ReferenceMetricLearner(learner=one).fit(XS, YS),
-        lambda one: DataPenaltyMetricLearner(one).fit(XS, YS),
     ],
 )
 def test_learners_of_other_sequences_refuse_penalties(outer) -> None:

@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from metriclearn import load
 
 FOLDER = Path(__file__).parents[1] / "data" / "models"
-MODELS = sorted(path.stem for path in FOLDER.glob("*.npz") if path.stem != "expected")
+REMOVED = "21-DataPenaltyMetricLearner"
+MODELS = sorted({path.stem for path in FOLDER.glob("*.npz")} - {"expected", REMOVED})
 with np.load(FOLDER / "expected.npz") as file:
     EXPECTED = dict(file)
 NEEDED = {"image": ["skimage"], "sound": ["librosa", "soundfile"]}  # to read such inputs
@@ -65,6 +66,11 @@ def test_old_files_load_and_predict_as_they_did(
             assert_allclose(flat(found), expected, rtol=1e-9, atol=1e-12, err_msg=key)
         else:
             assert_array_equal(flat(found), expected, err_msg=key)
+
+
+def test_a_file_of_a_removed_estimator_is_refused_in_one_sentence() -> None:
+    with pytest.raises(ValueError, match=r"DataPenaltyMetricLearner, which .* a PenaltyLearner"):
+        load(FOLDER / f"{REMOVED}.npz")
 
 
 def test_no_file_was_lost() -> None:

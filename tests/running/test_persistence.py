@@ -22,8 +22,8 @@ from metriclearn import baselines
 from metriclearn.features.hermite import HermiteMoments, SlidingMoments, SoftThresholds
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.solvers.subgradient import ConstantStep
-from tests.estimators.test_data_penalty import sequences
 from tests.estimators.test_normalized_cuts import arrays
+from tests.estimators.test_penalty import sequences
 from tests.training import PAIRS, XS, YS, some_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -48,8 +48,6 @@ PENALTIES = {
         SHAPED, make_union(SequenceFeatures(), ml.SegmentCounts((0.5, 2.0), SHAPED))
     ),
     "criterion": baselines.BayesianCriterion(HermiteMoments(2)),
-    "learned metric": ml.DataPenaltyMetricLearner(n_turns=2, own_weight=1.0),
-    "both": ml.DataPenaltyMetricLearner(representation=SHAPED, constrained=False, keep_best=True),
 }
 TABLES = {
     "relaxed": TABLE_LEARNER,
@@ -64,7 +62,7 @@ GRAPHS = {"cuts": ml.NormalizedCutMetricLearner(starts=(1e-2,), verbose=False)}
 PARTLY = [np.where(np.arange(120) < 60, labels, -1) for labels in YS]
 GIVEN = [
     (SEQUENCES, (XS, YS)),
-    (PENALTIES, sequences(8, 0)[:2]),
+    (PENALTIES, sequences(8, 0)),
     (TABLES, load_iris(return_X_y=True)),
     (GRAPHS, arrays(2)),
     ({"completed": LEARNER(solver=ml.BundleDual(1e-2))}, (XS, PARTLY)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import repeat
 from typing import Any, ClassVar, Self
 
@@ -123,11 +123,64 @@ class SegmentCounts(StatelessTransformer):
         return np.array([f"segments{log:g}" for log in self.log_penalties], dtype=object)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
-    """Segment with a penalty that is a function of the sequence, under a metric ``components_``.
+@dataclass(eq=False, repr=False)
+class PenaltyLearner(PlottedSegmenter, ComponentParameters):
+    """Segment with a fixed metric and a penalty that is learned as a function of the sequence.
 
-    What its subclasses share; they fit the metric.
+    For every training sequence the interval of penalties with the least error is computed from
+    its exact segmentation path, and log λ_i = ⟨v, features of sequence i⟩ + b is fitted to the
+    logarithms of the intervals. With ``SequenceFeatures(())`` the penalty is a constant, with
+    ``("log_log_length",)`` linear in log log T.
+
+    Parameters
+    ----------
+    representation : transformer, optional
+        Applied to every sequence first, such as :class:`~metriclearn.features.HermiteMoments`
+        or a scikit-learn Pipeline; the sequence as it is by default.
+    sequence_features : transformer
+        One row of every sequence as given, before ``representation``: ``SequenceFeatures(…)``,
+        :class:`SegmentCounts`, or both in scikit-learn's FeatureUnion.
+    regression : IntervalRegression
+    min_size : int
+        Smallest number of samples in a segment.
+    max_segments : int
+        Paths are not refined beyond this number of segments.
+    own_weight : float ≥ 0
+        How far annotations of a sequence that are given to ``predict`` move its penalty: z becomes
+        the minimizer of (z − z₀)² + own_weight · (the regression's squared hinge on the interval
+        of those annotations), as a free intercept per sequence with a ridge would do.
+
+    Attributes
+    ----------
+    components_ : array (r, P)
+        Lᵀ; the identity.
+    paths_ : list of SegmentationPath
+        Of the training sequences under the metric; not saved, :meth:`paths` makes them again.
+    intervals_ : array (N, 2)
+        Target intervals of the training sequences.
+    training_errors_ : array (N, 2)
+        Errors of the training sequences at the learned penalty, and at the best one.
+    regression_, representation_ : fitted components
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    References
+    ----------
+    Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection using max
+    margin interval regression, ICML 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition
+    >>> X = [np.repeat([0.0, 3.0], 20)[:, None] + np.sin(np.arange(40.0))[:, None] / 4]
+    >>> known = [PartialPartition(40, regions=[(0, 15, NO_CHANGE), (15, 25, EXACTLY_ONE)])]
+    >>> learner = PenaltyLearner(sequence_features=SequenceFeatures(())).fit(X, known)
+    >>> learner.predict_change_points(X)
+    [array([20, 40])]
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -141,17 +194,59 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
     representation: Any = None
     sequence_features: SequenceFeatures = SequenceFeatures()  # noqa: RUF009
     regression: IntervalRegression = IntervalRegression()  # noqa: RUF009
+    _: KW_ONLY
     min_size: int = 1
     max_segments: int = 40
     own_weight: float = 0.0
 
+    def fit(self, X: Any, y: Any, paths: Sequence[SegmentationPath] | None = None) -> Self:
+        """Learn the penalty from sequences and their labels or PartialPartitions.
+
+        Parameters
+        ----------
+        X, y : sequences, labels
+        paths : sequence of SegmentationPath, optional
+            :meth:`identity_paths` of these sequences, where they are known already.
+
+        Raises
+        ------
+        ValueError
+            For data that cannot be used, or annotations that every penalty satisfies.
+        """
+        data, represented = self._begin(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
+        _PATHS.check(type(self).__name__, "paths", paths)
+        paths = list(map(self._path, represented, truths)) if paths is None else list(paths)
+        self.sequence_features_ = clone(self.sequence_features).fit(data.arrays)
+        rows = self.sequence_features_.transform(data.arrays)
+        if [path.change_points[0][-1] for path in paths] != [len(array) for array in data.arrays]:
+            raise ValueError(
+                f"{type(self).__name__} needs one path for each of the {len(data.arrays)} "
+                f"sequences, of its length, got {len(paths)} others; pass identity_paths(X)."
+            )
+        self.paths_ = paths
+        errors = [path_errors(path, truth) for path, truth in zip(paths, truths)]
+        self.intervals_ = np.array(list(map(target_interval, paths, errors)))
+        if not np.isfinite(self.intervals_).any():
+            raise ValueError(
+                f"{type(self).__name__} needs annotations that some penalties contradict, but "
+                "every penalty is equally good for all of them; annotate changes, too."
+            )
+        # The others suit every penalty.
+        used = np.isfinite(self.intervals_).any(axis=1)
+        self.regression_ = clone(self.regression).fit(rows[used], self.intervals_[used])
+        cases = zip(paths, errors, np.exp(self.regression_.predict(rows)))
+        predicted = [error[path.positions(penalty)] for path, error, penalty in cases]
+        self.training_errors_ = np.column_stack([predicted, [error.min() for error in errors]])
+        return self
+
     def identity_paths(self, X: Any) -> list[SegmentationPath]:
-        """Segmentation paths of the represented sequences with B = I, before any fit.
+        """Segmentation paths of the represented sequences, before any fit.
 
         They depend on nothing that is learned: :meth:`fit` takes those of its sequences, so that
         candidates and folds of a cross-validation can share them.
         """
-        return list(map(self._path, self.begin(X)[1]))
+        return list(map(self._path, self._begin(X)[1]))
 
     def paths(self, X: Any) -> list[SegmentationPath]:
         """Exact segmentation paths of sequences under the metric, up to ``max_segments``."""
@@ -229,7 +324,7 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
                 log_penalty = moved_penalty(log_penalty, interval, margin, self.own_weight)
             if isinstance(fact, Partition):
                 fact = PartialPartition.from_partition(fact)
-            form = LowRankForm(center(Z @ self.components_.T), shift=-float(np.exp(log_penalty)))
+            form = LowRankForm(center(Z), shift=-float(np.exp(log_penalty)))
             results.append(program(form, fact, min(self.min_size, len(Z))))
         return results[0] if data.single else results
 
@@ -249,7 +344,7 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         counts = [len(t.constraints) if isinstance(t, PartialPartition) else 1 for t in truths]
         return -errors / max(1, sum(counts))
 
-    def begin(self, X: Any) -> tuple[DataSets, list[NDArray]]:
+    def _begin(self, X: Any) -> tuple[DataSets, list[NDArray]]:
         """Read the sequences and represent them, with the identity for a metric."""
         check_parameters(self)
         data = read_data_sets(type(self).__name__, X)
@@ -261,50 +356,12 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         self.components_ = np.eye(represented[0].shape[1])
         return data, represented
 
-    def fit_penalty(
-        self,
-        data: DataSets,
-        represented: Sequence[NDArray],
-        truths: Sequence[Any],
-        paths: Sequence[SegmentationPath] | None = None,
-        rows: NDArray | None = None,
-    ) -> NDArray[np.float64]:
-        """Target intervals of paths under ``components_``, and the regression on them.
-
-        Returns ``rows``, the features of the sequences, which no metric changes.
-        """
-        _PATHS.check(type(self).__name__, "paths", paths)
-        paths = list(map(self._path, represented, truths)) if paths is None else list(paths)
-        if rows is None:
-            self.sequence_features_ = clone(self.sequence_features).fit(data.arrays)
-            rows = self.sequence_features_.transform(data.arrays)
-        if [path.change_points[0][-1] for path in paths] != [len(array) for array in data.arrays]:
-            raise ValueError(
-                f"{type(self).__name__} needs one path for each of the {len(data.arrays)} "
-                f"sequences, of its length, got {len(paths)} others; pass identity_paths(X)."
-            )
-        self.paths_ = paths
-        errors = [path_errors(path, truth) for path, truth in zip(paths, truths)]
-        self.intervals_ = np.array(list(map(target_interval, paths, errors)))
-        if not np.isfinite(self.intervals_).any():
-            raise ValueError(
-                f"{type(self).__name__} needs annotations that some penalties contradict, but "
-                "every penalty is equally good for all of them; annotate changes, too."
-            )
-        # The others suit every penalty.
-        used = np.isfinite(self.intervals_).any(axis=1)
-        self.regression_ = clone(self.regression).fit(rows[used], self.intervals_[used])
-        cases = zip(paths, errors, np.exp(self.regression_.predict(rows)))
-        predicted = [error[path.positions(penalty)] for path, error, penalty in cases]
-        self.training_errors_ = np.column_stack([predicted, [error.min() for error in errors]])
-        return rows
-
     def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
         """All optima with up to about as many segments as are asked for or annotated twice."""
         facts: Any = truth.change_points if isinstance(truth, Partition) else ()
         facts = truth.constraints if isinstance(truth, PartialPartition) else facts
         most = min(len(Z) // self.min_size, max(self.max_segments, 2 * len(facts)))
-        form = LowRankForm(center(Z @ self.components_.T))
+        form = LowRankForm(center(Z))
         problem = PenalizedSegmentation(form, min(self.min_size, len(Z)))
         vertices = hull_vertices(problem, *problem.extremes, most)
         if len(vertices) > 2 and len(vertices[-2].ends) >= most:
@@ -326,90 +383,6 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
     def read_data(self, X: Any) -> DataSets:
         check_is_fitted(self, "regression_")
         return check_features(self, read_data_sets(type(self).__name__, X))
-
-
-@dataclass(eq=False, repr=False)
-class PenaltyLearner(PenalizedSegmenter):
-    """Segment with a fixed metric and a penalty that is learned as a function of the sequence.
-
-    For every training sequence the interval of penalties with the least error is computed from
-    its exact segmentation path, and log λ_i = ⟨v, features of sequence i⟩ + b is fitted to the
-    logarithms of the intervals. With ``SequenceFeatures(())`` the penalty is a constant, with
-    ``("log_log_length",)`` linear in log log T.
-
-    Parameters
-    ----------
-    representation : transformer, optional
-        Applied to every sequence first, such as :class:`~metriclearn.features.HermiteMoments`
-        or a scikit-learn Pipeline; the sequence as it is by default.
-    sequence_features : transformer
-        One row of every sequence as given, before ``representation``: ``SequenceFeatures(…)``,
-        :class:`SegmentCounts`, or both in scikit-learn's FeatureUnion.
-    regression : IntervalRegression
-    min_size : int
-        Smallest number of samples in a segment.
-    max_segments : int
-        Paths are not refined beyond this number of segments.
-    own_weight : float ≥ 0
-        How far annotations of a sequence that are given to ``predict`` move its penalty: z becomes
-        the minimizer of (z − z₀)² + own_weight · (the regression's squared hinge on the interval
-        of those annotations), as a free intercept per sequence with a ridge would do.
-
-    Attributes
-    ----------
-    components_ : array (r, P)
-        Lᵀ; the identity.
-    paths_ : list of SegmentationPath
-        Of the training sequences under the metric; not saved, :meth:`paths` makes them again.
-    intervals_ : array (N, 2)
-        Target intervals of the training sequences.
-    training_errors_ : array (N, 2)
-        Errors of the training sequences at the learned penalty, and at the best one.
-    regression_, representation_ : fitted components
-
-    Raises
-    ------
-    ValueError
-        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
-
-    References
-    ----------
-    Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection using max
-    margin interval regression, ICML 2013.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition
-    >>> X = [np.repeat([0.0, 3.0], 20)[:, None] + np.sin(np.arange(40.0))[:, None] / 4]
-    >>> known = [PartialPartition(40, regions=[(0, 15, NO_CHANGE), (15, 25, EXACTLY_ONE)])]
-    >>> learner = PenaltyLearner(sequence_features=SequenceFeatures(())).fit(X, known)
-    >>> learner.predict_change_points(X)
-    [array([20, 40])]
-    """
-
-    representation: Any = None
-    sequence_features: SequenceFeatures = SequenceFeatures()  # noqa: RUF009
-    regression: IntervalRegression = IntervalRegression()  # noqa: RUF009
-
-    def fit(self, X: Any, y: Any, paths: Sequence[SegmentationPath] | None = None) -> Self:
-        """Learn the penalty from sequences and their labels or PartialPartitions.
-
-        Parameters
-        ----------
-        X, y : sequences, labels
-        paths : sequence of SegmentationPath, optional
-            :meth:`identity_paths` of these sequences, where they are known already.
-
-        Raises
-        ------
-        ValueError
-            For data that cannot be used, or annotations that every penalty satisfies.
-        """
-        data, represented = self.begin(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        self.fit_penalty(data, represented, truths, paths)
-        return self
 
 
 class BayesianCriterion(PenaltyLearner):
@@ -448,7 +421,7 @@ class BayesianCriterion(PenaltyLearner):
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Remember the features, and the segmentation paths."""
         _PATHS.check(type(self).__name__, "paths", paths)
-        data, represented = self.begin(X)
+        data, represented = self._begin(X)
         self.paths_ = list(map(self._path, represented)) if paths is None else list(paths)
         self.sequence_features_ = SequenceFeatures(("log_noise", "log_log_length")).fit(data.arrays)
         self.regression_ = self.regression
