@@ -238,7 +238,7 @@ def draw(record: Mapping[str, Any]) -> Figure:
     """A panel for every data set: curves with standard errors over draws, and flat lines."""
     panels = record["panels"]
     figure = new_figure((9.6, 8.2))
-    headline(figure, "From how many labels on is a learned metric worth it?")
+    headline(figure, "From how many labels on is learning worth it?")
     for ax, panel in zip(np.ravel(figure.subplots(2, 2)), panels):
         _draw_panel(ax, panel)
     return figure
