@@ -7,7 +7,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 from sklearn.base import BaseEstimator
@@ -134,9 +133,3 @@ def test_a_new_similarity() -> None:
     assert learner.fit(TABLES, GROUPS).score(TABLES, GROUPS) > -0.5
     B = learner.get_mahalanobis_matrix()
     assert B[0, 0] > B[1, 1]
-
-
-def test_a_class_is_no_similarity() -> None:
-    learner = NormalizedCutMetricLearner(similarity=CauchySimilarity)
-    with pytest.raises(ValueError, match="needs a similarity such as GaussianSimilarity"):
-        learner.fit(TABLES, GROUPS)

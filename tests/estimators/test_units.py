@@ -42,7 +42,7 @@ def objective_of(learner: Any, X: np.ndarray, labels: np.ndarray) -> float:
 def test_objectives_and_bounds_are_true_in_any_unit() -> None:
     """Few samples of many features, collinear and shifted."""
     random = np.random.default_rng(0)
-    for _ in range(100):
+    for _ in range(50):
         T, P = int(random.integers(2, 7)), int(random.integers(1, 6))
         unit = 10.0 ** random.uniform(-3, 4)
         X = unit * (random.normal(size=(T, P)) + random.choice([0.0, 1e3]))
@@ -78,8 +78,7 @@ def test_nothing_converges_on_rounding() -> None:
 
 
 @pytest.mark.parametrize(("metric", "kind"), PAIRS, ids=["squared", "trace", "l1"])
-@pytest.mark.parametrize("chosen", [{}, {"solver": ml.CuttingPlane()}], ids=["bundle", "planes"])
-def test_a_power_of_two_changes_no_digit(metric: Any, kind: Any, chosen: Any) -> None:
+def test_a_power_of_two_changes_no_digit(metric: Any, kind: Any) -> None:
     random = np.random.default_rng(1)
     labels = np.repeat(np.arange(4), 10)
     data = [random.normal(size=(40, 4)) + random.normal(size=(4, 4))[labels] for _ in range(3)]
@@ -87,7 +86,7 @@ def test_a_power_of_two_changes_no_digit(metric: Any, kind: Any, chosen: Any) ->
     for unit in (1.0, 2.0**20):
         strength = 1e-6 * unit ** (4 if kind is ml.SquaredFrobenius else 2)
         learner = ml.ChangePointMetricLearner(
-            metric, kind(strength), **chosen, standardize=False, verbose=False
+            metric, kind(strength), ml.CuttingPlane(), standardize=False, verbose=False
         ).fit([unit * X for X in data], [labels] * 3)
         matrices.append(learner.get_mahalanobis_matrix() * unit**2)
     np.testing.assert_array_equal(*matrices)

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
-from sklearn.metrics import adjusted_rand_score
 
 from metriclearn import (
     ClusteringMetricLearner,
@@ -88,16 +87,6 @@ def test_a_small_strength_learns_from_the_labels() -> None:
     assert learner.score(*new) > 0.8 * baseline.score(*new)
 
 
-def test_units_do_not_matter() -> None:
-    X, y = mixed(1)
-    learner = ReferenceMetricLearner(PrincipalComponents(3))
-    # rounding decides which of equal answers is taken, so that solutions agree as far as they are
-    learner.set_params(learner__solver__tolerance=1e-10, learner__solver__max_rounds=2000).fit(X, y)
-    again = clone(learner).fit([1e4 * x + 7.0 for x in X], y)
-    B, again = learner.get_mahalanobis_matrix(), again.get_mahalanobis_matrix()
-    np.testing.assert_allclose(again * 1e8, B, rtol=1e-4, atol=1e-5 * np.abs(B).max())
-
-
 @pytest.mark.parametrize(
     "learner",
     [WhitenedMetricLearner(), ReferenceMetricLearner(PrincipalComponents(3)), clustering_learner()],
@@ -125,15 +114,6 @@ def test_any_linear_map_of_the_features_leaves_distances_as_they_are() -> None:
     B = matrix(IRIS, SPECIES)
     again = mixing @ matrix(IRIS @ mixing, SPECIES) @ mixing.T
     assert_allclose(again, B, rtol=1e-2, atol=1e-2 * np.abs(B).max())
-
-
-def test_the_metric_is_that_of_the_inner_learner_after_whitening() -> None:
-    model = clustering_learner(shrinkage=0.1).fit([IRIS, IRIS[::2]], [SPECIES, SPECIES[::2]])
-    assert model.n_clusters_ == 3
-    assert model.penalty_ is None
-    assert model.solution_ is model.learner_.solution_
-    assert model.components_.shape == (len(model.learner_.components_), 4)
-    assert adjusted_rand_score(SPECIES, model.predict(IRIS)) > 0.85
 
 
 def test_strong_regularization_weighs_directions_by_how_far_clusters_are_apart() -> None:
@@ -167,7 +147,7 @@ def test_the_mixed_covariance_is_whitened(between: float) -> None:
 def test_wine_and_parameters() -> None:
     X, y = load_wine(return_X_y=True)
     model = clone(clustering_learner(100.0, 0.1)).set_params(learner__n_init=3).fit(X, y)
-    assert model.n_init == 3
+    assert (model.n_init, model.n_clusters_, model.penalty_) == (3, 3, None)
     assert model.score(X, y) > -0.005
 
 
