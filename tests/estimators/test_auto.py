@@ -44,14 +44,8 @@ def test_two_groups_need_more_than_one_standard_error_of_theirs() -> None:
     """The full metric is better by 1.2 standard errors: Student asks for 1.8 of two values."""
     data = make_change_points(2, 120, 6, 2, (3, 5), random_state=15)
     turned = np.linalg.qr(np.random.RandomState(15).randn(6, 6))[0]
-    families = {
-        "diagonal": Family(ChangePointMetricLearner(**QUICK), "regularizer__strength", (1e-3,)),
-        "full": Family(
-            ChangePointMetricLearner(FullMetric(), Trace(), **QUICK),
-            "regularizer__strength",
-            (1e-2,),
-        ),
-    }
+    strengths = {"diagonal": (1e-3,), "full": (1e-2,)}
+    families = {name: FEW[name]._replace(strengths=one) for name, one in strengths.items()}
     arrays = [X @ turned for X in data.sequences]
     choice = auto_metric_learner(arrays, data.labels, families=families, seconds=600).choice_
     losses = {name: row for name, row in zip(choice.names, choice.losses)}
@@ -75,13 +69,8 @@ def test_every_fit_is_stopped_after_a_twentieth_of_the_seconds() -> None:
 def test_penalties_are_taken_where_they_help_and_files_keep_the_choice(tmp_path) -> None:
     """Noise of two levels: the penalty has to follow it."""
     groups = np.repeat(np.arange(4), 2)
-    family = {
-        "diagonal": Family(
-            ChangePointMetricLearner(regularizer=SquaredFrobenius(), **QUICK),
-            "regularizer__strength",
-            (1e-3,),
-        )
-    }
+    squared = ChangePointMetricLearner(regularizer=SquaredFrobenius(), **QUICK)
+    family = {"diagonal": FEW["diagonal"]._replace(learner=squared, strengths=(1e-3,))}
     learner = auto_metric_learner(XS, YS, groups, families=family, seconds=600)
     assert learner.choice_.losses.shape[1] == 4
     assert any("penalties of the boundary" in name for name in learner.choice_.names)

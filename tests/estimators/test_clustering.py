@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 
 from metriclearn import (
     L1,
@@ -130,16 +129,6 @@ def test_prediction_without_k_maximizes_the_penaltyd_score() -> None:
     learner.penalty_ = 100.0 * learner.penalty_
     assert len(set(learner.predict(X))) == 1
     assert len(set(learner.predict(X, n_clusters=4))) == 4
-
-
-def test_works_in_scikit_learns_tools() -> None:
-    X, y = blobs(9, n=20)
-    search = GridSearchCV(
-        ClusteringMetricLearner(random_state=0),
-        {"regularizer__strength": [10.0, 100.0]},
-        cv=StratifiedShuffleSplit(3, test_size=0.5, random_state=0),
-    ).fit(X, y)
-    assert search.best_score_ == pytest.approx(0.0, abs=0.02)
 
 
 def test_wrong_data_are_refused_in_a_sentence() -> None:

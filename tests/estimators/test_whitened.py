@@ -163,10 +163,8 @@ def test_weights_are_repetitions_and_a_data_set_of_weight_0_is_not_there() -> No
 
 @pytest.mark.parametrize("learner", [WhitenedClusteringLearner(), ClusteringMetricLearner()])
 def test_samples_that_are_a_cluster_each_ask_for_no_metric(learner) -> None:
-    for seed in range(3):
-        X = np.random.default_rng(seed).normal(size=(24, 3))
-        learned = clone(learner).fit(X, np.arange(24))
-        assert (len(learned.components_), learned.solution_.objective) == (0, 0.0)
+    learned = clone(learner).fit(np.random.default_rng(0).normal(size=(24, 3)), np.arange(24))
+    assert (len(learned.components_), learned.solution_.objective) == (0, 0.0)
 
 
 REFERENCES = {
