@@ -7,17 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from metriclearn import (
-    BundleDual,
-    ChangePointMetricLearner,
-    ChangePoints,
-    FrobeniusLoss,
-    FullMetric,
-    LowRankForm,
-    Partition,
-    ProjectedSubgradient,
-    SquaredFrobenius,
-)
+import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from tests.training import NAMES, PAIRS, XS, YS, learn, sequences
 
@@ -28,7 +18,7 @@ def test_learns_the_relevant_features_and_segments_new_sequences(
     metric, regularizer, n_segments
 ) -> None:
     X, y = sequences(1, n=8, noise=0.7, jump=2.0)
-    learner = ChangePointMetricLearner(metric, regularizer, n_segments=n_segments).fit(X, y)
+    learner = ml.ChangePointMetricLearner(metric, regularizer, n_segments=n_segments).fit(X, y)
     assert learner.solution_.converged
     weights = np.diag(learner.get_mahalanobis_matrix()) * learner.scale_**2
     assert set(np.argsort(weights)[-2:]) == {0, 1}
@@ -38,23 +28,23 @@ def test_learns_the_relevant_features_and_segments_new_sequences(
 
 
 @pytest.fixture(scope="module")
-def learner() -> ChangePointMetricLearner:
+def learner() -> ml.ChangePointMetricLearner:
     return learn()
 
 
 def mean_loss(ends, labelings=YS, weights=None) -> float:
-    pairs = zip(map(Partition.from_change_points, ends), map(Partition.from_runs, labelings))
-    return np.average([FrobeniusLoss()(mine, truth) for mine, truth in pairs], weights=weights)
+    pairs = zip(map(ml.Partition.from_change_points, ends), map(ml.Partition.from_runs, labelings))
+    return np.average([ml.FrobeniusLoss()(mine, truth) for mine, truth in pairs], weights=weights)
 
 
 def test_fitted_attributes_fit_together() -> None:
-    learner = learn(metric=FullMetric())
+    learner = learn(metric=ml.FullMetric())
     B = learner.get_mahalanobis_matrix()
     pooled = np.sqrt(np.mean(np.concatenate([(X - X.mean(axis=0)) ** 2 for X in XS]), axis=0))
     np.testing.assert_allclose(learner.scale_, pooled)
     w = learner.solution_.w
     np.testing.assert_allclose(
-        FullMetric().matrix(w[:-1]) / np.outer(pooled, pooled), B, atol=1e-12
+        ml.FullMetric().matrix(w[:-1]) / np.outer(pooled, pooled), B, atol=1e-12
     )
     assert learner.penalty_ == w[-1]
     np.testing.assert_array_equal(learn(standardize=False).scale_, np.ones(6))
@@ -63,21 +53,21 @@ def test_fitted_attributes_fit_together() -> None:
 def test_predictions_are_exact_segmentations_under_the_learned_metric() -> None:
     learner = learn(min_size=2)
     for X, ends, labels in zip(XS, learner.predict_change_points(XS), learner.predict(XS)):
-        form = LowRankForm(learner.transform(X), shift=-learner.penalty_)
-        np.testing.assert_array_equal(ends, ChangePoints(2)(form).change_points)
-        np.testing.assert_array_equal(labels, Partition.from_change_points(ends).labels)
+        form = ml.LowRankForm(learner.transform(X), shift=-learner.penalty_)
+        np.testing.assert_array_equal(ends, ml.ChangePoints(2)(form).change_points)
+        np.testing.assert_array_equal(labels, ml.Partition.from_change_points(ends).labels)
     changes = 0
     for penalty in np.geomspace(0.02, 20.0, 100):
         learner.penalty_, before = penalty, learner.predict_change_points(XS[0])
-        form = LowRankForm(learner.transform(XS[0]), shift=-penalty)
+        form = ml.LowRankForm(learner.transform(XS[0]), shift=-penalty)
         ends = learner.predict_change_points(XS[0])
-        np.testing.assert_array_equal(ends, ChangePoints(2)(form).change_points)
+        np.testing.assert_array_equal(ends, ml.ChangePoints(2)(form).change_points)
         changes += len(ends) != len(before)
     assert changes >= 8  # so a penalty that is off by some percent is seen
     for K in (1, 4, 60):
-        form = LowRankForm(learner.transform(XS[0]))
+        form = ml.LowRankForm(learner.transform(XS[0]))
         ends = learner.predict_change_points(XS[0], n_segments=K)
-        np.testing.assert_array_equal(ends, ChangePoints(2)(form, K).change_points)
+        np.testing.assert_array_equal(ends, ml.ChangePoints(2)(form, K).change_points)
     counts = [3, 1, 2, 7, 5]
     assert [len(e) for e in learner.predict_change_points(XS, n_segments=counts)] == counts
     assert [labels.max() + 1 for labels in learner.predict(XS, n_segments=counts)] == counts
@@ -116,10 +106,10 @@ def test_the_papers_setting_finds_too_few_segments_with_noise() -> None:
     """With λ = α = 1 a cluster is free in the hinge, and B shrinks; a learned λ mends that."""
     data = make_change_points(8, 200, 30, 3, (5, 8), random_state=0)
     new = make_change_points(8, 200, 30, 3, (5, 8), random_state=1)
-    learned = ChangePointMetricLearner(regularizer=SquaredFrobenius(0.1))
-    paper = ChangePointMetricLearner.paper(regularizer=SquaredFrobenius(0.1), n_jobs=1)
+    learned = ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(0.1))
+    paper = ml.ChangePointMetricLearner.paper(regularizer=ml.SquaredFrobenius(0.1), n_jobs=1)
     assert (paper.penalty, paper.loss_scale, paper.n_jobs) == (1.0, 1.0, 1)
-    assert ChangePointMetricLearner.paper(penalty=2.0).penalty == 2.0
+    assert ml.ChangePointMetricLearner.paper(penalty=2.0).penalty == 2.0
     paper.fit(data.sequences, data.labels)
     learned.fit(data.sequences, data.labels)
     assert paper.solution_.converged
@@ -129,10 +119,10 @@ def test_the_papers_setting_finds_too_few_segments_with_noise() -> None:
     assert learned.score(new.sequences, new.labels) > 0.7 * paper.score(new.sequences, new.labels)
 
 
-@pytest.mark.parametrize("solver", [BundleDual, ProjectedSubgradient])
+@pytest.mark.parametrize("solver", [ml.BundleDual, ml.ProjectedSubgradient])
 def test_warning_when_the_gap_was_not_reached(solver) -> None:
     """The best metric so far is kept."""
-    learner = ChangePointMetricLearner(solver=solver(max_rounds=2))
+    learner = ml.ChangePointMetricLearner(solver=solver(max_rounds=2))
     with pytest.warns(ConvergenceWarning, match=r"stopped \(max_rounds\) at a relative gap of"):
         learner.fit(XS, YS)
     solution = learner.solution_
@@ -143,13 +133,13 @@ def test_warning_when_the_gap_was_not_reached(solver) -> None:
 
 def test_progress_bar_on_demand_only_and_a_log_line(capsys, caplog) -> None:
     caplog.set_level(logging.INFO, logger="metriclearn")
-    ChangePointMetricLearner(verbose=True).fit(XS, YS)
+    ml.ChangePointMetricLearner(verbose=True).fit(XS, YS)
     shown = capsys.readouterr().err
     assert "ChangePointMetricLearner" in shown
     assert "round" in shown
     assert "gap=" in shown
-    ChangePointMetricLearner(verbose=False).fit(XS, YS)
-    ChangePointMetricLearner().fit(XS, YS)
+    ml.ChangePointMetricLearner(verbose=False).fit(XS, YS)
+    ml.ChangePointMetricLearner().fit(XS, YS)
     captured = capsys.readouterr()
     assert captured.err == captured.out == ""
     assert any(" after " in record.message for record in caplog.records)
@@ -167,22 +157,22 @@ def test_the_learned_matrix_gives_the_same_segmentation_in_ruptures(metric, regu
         pelt = ruptures.Pelt(custom_cost=CostMl(metric=B), min_size=1, jump=1).fit(X)
         theirs = pelt.predict(pen=learner.penalty_)
         np.testing.assert_array_equal(learner.predict_change_points(X), theirs)
-        form = LowRankForm(learner.transform(X), shift=-3.0 * learner.penalty_)
+        form = ml.LowRankForm(learner.transform(X), shift=-3.0 * learner.penalty_)
         theirs = pelt.predict(pen=3.0 * learner.penalty_)
-        np.testing.assert_array_equal(ChangePoints()(form).change_points, theirs)
+        np.testing.assert_array_equal(ml.ChangePoints()(form).change_points, theirs)
 
 
 def test_penalty_that_one_sequence_leaves_open_is_told() -> None:
     """Two thirds of it give the same segments; more sequences or more changes bound it."""
     data = make_change_points(5, 40, 3, 1, (2, 2), jump=3.0, random_state=0)
     with pytest.warns(UserWarning, match="the penalty of a segment from one sequence"):
-        learner = ChangePointMetricLearner().fit(data.sequences[0], data.labels[0])
+        learner = ml.ChangePointMetricLearner().fit(data.sequences[0], data.labels[0])
     assert learner.predict_change_points(data.sequences[0]).tolist() == [*data.change_points[0]]
     learner.penalty_ *= 2 / 3
     assert learner.predict_change_points(data.sequences[0]).tolist() == [*data.change_points[0]]
     long = make_change_points(1, 200, 10, 3, (6, 6), random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ChangePointMetricLearner().fit(data.sequences, data.labels)
-        ChangePointMetricLearner().fit(long.sequences[0], long.labels[0])
-        ChangePointMetricLearner(penalty=2.0).fit(data.sequences[0], data.labels[0])
+        ml.ChangePointMetricLearner().fit(data.sequences, data.labels)
+        ml.ChangePointMetricLearner().fit(long.sequences[0], long.labels[0])
+        ml.ChangePointMetricLearner(penalty=2.0).fit(data.sequences[0], data.labels[0])

@@ -4,25 +4,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
 
-from metriclearn import (
-    L1,
-    Averaged,
-    BundleDual,
-    ClusteringMetricLearner,
-    DiagonalMetric,
-    DPMeans,
-    FrobeniusLoss,
-    FullMetric,
-    LocalSearch,
-    LowRankForm,
-    Partition,
-    SpectralRelaxation,
-    SquaredFrobenius,
-    Trace,
-)
+import metriclearn as ml
 
 IRIS, WINE = load_iris(return_X_y=True), load_wine(return_X_y=True)
-ORACLES = [SpectralRelaxation(), SpectralRelaxation(True), LocalSearch(), Averaged()]
+ORACLES = [ml.SpectralRelaxation(), ml.SpectralRelaxation(True), ml.LocalSearch(), ml.Averaged()]
 
 
 def blobs(seed: int, n: int = 40, K: int = 3):
@@ -34,18 +19,18 @@ def blobs(seed: int, n: int = 40, K: int = 3):
     return X, y
 
 
-def learn(X, y, **parameters) -> ClusteringMetricLearner:
-    return ClusteringMetricLearner(**{"random_state": 0, **parameters}).fit(X, y)
+def learn(X, y, **parameters) -> ml.ClusteringMetricLearner:
+    return ml.ClusteringMetricLearner(**{"random_state": 0, **parameters}).fit(X, y)
 
 
 @pytest.mark.parametrize("n_clusters", ["given", None])
 @pytest.mark.parametrize(
     ("metric", "regularizer"),
     [
-        (FullMetric(), SquaredFrobenius(10.0)),
-        (FullMetric(), Trace(0.1)),
-        (DiagonalMetric(), L1(0.1)),
-        (DiagonalMetric(), SquaredFrobenius(10.0)),
+        (ml.FullMetric(), ml.SquaredFrobenius(10.0)),
+        (ml.FullMetric(), ml.Trace(0.1)),
+        (ml.DiagonalMetric(), ml.L1(0.1)),
+        (ml.DiagonalMetric(), ml.SquaredFrobenius(10.0)),
     ],
 )
 def test_learns_what_separates_and_clusters_new_data(metric, regularizer, n_clusters) -> None:
@@ -72,14 +57,14 @@ def test_several_data_sets_share_a_metric_for_classes_never_seen() -> None:
     with pytest.raises(ValueError, match="different numbers of clusters and has no penalty; pass"):
         learner.predict(X_new)
     assert len(set(learner.set_params(n_clusters=5).predict(X_new))) == 5
-    weighted = ClusteringMetricLearner().fit(Xs, ys, sample_weight=[1.0, 0.0])
-    alone = ClusteringMetricLearner().fit([Xs[0]], [ys[0]])
+    weighted = ml.ClusteringMetricLearner().fit(Xs, ys, sample_weight=[1.0, 0.0])
+    alone = ml.ClusteringMetricLearner().fit([Xs[0]], [ys[0]])
     np.testing.assert_allclose(weighted.components_, alone.components_)
 
 
 def test_scale_is_within_clusters() -> None:
     X, y = blobs(5)
-    N = Partition.from_labels(y)
+    N = ml.Partition.from_labels(y)
     np.testing.assert_allclose(learn(X, y).scale_, np.std(X - N.project(X), axis=0))
     np.testing.assert_array_equal(learn(X, y, standardize=False).scale_, np.ones(6))
     tied = np.column_stack([X, y])
@@ -92,13 +77,13 @@ def test_certificate_says_what_it_certifies(oracle, n_clusters) -> None:
     X, y = blobs(6, n=10)
     learner = learn(X, y, oracle=oracle, n_clusters=n_clusters)
     certificate, solution = learner.certificate_, learner.solution_
-    assert certificate.over_partitions == isinstance(oracle, LocalSearch)
+    assert certificate.over_partitions == isinstance(oracle, ml.LocalSearch)
     assert certificate.lower_bound == solution.lower_bound
     assert certificate.upper >= solution.objective - 1e-9
     assert certificate.gap == certificate.upper - certificate.lower_bound
-    if isinstance(oracle, SpectralRelaxation):
+    if isinstance(oracle, ml.SpectralRelaxation):
         assert certificate.upper == solution.objective
-        best = learn(X, y, oracle=oracle, n_clusters=n_clusters, solver=BundleDual(1e-4))
+        best = learn(X, y, oracle=oracle, n_clusters=n_clusters, solver=ml.BundleDual(1e-4))
         assert certificate.lower_bound <= best.solution_.objective + 1e-12
     else:
         relaxed = learn(X, y, oracle=oracle.relaxation, n_clusters=n_clusters)
@@ -110,22 +95,22 @@ def test_certificate_says_what_it_certifies(oracle, n_clusters) -> None:
     ("data", "strength", "most"), [(IRIS, 100.0, 0.16), (WINE, 1.0, 0.0)], ids=["iris", "wine"]
 )
 def test_relaxation_reaches_the_published_figures(data, strength, most) -> None:
-    learner = learn(*data, regularizer=SquaredFrobenius(strength))
-    truth, losses = Partition.from_labels(data[1]), []
+    learner = learn(*data, regularizer=ml.SquaredFrobenius(strength))
+    truth, losses = ml.Partition.from_labels(data[1]), []
     for seed in range(3):
         labels = learner.set_params(random_state=seed).predict(data[0])
-        losses.append(FrobeniusLoss().squared_norm(Partition.from_labels(labels), truth))
+        losses.append(ml.FrobeniusLoss().squared_norm(ml.Partition.from_labels(labels), truth))
     assert np.mean(losses) <= most
 
 
 def test_prediction_without_k_maximizes_the_penaltyd_score() -> None:
     X, y = blobs(8)
     learner = learn(X, y, n_clusters=None)
-    form = LowRankForm(learner.transform(X - X.mean(axis=0)), shift=-learner.penalty_)
-    value = form.at(Partition.from_labels(learner.predict(X)))
-    assert value >= form.at(Partition.from_labels(y)) - 1e-9
-    penalized = DPMeans(learner.penalty_, order="farthest-first").fit_predict(form.factors)
-    assert value >= form.at(Partition.from_labels(penalized)) - 1e-9
+    form = ml.LowRankForm(learner.transform(X - X.mean(axis=0)), shift=-learner.penalty_)
+    value = form.at(ml.Partition.from_labels(learner.predict(X)))
+    assert value >= form.at(ml.Partition.from_labels(y)) - 1e-9
+    penalized = ml.DPMeans(learner.penalty_, order="farthest-first").fit_predict(form.factors)
+    assert value >= form.at(ml.Partition.from_labels(penalized)) - 1e-9
     learner.penalty_ = 100.0 * learner.penalty_
     assert len(set(learner.predict(X))) == 1
     assert len(set(learner.predict(X, n_clusters=4))) == 4
@@ -133,7 +118,7 @@ def test_prediction_without_k_maximizes_the_penaltyd_score() -> None:
 
 def test_wrong_data_are_refused_in_a_sentence() -> None:
     X, y = blobs(0, n=5)
-    learner = ClusteringMetricLearner().fit(X, y)
+    learner = ml.ClusteringMetricLearner().fit(X, y)
     with pytest.raises(ValueError, match="a whole n_clusters from 1 to 15 for the 15 samples"):
         learner.predict(X, n_clusters=16)
     with pytest.raises(ValueError, match="one label per sample, got 14 labels for the 15"):
@@ -142,7 +127,7 @@ def test_wrong_data_are_refused_in_a_sentence() -> None:
 
 def test_a_data_set_of_weight_0_does_not_count_its_clusters() -> None:
     X, y = IRIS
-    learner = ClusteringMetricLearner(verbose=False, random_state=0)
+    learner = ml.ClusteringMetricLearner(verbose=False, random_state=0)
     learner.fit([X, X], [y, y % 2], sample_weight=[1, 0])
     assert learner.n_clusters_ == 3
     with pytest.raises(ValueError, match=r"within a factor of 1e\+09 of each other"):

@@ -7,26 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-import metriclearn
-from metriclearn import (
-    L1,
-    BoundaryFeatures,
-    BundleDual,
-    ChangePointMetricLearner,
-    ChangePointMetricLearnerCV,
-    DiagonalMetric,
-    FeaturePenalty,
-    FrobeniusLoss,
-    FullMetric,
-    Partition,
-    ProjectedSubgradient,
-    ReferenceMetricLearner,
-    SequenceFeatures,
-    SquaredFrobenius,
-    SummedArea,
-    Trace,
-    WhitenedMetricLearner,
-)
+import metriclearn as ml
 from metriclearn.__main__ import main
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
@@ -57,19 +38,21 @@ def marked(seed: int, T: int = 60) -> tuple[np.ndarray, np.ndarray]:
 TRAINING = [marked(seed) for seed in range(8)]
 XS, YS = [X for X, _ in TRAINING], [y for _, y in TRAINING]
 TEST = [marked(seed) for seed in range(100, 120)]
-BOTH = FeaturePenalty((flags, loudness), strength=0.3)
-PRECISE = BundleDual(tolerance=1e-5, max_rounds=2000)
+BOTH = ml.FeaturePenalty((flags, loudness), strength=0.3)
+PRECISE = ml.BundleDual(tolerance=1e-5, max_rounds=2000)
 
 
-def learner(**parameters) -> ChangePointMetricLearner:
+def learner(**parameters) -> ml.ChangePointMetricLearner:
     given = {"solver": PRECISE, "verbose": False, **parameters}
-    return ChangePointMetricLearner(**given)
+    return ml.ChangePointMetricLearner(**given)
 
 
-@pytest.mark.parametrize("penalty", [FeaturePenalty(), FeaturePenalty((lambda X: np.ones(2),))])
-@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()])
+@pytest.mark.parametrize(
+    "penalty", [ml.FeaturePenalty(), ml.FeaturePenalty((lambda X: np.ones(2),))]
+)
+@pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()])
 def test_constant_penalties_are_the_learned_penalty(penalty, metric) -> None:
-    given = {"metric": metric, "regularizer": SquaredFrobenius(1e-2)}
+    given = {"metric": metric, "regularizer": ml.SquaredFrobenius(1e-2)}
     plain = learner(**given).fit(XS, YS)
     penalized = learner(penalty=penalty, **given).fit(XS, YS)
     assert penalized.solution_.objective == pytest.approx(plain.solution_.objective, abs=1e-9)
@@ -78,12 +61,12 @@ def test_constant_penalties_are_the_learned_penalty(penalty, metric) -> None:
     assert np.abs(penalized.feature_penalty_.penalties(XS[0])).max() == 0.0
 
 
-@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()])
+@pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()])
 def test_scores_and_their_gradients(metric) -> None:
     """⟨A, M⟩ by dense matrices and a sum over changes; slopes by finite differences."""
     rng = np.random.default_rng(0)
-    X, penalty = rng.normal(size=(12, 3)), FeaturePenalty((flags,))
-    truth = Partition.from_change_points([4, 12])
+    X, penalty = rng.normal(size=(12, 3)), ml.FeaturePenalty((flags,))
+    truth = ml.Partition.from_change_points([4, 12])
     penalty.fit([X], [truth])
     family = PenalizedMetric(metric, penalty.n_columns)
     features = PenalizedFeatures(family)
@@ -92,7 +75,7 @@ def test_scores_and_their_gradients(metric) -> None:
     w = np.append(metric.coordinates(root), v)
     form = features.at(w)(samples)
     plain = Samples(X).form(metric.components(family.split(w)[0]))
-    partition = Partition.from_change_points([3, 5, 9, 12])
+    partition = ml.Partition.from_change_points([3, 5, 9, 12])
     expected = plain.at(partition) - penalty.weighted(v).penalties(X)[[3, 5, 9]].sum()
     assert form.at(partition) == pytest.approx(expected)
     slope = features.gradient(samples, form, partition)
@@ -104,9 +87,9 @@ def test_scores_and_their_gradients(metric) -> None:
 
 
 CASES = [
-    (DiagonalMetric(), L1(1e-3)),
-    (DiagonalMetric(), SquaredFrobenius(1e-2, center=0.1)),
-    (FullMetric(), Trace(1e-3)),
+    (ml.DiagonalMetric(), ml.L1(1e-3)),
+    (ml.DiagonalMetric(), ml.SquaredFrobenius(1e-2, center=0.1)),
+    (ml.FullMetric(), ml.Trace(1e-3)),
 ]
 
 
@@ -115,10 +98,10 @@ CASES = [
 def test_certificates(metric, regularizer, n_segments) -> None:
     """To 1e-4, not above what another solver reaches, and lower than without penalties."""
     given = {"metric": metric, "regularizer": regularizer, "n_segments": n_segments}
-    solver = BundleDual(tolerance=1e-4, max_rounds=2000)
+    solver = ml.BundleDual(tolerance=1e-4, max_rounds=2000)
     solved = learner(penalty=BOTH, **{**given, "solver": solver}).fit(XS, YS)
     assert solved.solution_.relative_gap <= 1e-4
-    other = learner(penalty=BOTH, **given, solver=ProjectedSubgradient(max_rounds=100))
+    other = learner(penalty=BOTH, **given, solver=ml.ProjectedSubgradient(max_rounds=100))
     with pytest.warns(ConvergenceWarning, match="stopped"):
         other.fit(XS, YS)
     assert solved.solution_.lower_bound <= other.solution_.objective
@@ -129,7 +112,7 @@ def test_certificates(metric, regularizer, n_segments) -> None:
 
 def test_penalties_find_what_no_single_penalty_does() -> None:
     Xs, ys = [X for X, _ in TEST], [y for _, y in TEST]
-    regularizer = SquaredFrobenius(1e-3)
+    regularizer = ml.SquaredFrobenius(1e-3)
     plain = learner(regularizer=regularizer).fit(XS, YS)
     penalized = learner(regularizer=regularizer, penalty=BOTH).fit(XS, YS)
     assert penalized.score(Xs, ys) > 0.7 * plain.score(Xs, ys)  # minus the loss
@@ -143,8 +126,8 @@ def test_penalties_find_what_no_single_penalty_does() -> None:
 
 
 def test_weights_are_not_negative_where_that_is_said() -> None:
-    penalty = FeaturePenalty((flags, loudness), nonnegative=(True, False), strength=0.3)
-    fitted = learner(penalty=penalty, regularizer=SquaredFrobenius(1e-3)).fit(XS, YS)
+    penalty = ml.FeaturePenalty((flags, loudness), nonnegative=(True, False), strength=0.3)
+    fitted = learner(penalty=penalty, regularizer=ml.SquaredFrobenius(1e-3)).fit(XS, YS)
     assert fitted.feature_penalty_.coef_[0] == 0.0
     assert fitted.feature_penalty_.n_columns == 3
     assert fitted.solution_.converged
@@ -152,9 +135,9 @@ def test_weights_are_not_negative_where_that_is_said() -> None:
 
 def test_units_of_features_and_data_do_not_matter() -> None:
     """Features are standardized, and without standardize the metric follows the data."""
-    given = {"regularizer": SquaredFrobenius(1e-2)}
-    one = learner(penalty=FeaturePenalty((flags,)), **given).fit(XS, YS)
-    tenfold = learner(penalty=FeaturePenalty((lambda X: 10.0 * flags(X) + 3.0,)), **given)
+    given = {"regularizer": ml.SquaredFrobenius(1e-2)}
+    one = learner(penalty=ml.FeaturePenalty((flags,)), **given).fit(XS, YS)
+    tenfold = learner(penalty=ml.FeaturePenalty((lambda X: 10.0 * flags(X) + 3.0,)), **given)
     tenfold.fit(XS, YS)
     assert tenfold.feature_penalty_.penalties(XS[0]) == pytest.approx(
         one.feature_penalty_.penalties(XS[0]), abs=1e-4
@@ -163,8 +146,8 @@ def test_units_of_features_and_data_do_not_matter() -> None:
 
 def test_penalties_go_no_further_than_they_were_learned() -> None:
     """The quieter the cheaper, but a constant sequence costs as much as the quietest one."""
-    penalty = FeaturePenalty((SequenceFeatures(("log_noise",)),))
-    fitted = learner(penalty=penalty, regularizer=SquaredFrobenius(1e-3)).fit(XS, YS)
+    penalty = ml.FeaturePenalty((ml.SequenceFeatures(("log_noise",)),))
+    fitted = learner(penalty=penalty, regularizer=ml.SquaredFrobenius(1e-3)).fit(XS, YS)
     assert fitted.feature_penalty_.coef_[0] > 0.0
     quietest = min(fitted.feature_penalty_.penalties(X)[0] for X in XS)
     for size in (0.0, 1e-9, 1e-3):
@@ -193,13 +176,13 @@ def test_segments_of_single_samples_are_told() -> None:
 
 def test_predictions_use_penalties_and_files_keep_them(tmp_path, capsys) -> None:
     """Whatever predicts: with a count, with margins, loaded again."""
-    penalty = FeaturePenalty((SequenceFeatures(), BoundaryFeatures((3,))))
+    penalty = ml.FeaturePenalty((ml.SequenceFeatures(), ml.BoundaryFeatures((3,))))
     fitted = learner(penalty=penalty).fit(XS, YS)
-    file = metriclearn.save(fitted, tmp_path / "model.npz")
+    file = ml.save(fitted, tmp_path / "model.npz")
     assert main(["info", str(file)]) == 0
     shown = f"of the penalty's features: {fitted.feature_penalty_.coef_[0]:.4g}"
     assert shown in capsys.readouterr().out
-    loaded = metriclearn.load(file)
+    loaded = ml.load(file)
     assert len(fitted.feature_penalty_.coef_) == 7
     for X, y in TEST[:5]:
         ends = fitted.predict_change_points(X)
@@ -212,7 +195,7 @@ def test_predictions_use_penalties_and_files_keep_them(tmp_path, capsys) -> None
 def test_partial_labels() -> None:
     """Half of each sequence labeled: completions and penalties in turns, each step certified."""
     halves = [np.where(np.arange(len(y)) < 35, y, -1) for y in YS]
-    given = {"regularizer": SquaredFrobenius(1e-3), "solver": BundleDual(tolerance=1e-2)}
+    given = {"regularizer": ml.SquaredFrobenius(1e-3), "solver": ml.BundleDual(tolerance=1e-2)}
     penalized = learner(penalty=BOTH, **given).fit(XS, halves)
     Xs, ys = [X for X, _ in TEST], [y for _, y in TEST]
     assert penalized.solution_.relative_gap <= 1e-2
@@ -221,8 +204,8 @@ def test_partial_labels() -> None:
 
 
 def test_strength_chosen_by_cross_validation() -> None:
-    chosen = ChangePointMetricLearnerCV(
-        penalty=BOTH, strengths=3, cv=2, verbose=False, solver=BundleDual()
+    chosen = ml.ChangePointMetricLearnerCV(
+        penalty=BOTH, strengths=3, cv=2, verbose=False, solver=ml.BundleDual()
     ).fit(XS, YS)
     assert chosen.loss_path_.shape == (3, 2)
     assert chosen.feature_penalty_.coef_.any()
@@ -231,18 +214,21 @@ def test_strength_chosen_by_cross_validation() -> None:
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"penalty": FeaturePenalty((3,))}, "FeaturePenalty needs features="),
+        ({"penalty": ml.FeaturePenalty((3,))}, "FeaturePenalty needs features="),
         (
-            {"penalty": FeaturePenalty((lambda X: X,))},
+            {"penalty": ml.FeaturePenalty((lambda X: X,))},
             r"row for every position 0 … T, got \(60, 2\)",
         ),
-        ({"penalty": FeaturePenalty((lambda X: [np.nan],))}, "finite numbers"),
+        ({"penalty": ml.FeaturePenalty((lambda X: [np.nan],))}, "finite numbers"),
         (
-            {"penalty": FeaturePenalty((flags,), nonnegative=(True, True))},
+            {"penalty": ml.FeaturePenalty((flags,), nonnegative=(True, True))},
             "one nonnegative for each",
         ),
-        ({"penalty": FeaturePenalty((lambda X: X[0, : 1 + (X[0, 0] > 0)],))}, "the same features"),
-        ({"penalty": FeaturePenalty((flags,)), "oracle": SummedArea()}, "needs ChangePoints"),
+        (
+            {"penalty": ml.FeaturePenalty((lambda X: X[0, : 1 + (X[0, 0] > 0)],))},
+            "the same features",
+        ),
+        ({"penalty": ml.FeaturePenalty((flags,)), "oracle": ml.SummedArea()}, "needs ChangePoints"),
     ],
 )
 def test_what_cannot_be_used_is_told(parameters, sentence) -> None:
@@ -253,8 +239,8 @@ def test_what_cannot_be_used_is_told(parameters, sentence) -> None:
 @pytest.mark.parametrize(
     "outer",
     [
-        lambda one: WhitenedMetricLearner(one).fit(XS, YS),
-        lambda one: ReferenceMetricLearner(learner=one).fit(XS, YS),
+        lambda one: ml.WhitenedMetricLearner(one).fit(XS, YS),
+        lambda one: ml.ReferenceMetricLearner(learner=one).fit(XS, YS),
     ],
 )
 def test_learners_of_other_sequences_refuse_penalties(outer) -> None:
@@ -274,15 +260,15 @@ def test_learners_of_other_sequences_refuse_penalties(outer) -> None:
 def test_tuned_penalties_are_the_best_of_all(parameters, unit) -> None:
     """Against a fine grid; with penalties of positions, and where no penalty was learned."""
     Xs, ys = [X for X, _ in TEST[:6]], [y for _, y in TEST[:6]]
-    tuned = learner(regularizer=SquaredFrobenius(1.0), **parameters).fit(XS, YS)
+    tuned = learner(regularizer=ml.SquaredFrobenius(1.0), **parameters).fit(XS, YS)
     tuned.tune_penalty(Xs, ys, unit)
 
     def loss(penalty: float) -> float:
         other = copy.copy(tuned)
         other.penalty_ = penalty
         pairs = zip(other.predict_change_points(Xs), ys)
-        partitions = [(Partition(ends=ends), Partition.from_labels(y)) for ends, y in pairs]
-        return float(np.mean([FrobeniusLoss()(*pair) for pair in partitions]))
+        partitions = [(ml.Partition(ends=ends), ml.Partition.from_labels(y)) for ends, y in pairs]
+        return float(np.mean([ml.FrobeniusLoss()(*pair) for pair in partitions]))
 
     best = loss(tuned.penalty_)
     assert all(best <= loss(tuned.penalty_ * f) + 1e-12 for f in np.geomspace(0.01, 100, 60))
@@ -311,8 +297,8 @@ def test_penalties_in_units_of_each_sequences_variance(tmp_path, capsys) -> None
     assert fitted.predict_change_points(np.ones((9, 2))).tolist() == [9]
     for size in (2.0**-500, 2.0**500):  # whose squares are no numbers
         np.testing.assert_array_equal(fitted.predict(size * Xs[0]), fitted.predict(Xs[0]))
-    file = metriclearn.save(fitted, tmp_path / "model.npz")
-    np.testing.assert_array_equal(metriclearn.load(file).predict(louder[0]), fitted.predict(Xs[0]))
+    file = ml.save(fitted, tmp_path / "model.npz")
+    np.testing.assert_array_equal(ml.load(file).predict(louder[0]), fitted.predict(Xs[0]))
     assert main(["info", str(file)]) == 0
     assert f"{penalty:.4g} times the variance of a sequence" in capsys.readouterr().out
     with pytest.raises(ValueError, match="needs unit=None or"):
@@ -327,7 +313,7 @@ def test_penalties_in_units_of_each_sequences_variance(tmp_path, capsys) -> None
 def test_penalties_tuned_on_partial_labels() -> None:
     """As on full ones where all is known, and by what is known elsewhere."""
     Xs, ys = [X for X, _ in TEST[:6]], [y for _, y in TEST[:6]]
-    fitted = learner(regularizer=SquaredFrobenius(1.0)).fit(XS, YS)
+    fitted = learner(regularizer=ml.SquaredFrobenius(1.0)).fit(XS, YS)
     halves = [np.where(np.arange(len(y)) < 40, y, -1) for y in ys]
     before = fitted.score(Xs, halves)
     fitted.tune_penalty(Xs, halves)

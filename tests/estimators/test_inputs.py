@@ -13,22 +13,8 @@ import scipy.sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold, cross_val_score
 
-from metriclearn import (
-    L1,
-    BundleDual,
-    ChangePointMetricLearner,
-    ChangePointMetricLearnerCV,
-    ClusteringMetricLearner,
-    DiagonalMetric,
-    FullMetric,
-    NormalizedCutMetricLearner,
-    PartialPartition,
-    Partition,
-    SquaredFrobenius,
-    Trace,
-    WhitenedMetricLearner,
-    baselines,
-)
+import metriclearn as ml
+from metriclearn import baselines
 from metriclearn.baselines.similarities import EuclideanSimilarity
 from metriclearn.estimators.inputs import read_data_sets, read_labelings, read_weights
 from metriclearn.running.callbacks import Callback
@@ -39,7 +25,7 @@ B = np.arange(6.0).reshape(3, 2)
 
 
 @pytest.fixture(scope="module")
-def learner() -> ChangePointMetricLearner:
+def learner() -> ml.ChangePointMetricLearner:
     return learn()
 
 
@@ -211,16 +197,16 @@ def test_sparse_data(X) -> None:
         pd.Series(["x", "x", "y", "x"], dtype="category"),
         [(0, 1), (0, 1), (1, 1), (0, 1)],
         np.array([False, False, True, False]),
-        Partition.from_change_points([2, 3, 4]),
+        ml.Partition.from_change_points([2, 3, 4]),
     ],
     ids=["str", "int", "series", "categories", "tuples", "bool", "partition"],
 )
 def test_labels_are_read_as_runs(labels) -> None:
-    expected = Partition.from_change_points([2, 3, 4])
+    expected = ml.Partition.from_change_points([2, 3, 4])
     one, several = read_data_sets("Learner", A), read_data_sets("Learner", [A, B])
     assert read_labelings("Learner", labels, one, segments=True) == [expected]
     both = read_labelings("Learner", [labels, [0, 0, 1]], several, segments=True)
-    assert both == [expected, Partition.from_change_points([2, 3])]
+    assert both == [expected, ml.Partition.from_change_points([2, 3])]
 
 
 @pytest.mark.parametrize(
@@ -228,12 +214,12 @@ def test_labels_are_read_as_runs(labels) -> None:
     [([2, 3, 4], [2, 3, 4]), ((4,), [4]), (range(1, 5), [1, 2, 3, 4])],
 )
 def test_change_points_that_rise_to_the_end_are_labels_too(change_points, expected) -> None:
-    truth = Partition.from_change_points(expected)
+    truth = ml.Partition.from_change_points(expected)
     for y in (change_points, list(np.array(change_points)), np.array(change_points, np.uint8)):
         assert read_labelings("L", y, read_data_sets("L", A), segments=True) == [truth]
     both = read_data_sets("L", [A, B])
     truths = read_labelings("L", [change_points, [1, 3]], both, segments=True, partial=True)
-    assert truths == [truth, Partition.from_change_points([1, 3])]
+    assert truths == [truth, ml.Partition.from_change_points([1, 3])]
 
 
 @pytest.mark.parametrize("y", [[0, 2, 4], [2, 2, 4], [3, 2, 4], [2, 3], [2.0, 4.0], [5], [-1, 4]])
@@ -270,7 +256,7 @@ FOUR = [0] * 4
         (A, "aaaa", "needs a list of labels for the data set, got a str"),
         ([A, B], [FOUR, b"aaa"], "needs a list of labels for data set 1, got a bytes"),
         (A, [0, 0, 1], "got 3 labels for the 4 samples of the data set"),
-        (A, Partition.from_change_points([5]), "got 5 labels for the 4 samples of the data set"),
+        (A, ml.Partition.from_change_points([5]), "got 5 labels for the 4 samples of the data set"),
     ],
 )
 def test_bad_labels(X, y, message) -> None:
@@ -312,7 +298,7 @@ def test_lengths_may_differ_and_short_sequences_are_predicted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "regularizer"), [(DiagonalMetric(), L1(1e6)), (FullMetric(), Trace(1e6))]
+    ("metric", "regularizer"), [(ml.DiagonalMetric(), ml.L1(1e6)), (ml.FullMetric(), ml.Trace(1e6))]
 )
 def test_a_metric_that_learned_nothing_still_predicts(metric, regularizer) -> None:
     """A huge strength leaves B = 0: no components, one segment, distances 0."""
@@ -340,7 +326,7 @@ def test_a_metric_that_is_nearly_zero() -> None:
     with warned(
         "learned a metric that is .nearly. zero, .*SquaredFrobenius.* too strong; lower the"
     ):
-        learn(regularizer=SquaredFrobenius(1e9))
+        learn(regularizer=ml.SquaredFrobenius(1e9))
     with warned(
         r'SquaredFrobenius\(\) or penalty=0.0 leaves nothing to gain; .* penalty="learned"'
     ):
@@ -350,7 +336,7 @@ def test_a_metric_that_is_nearly_zero() -> None:
 def test_a_penalty_of_zero_says_what_is_missing() -> None:
     """Changes alone do not say where there is none; a list that ends with T does."""
     ends = [np.append(np.flatnonzero(np.diff(labels)) + 1, 120) for labels in YS]
-    some = [PartialPartition(120, change_points=list(one[:-1])) for one in ends]
+    some = [ml.PartialPartition(120, change_points=list(one[:-1])) for one in ends]
     with warned("learned a penalty of 0, .*end lists of all change-points with T"):
         assert learn(y=some).penalty_ == 0.0
 
@@ -374,8 +360,8 @@ def test_a_feature_that_is_constant_in_the_training_part_only() -> None:
     X[4][:, 6] = np.arange(120)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        scores = cross_val_score(ChangePointMetricLearner(), X, YS, cv=KFold(5))
-        ChangePointMetricLearnerCV(strengths=2).fit(X, YS)
+        scores = cross_val_score(ml.ChangePointMetricLearner(), X, YS, cv=KFold(5))
+        ml.ChangePointMetricLearnerCV(strengths=2).fit(X, YS)
     (note,) = [str(warning.message) for warning in caught]  # of the fold without the last sequence
     assert "gives no weight to 1 feature(s) that are constant in every data set (6);" in note
     assert np.isfinite(scores).all()
@@ -387,7 +373,11 @@ def test_a_feature_that_is_constant_in_the_training_part_only() -> None:
         *(baselines.Euclidean(), baselines.PrincipalComponents(6), baselines.RelevantComponents()),
         *(baselines.RelevantComponents(diagonal=True), baselines.ClosedFormMetric()),
         *(baselines.MMC(), baselines.NeighborhoodComponents(), EuclideanSimilarity()),
-        *(ClusteringMetricLearner(), NormalizedCutMetricLearner(), WhitenedMetricLearner()),
+        *(
+            ml.ClusteringMetricLearner(),
+            ml.NormalizedCutMetricLearner(),
+            ml.WhitenedMetricLearner(),
+        ),
     ],
     ids=repr,
 )
@@ -404,8 +394,8 @@ def test_constant_features_of_other_estimators(estimator) -> None:
 @pytest.mark.parametrize(
     ("solver", "remedy"),
     [
-        (BundleDual(), "fit again; with solver__checkpoint=FILE it would go on from here"),
-        (BundleDual(checkpoint="FILE.npz"), "fit again to go on from FILE.npz"),
+        (ml.BundleDual(), "fit again; with solver__checkpoint=FILE it would go on from here"),
+        (ml.BundleDual(checkpoint="FILE.npz"), "fit again to go on from FILE.npz"),
     ],
 )
 def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypatch) -> None:
@@ -428,14 +418,14 @@ def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypa
         ({"penalty": "learn"}, 'needs penalty="learned", a number of at least 0 or FeatureP'),
         ({"n_segments": 5}, 'needs n_segments=None or "given", got 5; a number of segments is'),
         ({"min_size": 200}, "needs labeled segments of at least min_size=200 samples, but data"),
-        ({"regularizer": L1(0.0)}, "L1 needs a positive strength, got 0.0"),
-        ({"regularizer": L1(), "metric": FullMetric()}, "L1 needs a Diag.* use the Trace"),
-        ({"regularizer": SquaredFrobenius}, "ChangePointMetricLearner needs .*regulari"),
+        ({"regularizer": ml.L1(0.0)}, "L1 needs a positive strength, got 0.0"),
+        ({"regularizer": ml.L1(), "metric": ml.FullMetric()}, "L1 needs a Diag.* use the Trace"),
+        ({"regularizer": ml.SquaredFrobenius}, "ChangePointMetricLearner needs .*regulari"),
     ],
 )
 def test_bad_parameters(parameters, message) -> None:
     with refused(message):
-        ChangePointMetricLearner(**parameters).fit(XS, YS)
+        ml.ChangePointMetricLearner(**parameters).fit(XS, YS)
 
 
 NOTHING_KNOWN = [np.full(120, -1)] * 5
@@ -460,7 +450,7 @@ def test_bad_data_leave_an_earlier_fit_untouched(learner, X, y, message) -> None
 
 
 PAIR = np.zeros((3, 2, 6))
-USES: dict[str, Callable[[ChangePointMetricLearner, Any], Any]] = {
+USES: dict[str, Callable[[ml.ChangePointMetricLearner, Any], Any]] = {
     "predict": lambda learner, X: learner.predict(X),
     "ends": lambda learner, X: learner.predict_change_points(X),
     "transform": lambda learner, X: learner.transform(X),
@@ -494,4 +484,4 @@ def test_bad_arguments_after_fitting(learner, use, argument, message) -> None:
 @pytest.mark.parametrize("use", USES)
 def test_nothing_works_before_fitting(use) -> None:
     with pytest.raises(NotFittedError, match="is not fitted yet"):
-        USES[use](ChangePointMetricLearner(), PAIR if use == "distance" else XS[0])
+        USES[use](ml.ChangePointMetricLearner(), PAIR if use == "distance" else XS[0])

@@ -5,14 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import metriclearn
-from metriclearn import (
-    ChangePointMetricLearner,
-    LowRankForm,
-    Partition,
-    SquaredFrobenius,
-    boundary_margins,
-)
+import metriclearn as ml
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.prediction.calibration import Calibration, true_changes
@@ -22,16 +15,16 @@ DATA = make_change_points(6, 80, 3, 2, (3, 6), random_state=0)
 
 
 @pytest.fixture(scope="module")
-def learner() -> ChangePointMetricLearner:
-    regularizer = SquaredFrobenius(1e-2)
-    return ChangePointMetricLearner(regularizer=regularizer).fit(DATA.sequences, DATA.labels)
+def learner() -> ml.ChangePointMetricLearner:
+    regularizer = ml.SquaredFrobenius(1e-2)
+    return ml.ChangePointMetricLearner(regularizer=regularizer).fit(DATA.sequences, DATA.labels)
 
 
-def test_margins_are_those_of_the_program(learner: ChangePointMetricLearner) -> None:
+def test_margins_are_those_of_the_program(learner: ml.ChangePointMetricLearner) -> None:
     X = DATA.sequences[0]
     for tolerance in (0, 3):
-        form = LowRankForm(X @ learner.components_.T).shifted(-learner.penalty_)
-        expected = boundary_margins(form, tolerance=tolerance)
+        form = ml.LowRankForm(X @ learner.components_.T).shifted(-learner.penalty_)
+        expected = ml.boundary_margins(form, tolerance=tolerance)
         found = learner.boundary_margins(X, tolerance=tolerance)
         assert np.array_equal(found.change_points, expected.change_points)
         assert found.losses == pytest.approx(expected.losses, rel=1e-9)
@@ -55,7 +48,7 @@ def test_a_data_set_shorter_than_a_segment_has_no_change() -> None:
 def test_probabilities_are_the_share_of_true_changes_with_such_losses() -> None:
     losses = np.array([1.0, 2.0, 3.0, 4.0, np.inf])
     margins = BoundaryMargins(np.array([10, 20, 30, 40, 50, 60]), losses, np.zeros(60))
-    truth = Partition.from_change_points([12, 28, 41, 50, 60])
+    truth = ml.Partition.from_change_points([12, 28, 41, 50, 60])
     right = true_changes(margins.change_points, truth, 2)
     assert right.tolist() == [True, False, True, True, True]
     calibration = Calibration.learn([margins], [truth], 2, np.eye(1), 1.0)
@@ -67,15 +60,15 @@ def test_probabilities_are_the_share_of_true_changes_with_such_losses() -> None:
 
 
 def test_calibration_is_kept_in_files_and_not_for_another_metric(
-    learner: ChangePointMetricLearner, tmp_path: Path
+    learner: ml.ChangePointMetricLearner, tmp_path: Path
 ) -> None:
     learner.calibrate(DATA.sequences, DATA.labels, tolerance=2)
     margins = learner.boundary_margins(DATA.sequences)
-    truths = [Partition.from_runs(labels) for labels in DATA.labels]
+    truths = [ml.Partition.from_runs(labels) for labels in DATA.labels]
     right = [true_changes(m.change_points, t, 2) for m, t in zip(margins, truths)]
     given = np.concatenate([m.probabilities for m in margins])
     assert given.mean() == pytest.approx(np.concatenate(right).mean())  # isotonic keeps the mean
-    again = metriclearn.load(learner.save(tmp_path / "model.npz"))
+    again = ml.load(learner.save(tmp_path / "model.npz"))
     for one, other in zip(margins, again.boundary_margins(DATA.sequences)):
         assert np.array_equal(one.probabilities, other.probabilities)
     assert again.boundary_margins(DATA.sequences[0], tolerance=1).probabilities is None
@@ -83,7 +76,7 @@ def test_calibration_is_kept_in_files_and_not_for_another_metric(
     assert again.boundary_margins(DATA.sequences[0]).probabilities is None
 
 
-def test_pictures_say_what_is_least_sure(learner: ChangePointMetricLearner) -> None:
+def test_pictures_say_what_is_least_sure(learner: ml.ChangePointMetricLearner) -> None:
     margins = learner.boundary_margins(DATA.sequences[0])
     weakest = margins.change_points[np.argmin(margins.losses)]
     figure = margins.plot()

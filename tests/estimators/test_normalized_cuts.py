@@ -11,25 +11,7 @@ from scipy.ndimage import gaussian_filter
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from metriclearn import (
-    CCCP,
-    L1,
-    Alternation,
-    BundleDual,
-    DiagonalMetric,
-    FactorDescent,
-    FourierSimilarity,
-    FullMetric,
-    GaussianSimilarity,
-    GivenSimilarities,
-    ImageFeatures,
-    NormalizedCutMetricLearner,
-    PrincipalStart,
-    SquaredFrobenius,
-    Trace,
-    load,
-    save,
-)
+import metriclearn as ml
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.features.media.image import Color, PixelBlocks, Position, Superpixels
 from metriclearn.running.callbacks import EarlyStopping
@@ -40,8 +22,8 @@ from metriclearn.solvers.mahalanobis import MetricCone
 from tests.similarities.problems import Expanded, hinge_of
 from tests.training import assert_never_rises, some_of
 
-SMALL = ImageFeatures(PixelBlocks(100), (Color(), Position()))
-ONE = ImageFeatures(PixelBlocks(1), SMALL.groups)
+SMALL = ml.ImageFeatures(PixelBlocks(100), (Color(), Position()))
+ONE = ml.ImageFeatures(PixelBlocks(1), SMALL.groups)
 FLAT = np.full((40, 50, 3), 0.5)
 
 
@@ -78,13 +60,13 @@ def images(count: int = 3, seed: int = 0) -> tuple[list[NDArray], list[NDArray]]
     return pixels, maps
 
 
-def learner_of(**parameters: Any) -> NormalizedCutMetricLearner:
+def learner_of(**parameters: Any) -> ml.NormalizedCutMetricLearner:
     """From one start; what is asked of results here does not need the best of three."""
-    return NormalizedCutMetricLearner(**{"starts": (1e-2,), "verbose": False, **parameters})
+    return ml.NormalizedCutMetricLearner(**{"starts": (1e-2,), "verbose": False, **parameters})
 
 
 @pytest.fixture(scope="module")
-def of_images() -> NormalizedCutMetricLearner:
+def of_images() -> ml.NormalizedCutMetricLearner:
     pytest.importorskip("skimage")
     return learner_of(features=SMALL).fit(*images())
 
@@ -92,7 +74,7 @@ def of_images() -> NormalizedCutMetricLearner:
 def test_learns_which_feature_counts() -> None:
     X, y = arrays()
     test_X, test_y = arrays(seed=1)
-    learner = NormalizedCutMetricLearner(verbose=False).fit(X, y)
+    learner = ml.NormalizedCutMetricLearner(verbose=False).fit(X, y)
     assert learner.score(test_X, test_y) > -0.6
     assert EuclideanSimilarity().fit(X, y).score(test_X, test_y) < -1.5
     weights = np.diag(learner.get_mahalanobis_matrix()) * learner.scale_**2
@@ -102,22 +84,22 @@ def test_learns_which_feature_counts() -> None:
     # one outer step of each decides which goes on, here to where all of them in full get
     tried = min(objective for _, objective in learner.start_objectives_)
     assert learner.solution_.trace.objective[0] == tried
-    whole = clone(learner).set_params(solver=CCCP()).fit(X, y)
+    whole = clone(learner).set_params(solver=ml.CCCP()).fit(X, y)
     assert learner.solution_.objective == pytest.approx(whole.solution_.objective, rel=1e-3)
 
 
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"metric": FullMetric()},
-        {"similarity": FourierSimilarity(200)},
+        {"metric": ml.FullMetric()},
+        {"similarity": ml.FourierSimilarity(200)},
         {"normalized": True, "loss_scale": 0.1},
         {"normalized": True, "loss_scale": 0.01, "ramp": True, "starts": [0.1]},
         {"balance": -1.0},
         {"rounding": Discretization()},
-        {"regularizer": L1(1e-2)},
-        {"solver": CCCP(BundleDual(max_rounds=25)), "regularizer": SquaredFrobenius(1.0)},
-        {"alternation": Alternation(start=PrincipalStart())},
+        {"regularizer": ml.L1(1e-2)},
+        {"solver": ml.CCCP(ml.BundleDual(max_rounds=25)), "regularizer": ml.SquaredFrobenius(1.0)},
+        {"alternation": ml.Alternation(start=ml.PrincipalStart())},
     ],
 )
 @pytest.mark.parametrize("share", [1.0, 0.5], ids=["full labels", "partial labels"])
@@ -131,7 +113,7 @@ def test_every_part_can_be_exchanged(parameters: dict[str, Any], share: float) -
         assert_never_rises(learner.alternation_)
 
 
-def test_images_in_label_maps_out(of_images: NormalizedCutMetricLearner) -> None:
+def test_images_in_label_maps_out(of_images: ml.NormalizedCutMetricLearner) -> None:
     (X, y), (test_X, test_y) = images(), images(seed=1)
     euclidean = EuclideanSimilarity(features=SMALL).fit(X, y)
     assert of_images.score(test_X, test_y) > 0.7 * euclidean.score(test_X, test_y)
@@ -170,17 +152,19 @@ def test_given_similarities_are_a_convex_problem() -> None:
         noise = random.uniform(size=(2, 20, 20))
         stacks.append(np.stack([good, *(noise + noise.transpose(0, 2, 1)) / 2]))
         y.append(labels)
-    solver = CCCP(FactorDescent(500, 1e-13), 1e-9, 30)
+    solver = ml.CCCP(ml.FactorDescent(500, 1e-13), 1e-9, 30)
     learner = learner_of(
-        regularizer=SquaredFrobenius(0.1), similarity=GivenSimilarities(), solver=solver
+        regularizer=ml.SquaredFrobenius(0.1), similarity=ml.GivenSimilarities(), solver=solver
     ).fit(stacks, y)
     problems = [
         Expanded(Nodes(stack, np.ones(20)), NodeLabels.from_labels(labels), np.arange(20), labels)
         for stack, labels in zip(stacks, y)
     ]
-    hinge = hinge_of(problems, DiagonalMetric(), GivenSimilarities(), loss_scale=0.03)
-    cone = MetricCone(DiagonalMetric(), 3, learns_penalty=False)
-    exact = BundleDual(1e-7, 500).minimize(Problem(hinge, SquaredFrobenius(0.1), cone, np.zeros(3)))
+    hinge = hinge_of(problems, ml.DiagonalMetric(), ml.GivenSimilarities(), loss_scale=0.03)
+    cone = MetricCone(ml.DiagonalMetric(), 3, learns_penalty=False)
+    exact = ml.BundleDual(1e-7, 500).minimize(
+        Problem(hinge, ml.SquaredFrobenius(0.1), cone, np.zeros(3))
+    )
     assert exact.converged
     assert learner.solution_.objective == pytest.approx(exact.objective, rel=1e-3)
     assert learner.score(stacks, y) == 0.0
@@ -191,7 +175,7 @@ def test_given_similarities_are_a_convex_problem() -> None:
 def test_given_similarities_without_any() -> None:
     """A weight of 0 leaves no similarity at all; that is no reason for NaN."""
     stack = np.eye(3)[None]
-    model = learner_of(similarity=GivenSimilarities()).fit([stack], [[0, 1, 1]])
+    model = learner_of(similarity=ml.GivenSimilarities()).fit([stack], [[0, 1, 1]])
     assert sorted(np.unique(model.predict([stack], 2)[0])) == [0, 1]
 
 
@@ -207,7 +191,7 @@ def test_grid_search_is_exhaustive() -> None:
 
 
 def test_scikit_learns_rules() -> None:
-    changed = learner_of(regularizer=Trace(7.0), solver=CCCP(FactorDescent(3)))
+    changed = learner_of(regularizer=ml.Trace(7.0), solver=ml.CCCP(ml.FactorDescent(3)))
     X, y = arrays(1)
     with pytest.raises(NotFittedError):
         changed.predict(X)
@@ -217,11 +201,11 @@ def test_scikit_learns_rules() -> None:
     np.testing.assert_allclose(single.transform(X[0]), X[0] @ single.components_.T)
 
 
-def test_saved_and_loaded(of_images: NormalizedCutMetricLearner, tmp_path: Path) -> None:
+def test_saved_and_loaded(of_images: ml.NormalizedCutMetricLearner, tmp_path: Path) -> None:
     X, y = images()
     search = SimilarityGridSearch((3, 4), (1e-2, 1.0), features=SMALL).fit(X, y)
     for model in (of_images, search):
-        loaded = load(save(model, tmp_path / "model.npz"))
+        loaded = ml.load(ml.save(model, tmp_path / "model.npz"))
         np.testing.assert_array_equal(loaded.predict(X[0]), model.predict(X[0]))
         np.testing.assert_array_equal(loaded.predict(X[0], None), model.predict(X[0], None))
         assert loaded.features.names == SMALL.names
@@ -239,7 +223,7 @@ def test_callbacks_see_a_learner_that_can_score() -> None:
 
 @pytest.mark.parametrize("rounding", [ThresholdCut(), KMeansRounding(), Discretization()])
 def test_odd_images_are_divided_all_the_same(
-    of_images: NormalizedCutMetricLearner, rounding: Any
+    of_images: ml.NormalizedCutMetricLearner, rounding: Any
 ) -> None:
     model = copy.copy(of_images).set_params(rounding=rounding)
     assert set(np.unique(model.predict(FLAT))) == {0, 1}
@@ -247,18 +231,18 @@ def test_odd_images_are_divided_all_the_same(
     assert not model.predict(FLAT[:1, :1], 1).any()
     assert model.predict(FLAT[:1], 2).shape == (1, 50)
     assert not model.predict(ONE.nodes(FLAT), None).any()
-    few = ImageFeatures(PixelBlocks(6), SMALL.groups).nodes(images()[0][0])
+    few = ml.ImageFeatures(PixelBlocks(6), SMALL.groups).nodes(images()[0][0])
     assert len(np.unique(model.predict(few, len(few.sizes)))) <= len(few.sizes)
 
 
 def test_superpixels_of_one_color() -> None:
     pytest.importorskip("skimage")
-    nodes = ImageFeatures(Superpixels(50)).nodes(FLAT)
+    nodes = ml.ImageFeatures(Superpixels(50)).nodes(FLAT)
     assert np.all(np.isfinite(nodes.features))
     assert nodes.sizes.sum() == 2000
 
 
-def test_masks_of_one_label(of_images: NormalizedCutMetricLearner) -> None:
+def test_masks_of_one_label(of_images: ml.NormalizedCutMetricLearner) -> None:
     """Nothing is to be told apart: everything is one cluster, and one image may be so."""
     X, y = images()
     alone = clone(of_images).fit(X, [labels * 0 for labels in y])
@@ -277,10 +261,10 @@ def test_masks_of_one_label(of_images: NormalizedCutMetricLearner) -> None:
         {"starts": (1e-30,)},
         {"loss_scale": 1e6},
         {"loss_scale": 1e-12},
-        {"regularizer": Trace(1e8)},
-        {"regularizer": Trace(1e8), "metric": FullMetric()},
-        {"similarity": GaussianSimilarity(Neighborhood(4.6))},
-        {"similarity": GaussianSimilarity(Neighborhood(15.0))},
+        {"regularizer": ml.Trace(1e8)},
+        {"regularizer": ml.Trace(1e8), "metric": ml.FullMetric()},
+        {"similarity": ml.GaussianSimilarity(Neighborhood(4.6))},
+        {"similarity": ml.GaussianSimilarity(Neighborhood(15.0))},
     ],
 )
 def test_extreme_settings_stay_finite(parameters: dict[str, Any]) -> None:
@@ -310,7 +294,7 @@ def test_extreme_settings_stay_finite(parameters: dict[str, Any]) -> None:
     ],
 )
 def test_what_cannot_be_divided_is_named(
-    of_images: NormalizedCutMetricLearner, X: Any, count: Any, message: str
+    of_images: ml.NormalizedCutMetricLearner, X: Any, count: Any, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         of_images.predict(X, count)
@@ -348,11 +332,14 @@ def test_wrong_data_are_named(X: Any, y: Any, message: str) -> None:
     ("parameters", "message"),
     [
         ({"starts": ()}, "at least one positive start"),
-        ({"solver": BundleDual()}, r"CCCP\(\)"),
-        ({"similarity": GaussianSimilarity(Neighborhood(-2.0))}, "got -2.0 and 99 positions"),
-        ({"similarity": GaussianSimilarity(Neighborhood(0.1))}, "holds no pair"),
-        ({"similarity": GaussianSimilarity(memory=float("nan"))}, "memory of at least"),
-        ({"similarity": GivenSimilarities(), "metric": FullMetric()}, "of given similarities"),
+        ({"solver": ml.BundleDual()}, r"CCCP\(\)"),
+        ({"similarity": ml.GaussianSimilarity(Neighborhood(-2.0))}, "got -2.0 and 99 positions"),
+        ({"similarity": ml.GaussianSimilarity(Neighborhood(0.1))}, "holds no pair"),
+        ({"similarity": ml.GaussianSimilarity(memory=float("nan"))}, "memory of at least"),
+        (
+            {"similarity": ml.GivenSimilarities(), "metric": ml.FullMetric()},
+            "of given similarities",
+        ),
     ],
 )
 def test_wrong_parameters_are_named(parameters: dict[str, Any], message: str) -> None:

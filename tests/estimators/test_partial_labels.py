@@ -12,26 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from metriclearn import (
-    AT_LEAST_ONE,
-    EXACTLY_ONE,
-    NO_CHANGE,
-    Alternation,
-    BundleDual,
-    ChangePointMetricLearner,
-    ClusteringMetricLearner,
-    DiagonalMetric,
-    FrobeniusLoss,
-    KnownLoss,
-    LinearFeatures,
-    LowRankForm,
-    PartialPartition,
-    Partition,
-    PrincipalStart,
-    ProjectedSubgradient,
-    Region,
-    SquaredFrobenius,
-)
+import metriclearn as ml
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.learners.alternation import KnownStart, Turns
@@ -46,7 +27,7 @@ from tests.training import PAIRS, XS, YS, assert_never_rises, assert_same, learn
 DATA = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=3)
 TEST = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=4)
 IRIS, SPECIES = load_iris(return_X_y=True)
-STARTS = [KnownStart(), PrincipalStart(3)]
+STARTS = [KnownStart(), ml.PrincipalStart(3)]
 
 
 def masked(fraction: float) -> list[np.ndarray]:
@@ -58,13 +39,13 @@ def masked(fraction: float) -> list[np.ndarray]:
     return known
 
 
-def fit(y, **parameters) -> ChangePointMetricLearner:
-    defaults = {"solver": BundleDual(tolerance=1e-4), "verbose": False}
-    return ChangePointMetricLearner(**{**defaults, **parameters}).fit(DATA.sequences, y)
+def fit(y, **parameters) -> ml.ChangePointMetricLearner:
+    defaults = {"solver": ml.BundleDual(tolerance=1e-4), "verbose": False}
+    return ml.ChangePointMetricLearner(**{**defaults, **parameters}).fit(DATA.sequences, y)
 
 
-def table_learner(**parameters) -> ClusteringMetricLearner:
-    return ClusteringMetricLearner(random_state=0, verbose=False, **parameters)
+def table_learner(**parameters) -> ml.ClusteringMetricLearner:
+    return ml.ClusteringMetricLearner(random_state=0, verbose=False, **parameters)
 
 
 def random_sequences(rng: np.random.Generator) -> tuple[list, list]:
@@ -77,12 +58,14 @@ def random_sequences(rng: np.random.Generator) -> tuple[list, list]:
         T = len(truth)
         regions = []
         for a in map(int, rng.integers(0, T - 6, 4)):
-            kind = (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)[min(int(truth[a + 5] - truth[a]), 2)]
-            regions.append(Region(a, a + 6, kind))
+            kind = (ml.NO_CHANGE, ml.EXACTLY_ONE, ml.AT_LEAST_ONE)[
+                min(int(truth[a + 5] - truth[a]), 2)
+            ]
+            regions.append(ml.Region(a, a + 6, kind))
         scattered = np.where(rng.random(T) < rng.uniform(0.1, 0.9), truth, -1)
         parts = ({"regions": regions}, {"labels": scattered})
-        knowns.append(PartialPartition(T, **parts[rng.integers(2)]))
-    knowns[0] = PartialPartition(len(X[0]), change_points=[len(X[0]) // 2])
+        knowns.append(ml.PartialPartition(T, **parts[rng.integers(2)]))
+    knowns[0] = ml.PartialPartition(len(X[0]), change_points=[len(X[0]) // 2])
     return X, knowns
 
 
@@ -96,7 +79,7 @@ def random_tables(rng: np.random.Generator) -> tuple[list, list]:
         keep = rng.random(len(truth)) < rng.uniform(0.2, 0.9)
         keep[[np.flatnonzero(truth == k)[0] for k in range(3)]] = True
         keep[-1] = False
-        knowns.append(PartialPartition(len(truth), np.where(keep, truth, -1)))
+        knowns.append(ml.PartialPartition(len(truth), np.where(keep, truth, -1)))
     return X, knowns
 
 
@@ -107,19 +90,19 @@ def random_tables(rng: np.random.Generator) -> tuple[list, list]:
 def test_objective_never_rises_and_completions_agree(draw, seed, pair, start, min_size) -> None:
     X, knowns = draw(np.random.default_rng(seed))
     tables = draw is random_tables
-    learner: Any = table_learner() if tables else ChangePointMetricLearner(min_size=min_size)
-    learner.set_params(metric=pair[0], regularizer=pair[1], solver=BundleDual(1e-2, 25))
-    learner.set_params(alternation=Alternation(4, start), verbose=False).fit(X, knowns)
+    learner: Any = table_learner() if tables else ml.ChangePointMetricLearner(min_size=min_size)
+    learner.set_params(metric=pair[0], regularizer=pair[1], solver=ml.BundleDual(1e-2, 25))
+    learner.set_params(alternation=ml.Alternation(4, start), verbose=False).fit(X, knowns)
     assert_never_rises(learner.alternation_)
     for known, labels in zip(knowns, learner.completions_):
         if tables:
-            assert known.allows_clusters(Partition.from_labels(labels))
+            assert known.allows_clusters(ml.Partition.from_labels(labels))
         else:
-            assert known.allows(Partition.from_runs(labels))
+            assert known.allows(ml.Partition.from_runs(labels))
 
 
 def test_trace_keeps_what_happened() -> None:
-    learner = fit(masked(0.5), alternation=Alternation(start=PrincipalStart(4)))
+    learner = fit(masked(0.5), alternation=ml.Alternation(start=ml.PrincipalStart(4)))
     trace = learner.alternation_
     assert_never_rises(trace)
     assert trace.learned[-1] < trace.completed[0]
@@ -133,19 +116,19 @@ def test_objective_is_the_one_of_the_docstring() -> None:
     rng = np.random.default_rng(0)
     X = [np.repeat(rng.normal(size=(4, 2)), 2, axis=0) + 0.3 * rng.normal(size=(8, 2))] * 3
     y = [[0, 0, 1, 1, -1, -1, -1, -1], [-1, -1, -1, 1, 1, 2, 2, -1], [0, 0, -1, -1, -1, 3, 3, 3]]
-    learner = ChangePointMetricLearner(verbose=False, standardize=False).fit(X, y)
+    learner = ml.ChangePointMetricLearner(verbose=False, standardize=False).fit(X, y)
     B, penalty = learner.get_mahalanobis_matrix(), learner.penalty_
     total = 1e-3 * np.abs(B).sum()
     for array, labels, completed in zip(X, y, learner.completions_):
-        completion = Partition.from_runs(completed)
-        known, Z = PartialPartition(8, labels), array - array.mean(axis=0)
+        completion = ml.Partition.from_runs(completed)
+        known, Z = ml.PartialPartition(8, labels), array - array.mean(axis=0)
 
         def score(partition, Z=Z):
             M = partition.to_array()
             return (np.sum(B * (Z.T @ M @ Z)) - penalty * partition.n_clusters) / 8
 
-        every = [Partition.from_change_points(ends) for ends in all_segmentations(8)]
-        hinge = max(KnownLoss()(p, known) + score(p) for p in every) - score(completion)
+        every = [ml.Partition.from_change_points(ends) for ends in all_segmentations(8)]
+        hinge = max(ml.KnownLoss()(p, known) + score(p) for p in every) - score(completion)
         total += hinge / 3
         best = max(score(partition) for partition in every if known.allows(partition))
         assert score(completion) == pytest.approx(best, abs=1e-9)
@@ -154,36 +137,36 @@ def test_objective_is_the_one_of_the_docstring() -> None:
 
 def test_full_labels_are_the_convex_problem() -> None:
     """As partial labels in which nothing is missing, the same metric and objective."""
-    knowns = [PartialPartition.from_partition(Partition.from_runs(y)) for y in YS]
+    knowns = [ml.PartialPartition.from_partition(ml.Partition.from_runs(y)) for y in YS]
     same = learn(y=knowns)
     assert_same(same, learn())
     assert same.alternation_ is None
-    forced = learn(y=[*YS[:-1], PartialPartition(120)])  # the last one says nothing
+    forced = learn(y=[*YS[:-1], ml.PartialPartition(120)])  # the last one says nothing
     assert forced.alternation_ is not None
     assert forced.solution_.objective <= learn(XS[:-1], YS[:-1]).solution_.objective
     table = table_learner().fit(IRIS, SPECIES)
     assert table.alternation_ is None
-    everything = table_learner().fit(IRIS, PartialPartition(150, SPECIES))
+    everything = table_learner().fit(IRIS, ml.PartialPartition(150, SPECIES))
     np.testing.assert_array_equal(everything.components_, table.components_)
 
 
 def stated_problem(completion: Any) -> Problem:
     """Sequences with partial labels, completed so that nothing else is right; no metric yet."""
-    cone = MetricCone(DiagonalMetric(), 12, learns_penalty=True)
+    cone = MetricCone(ml.DiagonalMetric(), 12, learns_penalty=True)
     oracle, truths = ConstrainedChangePoints(), []
     for X, labels in zip(DATA.sequences, masked(0.4)):
-        known = PartialPartition(150, labels)
-        truths.append(oracle(LowRankForm(X, shift=-20.0), None, known).completing(known))
-    features = LinearFeatures(cone.metric)
-    terms = HingeTerms(features, KnownLoss(), oracle, cone, completion=completion)
+        known = ml.PartialPartition(150, labels)
+        truths.append(oracle(ml.LowRankForm(X, shift=-20.0), None, known).completing(known))
+    features = ml.LinearFeatures(cone.metric)
+    terms = HingeTerms(features, ml.KnownLoss(), oracle, cone, completion=completion)
     risk = StructuredHinge(terms, [Samples(X) for X in DATA.sequences], truths)
-    return Problem(risk, SquaredFrobenius(1e-2), cone, cone.join(np.zeros(12), 1.0))
+    return Problem(risk, ml.SquaredFrobenius(1e-2), cone, cone.join(np.zeros(12), 1.0))
 
 
 def test_moved_cuts_stay_valid_and_tight() -> None:
     """A cut of F for one completion, moved, is a cut of F for another, tight at its point."""
     problem = stated_problem(ConstrainedChangePoints())
-    before, solution = problem.risk, BundleDual(1e-3).minimize(problem)
+    before, solution = problem.risk, ml.BundleDual(1e-3).minimize(problem)
     after = replace(before, truths=before.complete(solution.w))
     assert list(after.truths) != list(before.truths)
     moved = move_cuts(solution.cuts, before, after)
@@ -200,15 +183,17 @@ def test_moved_cuts_stay_valid_and_tight() -> None:
     assert gap < 0.05 * solution.scale  # the old cuts know most of the new risk
 
 
-def coarsest(form: LowRankForm, n_clusters: int | None = None, known: Any = None) -> Partition:
+def coarsest(
+    form: ml.LowRankForm, n_clusters: int | None = None, known: Any = None
+) -> ml.Partition:
     """A heuristic completion oracle that answers badly."""
-    return Partition(ends=PenalizedSegmentation(form, known=known).extremes[0].ends)
+    return ml.Partition(ends=PenalizedSegmentation(form, known=known).extremes[0].ends)
 
 
 @pytest.mark.parametrize("completion", [ConstrainedChangePoints(), coarsest])
 def test_bad_completions_are_not_taken(completion) -> None:
     problem = stated_problem(completion)
-    turns = Turns(problem, BundleDual(1e-3).minimize, Alternation())
+    turns = Turns(problem, ml.BundleDual(1e-3).minimize, ml.Alternation())
     turns.run(20)
     assert_never_rises(turns.trace)
     assert all(truth.partial_labels.allows(truth) for truth in turns.hinge.truths)
@@ -229,12 +214,12 @@ class Stopping:
 
 def test_interrupted_runs_resume_with_the_same_result(tmp_path) -> None:
     y = masked(0.3)
-    alternation = Alternation(start=PrincipalStart(4))
+    alternation = ml.Alternation(start=ml.PrincipalStart(4))
     whole = fit(y, alternation=alternation)
     assert len(whole.alternation_) >= 3
-    kept = Alternation(start=PrincipalStart(4), checkpoint=str(tmp_path / "state.npz"))
+    kept = ml.Alternation(start=ml.PrincipalStart(4), checkpoint=str(tmp_path / "state.npz"))
     with pytest.warns(ConvergenceWarning):
-        stopped = fit(y, alternation=kept, solver=Stopping(BundleDual(tolerance=1e-4), 2))
+        stopped = fit(y, alternation=kept, solver=Stopping(ml.BundleDual(tolerance=1e-4), 2))
     assert (stopped.alternation_.reason, len(stopped.alternation_)) == ("interrupted", 2)
     resumed = fit(y, alternation=kept)
     np.testing.assert_allclose(resumed.components_, whole.components_, atol=1e-10)
@@ -251,11 +236,11 @@ def test_few_labels_and_regions_alone_teach() -> None:
     assert fit(masked(0.34)).score(TEST.sequences, TEST.labels) > 0.5 * least
     knowns = []
     for labels in DATA.labels:
-        ends = [int(t) for t in Partition.from_runs(labels).change_points]
-        regions = [Region(t - 5, t + 5, EXACTLY_ONE) for t in ends[:-1]]
+        ends = [int(t) for t in ml.Partition.from_runs(labels).change_points]
+        regions = [ml.Region(t - 5, t + 5, ml.EXACTLY_ONE) for t in ends[:-1]]
         spans = [(a + 5, b - 5) for a, b in itertools.pairwise([0, *ends])]
-        regions += [Region(a, b, NO_CHANGE) for a, b in spans if b - a > 2]
-        knowns.append(PartialPartition(150, regions=regions))
+        regions += [ml.Region(a, b, ml.NO_CHANGE) for a, b in spans if b - a > 2]
+        knowns.append(ml.PartialPartition(150, regions=regions))
     learner = fit(knowns)
     assert learner.score(TEST.sequences, TEST.labels) > 0.75 * least
     assert learner.score(DATA.sequences, knowns) > -1e-3
@@ -264,25 +249,29 @@ def test_few_labels_and_regions_alone_teach() -> None:
 @pytest.mark.parametrize(("start", "share"), [(STARTS[0], 0.4), (STARTS[1], 1.0)])
 def test_a_few_labels_of_a_table_teach(start, share) -> None:
     """Iris with a fifth of the labels: better than none; far better from the known samples."""
-    known, truth, loss = some_of([SPECIES], 0.2)[0], Partition.from_labels(SPECIES), FrobeniusLoss()
+    known, truth, loss = (
+        some_of([SPECIES], 0.2)[0],
+        ml.Partition.from_labels(SPECIES),
+        ml.FrobeniusLoss(),
+    )
     learner = table_learner(
-        regularizer=SquaredFrobenius(100.0), alternation=Alternation(start=start)
+        regularizer=ml.SquaredFrobenius(100.0), alternation=ml.Alternation(start=start)
     ).fit(IRIS, known)
     assert_never_rises(learner.alternation_)
-    completed = Partition.from_labels(learner.completions_[0])
-    assert PartialPartition(150, known).allows_clusters(completed)
+    completed = ml.Partition.from_labels(learner.completions_[0])
+    assert ml.PartialPartition(150, known).allows_clusters(completed)
     euclidean = KMeans(3, n_init=10, random_state=0).fit_predict(IRIS / IRIS.std(axis=0))
-    plain = loss(Partition.from_labels(euclidean), truth)
+    plain = loss(ml.Partition.from_labels(euclidean), truth)
     assert -learner.score(IRIS, SPECIES) < share * plain
     rows = known >= 0
-    predicted = Partition.from_labels(learner.predict(IRIS)[rows])
-    expected = loss(predicted, Partition.from_labels(known[rows]))
+    predicted = ml.Partition.from_labels(learner.predict(IRIS)[rows])
+    expected = loss(predicted, ml.Partition.from_labels(known[rows]))
     assert learner.score(IRIS, known) == pytest.approx(-expected)
 
 
 def test_solvers_without_cuts_go_on_from_their_point() -> None:
     with pytest.warns(UserWarning, match="relative gap"):
-        learner = fit(masked(0.5), solver=ProjectedSubgradient(max_rounds=30))
+        learner = fit(masked(0.5), solver=ml.ProjectedSubgradient(max_rounds=30))
     assert_never_rises(learner.alternation_)
 
 
@@ -291,7 +280,7 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="n_segments=None"):
         fit(y, n_segments="given")
     with pytest.raises(ValueError, match="alternation__checkpoint"):
-        fit(y, solver=BundleDual(checkpoint="state.npz"))
+        fit(y, solver=ml.BundleDual(checkpoint="state.npz"))
     with pytest.raises(ValueError, match="cover no sample of data set 1"):
         table_learner().fit([IRIS, IRIS], [SPECIES, np.full(150, -1)])
     with pytest.raises(ValueError, match='n_clusters="given"'):

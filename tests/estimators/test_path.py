@@ -8,31 +8,20 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut
 
-from metriclearn import (
-    L1,
-    BundleDual,
-    ChangePointMetricLearner,
-    ChangePointMetricLearnerCV,
-    DiagonalMetric,
-    FullMetric,
-    ProjectedSubgradient,
-    SquaredFrobenius,
-    Trace,
-    regularization_path,
-)
+import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from metriclearn.running.callbacks import Callback
 from metriclearn.solvers.cutting_plane import CuttingPlane
 from tests.training import NAMES, PAIRS, XS, YS, sequences
 
-TIGHT = BundleDual(1e-6)
+TIGHT = ml.BundleDual(1e-6)
 
 
 @pytest.mark.parametrize(("metric", "regularizer"), PAIRS, ids=NAMES)
 @pytest.mark.parametrize("setting", [{}, {"n_segments": "given"}], ids=["learned", "given"])
 def test_warm_solutions_are_the_cold_ones(metric, regularizer, setting) -> None:
-    learner = ChangePointMetricLearner(metric, regularizer, TIGHT, **setting)
-    path = regularization_path(learner, XS, YS, [0.3, 0.03, 0.1])
+    learner = ml.ChangePointMetricLearner(metric, regularizer, TIGHT, **setting)
+    path = ml.regularization_path(learner, XS, YS, [0.3, 0.03, 0.1])
     np.testing.assert_array_equal(path.strengths, [0.3, 0.1, 0.03])
     for strength, solution, fitted in zip(path.strengths, path.solutions, path.learners):
         cold = clone(learner).set_params(regularizer__strength=strength).fit(XS, YS)
@@ -47,30 +36,32 @@ def test_warm_solutions_are_the_cold_ones(metric, regularizer, setting) -> None:
 
 def test_warm_starts_ask_oracles_less() -> None:
     strengths = np.geomspace(0.3, 0.03, 5)
-    learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(), BundleDual(1e-4))
-    path = regularization_path(learner, XS, YS, strengths)
+    learner = ml.ChangePointMetricLearner(
+        ml.FullMetric(), ml.SquaredFrobenius(), ml.BundleDual(1e-4)
+    )
+    path = ml.regularization_path(learner, XS, YS, strengths)
     warm = [solution.trace.oracle_calls[-1] for solution in path.solutions[1:]]
     each = [clone(learner).set_params(regularizer__strength=s).fit(XS, YS) for s in strengths[1:]]
     cold = [alone.solution_.trace.oracle_calls[-1] for alone in each]
     assert sum(warm) < 0.9 * sum(cold)
 
 
-@pytest.mark.parametrize("solver", [CuttingPlane(), ProjectedSubgradient(max_rounds=100)])
+@pytest.mark.parametrize("solver", [CuttingPlane(), ml.ProjectedSubgradient(max_rounds=100)])
 def test_other_solvers_take_part(solver) -> None:
-    learner = ChangePointMetricLearner(DiagonalMetric(), SquaredFrobenius(), solver)
-    path = regularization_path(learner, XS, YS, [0.3, 0.1])
-    exact = regularization_path(clone(learner).set_params(solver=TIGHT), XS, YS, [0.3, 0.1])
+    learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), ml.SquaredFrobenius(), solver)
+    path = ml.regularization_path(learner, XS, YS, [0.3, 0.1])
+    exact = ml.regularization_path(clone(learner).set_params(solver=TIGHT), XS, YS, [0.3, 0.1])
     for mine, best in zip(path.solutions, exact.solutions):
         assert best.lower_bound - 1e-12 <= mine.objective <= best.objective + mine.gap
         assert mine.scale == pytest.approx(best.scale)
 
 
 @pytest.mark.parametrize(
-    ("metric", "regularizer"), [(DiagonalMetric(), L1()), (FullMetric(), Trace())]
+    ("metric", "regularizer"), [(ml.DiagonalMetric(), ml.L1()), (ml.FullMetric(), ml.Trace())]
 )
 def test_the_grid_begins_where_nothing_is_learned(metric, regularizer) -> None:
-    learner = ChangePointMetricLearner(metric, regularizer, TIGHT)
-    path = regularization_path(learner, XS, YS, 6, ratio=1e-2)
+    learner = ml.ChangePointMetricLearner(metric, regularizer, TIGHT)
+    path = ml.regularization_path(learner, XS, YS, 6, ratio=1e-2)
     assert len(path) == 6
     assert path.strengths[-1] == pytest.approx(1e-2 * path.strengths[0])
     assert path.solutions[0].rank == 0
@@ -88,8 +79,8 @@ def test_the_grid_begins_where_nothing_is_learned(metric, regularizer) -> None:
 
 def test_l1_finds_the_planted_support() -> None:
     data = make_change_points(8, 300, 30, 4, (4, 7), jump=3.0, random_state=3)
-    learner = ChangePointMetricLearner(DiagonalMetric(), L1(), BundleDual(1e-5))
-    path = regularization_path(learner, data.sequences, data.labels, 10, ratio=0.1)
+    learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), ml.L1(), ml.BundleDual(1e-5))
+    path = ml.regularization_path(learner, data.sequences, data.labels, 10, ratio=0.1)
     relevant = set(data.relevant.tolist())
     supports = [set(np.flatnonzero(row > 1e-3 * row.max())) for row in path.weights[1:]]
     assert relevant in supports
@@ -97,13 +88,13 @@ def test_l1_finds_the_planted_support() -> None:
 
 def test_validation_loss_chooses() -> None:
     X, y = sequences(5)
-    learner = ChangePointMetricLearner()
-    path = regularization_path(learner, XS, YS, 5, validation=(X, y))
+    learner = ml.ChangePointMetricLearner()
+    path = ml.regularization_path(learner, XS, YS, 5, validation=(X, y))
     expected = [-fitted.score(X, y) for fitted in path.learners]
     np.testing.assert_allclose(path.validation_loss, expected)
     assert path.best == int(np.argmin(expected))
     with pytest.raises(ValueError, match="needs validation data to choose a strength, got none"):
-        _ = regularization_path(learner, XS, YS, [0.1]).best
+        _ = ml.regularization_path(learner, XS, YS, [0.1]).best
 
 
 @pytest.mark.parametrize(
@@ -111,7 +102,7 @@ def test_validation_loss_chooses() -> None:
 )
 def test_bad_grids_are_refused(strengths, ratio) -> None:
     with pytest.raises(ValueError, match="regularization_path needs"):
-        regularization_path(ChangePointMetricLearner(), XS, YS, strengths, ratio=ratio)
+        ml.regularization_path(ml.ChangePointMetricLearner(), XS, YS, strengths, ratio=ratio)
 
 
 def pick(values, places) -> list:
@@ -120,20 +111,22 @@ def pick(values, places) -> list:
 
 def fold_loss(model, labels, j: int, rest, held) -> float:
     """Of the learner that cross-validation fits at strength j without some of the sequences."""
-    regularizer = L1(float(model.strengths_[j]))
-    fold = ChangePointMetricLearner(regularizer=regularizer, solver=model.solver, verbose=False)
+    regularizer = ml.L1(float(model.strengths_[j]))
+    fold = ml.ChangePointMetricLearner(regularizer=regularizer, solver=model.solver, verbose=False)
     return -fold.fit(pick(XS, rest), pick(labels, rest)).score(pick(XS, held), pick(labels, held))
 
 
 def test_cross_validation_by_hand() -> None:
-    model = ChangePointMetricLearnerCV(solver=TIGHT, strengths=[0.2, 0.02], cv=LeaveOneOut())
+    model = ml.ChangePointMetricLearnerCV(solver=TIGHT, strengths=[0.2, 0.02], cv=LeaveOneOut())
     Xs, ys = XS[:3], YS[:3]
     model.fit(Xs, ys)
     splits = list(LeaveOneOut().split(Xs))
     expected = [[fold_loss(model, YS, j, *split) for split in splits] for j in range(2)]
     np.testing.assert_allclose(model.loss_path_, expected, atol=1e-9)
     assert model.strength_ == model.strengths_[np.argmin(model.loss_path_.mean(axis=1))]
-    alone = ChangePointMetricLearner(regularizer=L1(model.strength_), solver=TIGHT).fit(Xs, ys)
+    alone = ml.ChangePointMetricLearner(regularizer=ml.L1(model.strength_), solver=TIGHT).fit(
+        Xs, ys
+    )
     assert model.solution_.objective == pytest.approx(
         alone.solution_.objective, abs=2e-6 * alone.solution_.scale
     )
@@ -142,29 +135,29 @@ def test_cross_validation_by_hand() -> None:
 
 def test_folds_keep_groups_together_and_weights_count() -> None:
     groups = [0, 0, 1, 1, 2]
-    model = ChangePointMetricLearnerCV(strengths=3, cv=GroupKFold(3))
+    model = ml.ChangePointMetricLearnerCV(strengths=3, cv=GroupKFold(3))
     model.fit(XS, YS, sample_weight=[1, 1, 1, 1, 2], groups=groups)
     assert model.loss_path_.shape == (3, 3)
 
 
 def test_one_sequence_cannot_be_cross_validated() -> None:
     with pytest.raises(ValueError, match="needs at least 2 sequences to leave some out, got 1"):
-        ChangePointMetricLearnerCV().fit(XS[0], YS[0])
+        ml.ChangePointMetricLearnerCV().fit(XS[0], YS[0])
 
 
 @pytest.mark.parametrize("folds", [[], [([0, 1], [])], [([], [0, 1])]])
 def test_folds_need_sequences_on_both_sides(folds: list) -> None:
     with pytest.raises(ValueError, match="needs folds with sequences to train on and to leave out"):
-        ChangePointMetricLearnerCV(cv=folds).fit(XS, YS)
+        ml.ChangePointMetricLearnerCV(cv=folds).fit(XS, YS)
 
 
 @pytest.mark.parametrize(
-    ("metric", "unit"), [(DiagonalMetric(), "features"), (FullMetric(), "eigenvalues")]
+    ("metric", "unit"), [(ml.DiagonalMetric(), "features"), (ml.FullMetric(), "eigenvalues")]
 )
 def test_pictures_count_what_is_not_zero(metric, unit) -> None:
     from matplotlib.text import Text
 
-    model = ChangePointMetricLearnerCV(metric, Trace(), strengths=3, cv=2, min_size=2)
+    model = ml.ChangePointMetricLearnerCV(metric, ml.Trace(), strengths=3, cv=2, min_size=2)
     figure = model.fit(XS, YS).path_.plot()
     assert f"of 6 {unit}" in " ".join(text.get_text() for text in figure.findobj(Text))
 
@@ -178,9 +171,9 @@ def test_an_interrupted_path_says_where_it_was() -> None:
             if self.rounds > 1 and progress.round == 1:
                 raise KeyboardInterrupt
 
-    learner = ChangePointMetricLearner(callbacks=[Interrupt()])
+    learner = ml.ChangePointMetricLearner(callbacks=[Interrupt()])
     with pytest.warns(ConvergenceWarning, match=r"call it again, it was interrupted at 2 of 3\.$"):
-        assert len(regularization_path(learner, XS, YS, 3)) == 2
+        assert len(ml.regularization_path(learner, XS, YS, 3)) == 2
 
 
 def masked(fraction: float) -> list[np.ndarray]:
@@ -190,8 +183,8 @@ def masked(fraction: float) -> list[np.ndarray]:
 def test_partial_labels_alternate_at_every_strength() -> None:
     """Each point of the path is what ``fit`` finds at its strength, completions included."""
     y, strengths = masked(0.5), [1e-1, 1e-2]
-    learner = ChangePointMetricLearner(solver=BundleDual(tolerance=1e-4), verbose=False)
-    path = regularization_path(learner, XS, y, strengths)
+    learner = ml.ChangePointMetricLearner(solver=ml.BundleDual(tolerance=1e-4), verbose=False)
+    path = ml.regularization_path(learner, XS, y, strengths)
     alternations = [one.alternation_ for one in path.learners]
     assert max(len(trace) for trace in alternations) > 1
     for one, strength in zip(path.learners, strengths):
@@ -204,8 +197,8 @@ def test_partial_labels_alternate_at_every_strength() -> None:
 def test_cross_validation_with_partial_labels() -> None:
     """Left-out sequences count with what is known of them, folds alternate on the others."""
     y = masked(0.6)
-    model = ChangePointMetricLearnerCV(
-        strengths=[1e-1, 1e-2], cv=2, verbose=False, solver=BundleDual(tolerance=1e-3)
+    model = ml.ChangePointMetricLearnerCV(
+        strengths=[1e-1, 1e-2], cv=2, verbose=False, solver=ml.BundleDual(tolerance=1e-3)
     ).fit(XS, y)
     assert len(model.completions_) == len(XS)
     best = int(np.argmin(model.loss_path_.mean(axis=1)))

@@ -11,18 +11,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 from sklearn.base import BaseEstimator
 
-from metriclearn import (
-    BundleDual,
-    ChangePointMetricLearner,
-    ChangePoints,
-    DiagonalMetric,
-    FrobeniusLoss,
-    GaussianSimilarity,
-    LinearFeatures,
-    NormalizedCutMetricLearner,
-    Partition,
-    SquaredFrobenius,
-)
+import metriclearn as ml
 from metriclearn.problem.forms import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.similarities.operators import Operator
@@ -49,7 +38,7 @@ class ElasticNet(BaseEstimator):
 
 
 def test_a_new_regularizer() -> None:
-    learner = ChangePointMetricLearner(regularizer=ElasticNet(), verbose=False).fit(XS, YS)
+    learner = ml.ChangePointMetricLearner(regularizer=ElasticNet(), verbose=False).fit(XS, YS)
     assert learner.solution_.converged
     assert learner.score(XS, YS) > -0.1
     learner.set_params(regularizer__strength=1e3).fit(XS, YS)
@@ -59,27 +48,27 @@ def test_a_new_regularizer() -> None:
 class TooManyClusters:
     """ℓ(M, N) = ‖M − N‖²_F / T + (Tr M − Tr MN) / T: finer clusters cost twice."""
 
-    def __call__(self, partition: Any, truth: Partition) -> float:
+    def __call__(self, partition: Any, truth: ml.Partition) -> float:
         finer = partition.n_clusters - partition.inner(truth)
-        return FrobeniusLoss()(partition, truth) + finer / truth.n_samples
+        return ml.FrobeniusLoss()(partition, truth) + finer / truth.n_samples
 
-    def augment(self, form: Any, truth: Partition, scale: float) -> tuple[Any, float]:
-        augmented, constant = FrobeniusLoss().augment(form, truth, scale)
+    def augment(self, form: Any, truth: ml.Partition, scale: float) -> tuple[Any, float]:
+        augmented, constant = ml.FrobeniusLoss().augment(form, truth, scale)
         return augmented.plus(truth, scale).shifted(scale), constant
 
 
 def test_a_new_loss() -> None:
     """The hinge that is learned with bounds the new loss of the predictions from above."""
-    metric, truths = DiagonalMetric(), [Partition.from_runs(y) for y in YS]
+    metric, truths = ml.DiagonalMetric(), [ml.Partition.from_runs(y) for y in YS]
     cone, samples = MetricCone(metric, 6, learns_penalty=True), [Samples(X) for X in XS]
-    features, loss = LinearFeatures(metric), TooManyClusters()
-    risk = StructuredHinge(HingeTerms(features, loss, ChangePoints(), cone), samples, truths)
+    features, loss = ml.LinearFeatures(metric), TooManyClusters()
+    risk = StructuredHinge(HingeTerms(features, loss, ml.ChangePoints(), cone), samples, truths)
     start = cone.join(np.zeros(6), 2.0)
-    solution = BundleDual(1e-4).minimize(Problem(risk, SquaredFrobenius(0.01), cone, start))
+    solution = ml.BundleDual(1e-4).minimize(Problem(risk, ml.SquaredFrobenius(0.01), cone, start))
     assert solution.converged
     weights, penalty = cone.split(solution.w)
     forms = [features.at(weights)(one).shifted(-penalty) for one in samples]
-    losses = [loss(ChangePoints()(form), truth) for form, truth in zip(forms, truths)]
+    losses = [loss(ml.ChangePoints()(form), truth) for form, truth in zip(forms, truths)]
     assert np.all(losses <= risk(solution.w).values + 1e-9)
     assert np.mean(losses) < 0.5 * risk(start).mean
 
@@ -87,17 +76,17 @@ def test_a_new_loss() -> None:
 class Exhaustive(BaseEstimator):
     """Every segmentation into at most three segments; slow, and easy to believe."""
 
-    def __call__(self, form: Any, n_clusters: int | None = None) -> Partition:
+    def __call__(self, form: Any, n_clusters: int | None = None) -> ml.Partition:
         T, sizes = form.n_samples, [1, 2, 3] if n_clusters is None else [n_clusters]
         cuts = (cut for K in sizes for cut in combinations(range(1, T), K - 1))
-        return max((Partition.from_change_points(cut, T) for cut in cuts), key=form.at)
+        return max((ml.Partition.from_change_points(cut, T) for cut in cuts), key=form.at)
 
 
 def test_a_new_oracle() -> None:
     rng = np.random.default_rng(0)
     y = [np.arange(10) // 4, np.arange(10) // 5]
     X = [3.0 * labels[:, None] * [1, 0] + rng.normal(size=(10, 2)) for labels in y]
-    mine = ChangePointMetricLearner(oracle=Exhaustive(), verbose=False).fit(X, y)
+    mine = ml.ChangePointMetricLearner(oracle=Exhaustive(), verbose=False).fit(X, y)
     assert mine.solution_.converged
     for labels, expected in zip(mine.predict(X), y):
         np.testing.assert_array_equal(labels, expected)
@@ -121,7 +110,7 @@ class CauchyOperator(Operator):
         return CauchyOperator(self.X[kept], self.components, self.root[kept])
 
 
-class CauchySimilarity(GaussianSimilarity):
+class CauchySimilarity(ml.GaussianSimilarity):
     """A heavier tail than that of the Gaussian similarity."""
 
     def operator(self, nodes: Any, components: NDArray) -> CauchyOperator:
@@ -129,7 +118,7 @@ class CauchySimilarity(GaussianSimilarity):
 
 
 def test_a_new_similarity() -> None:
-    learner = NormalizedCutMetricLearner(similarity=CauchySimilarity(), verbose=False)
+    learner = ml.NormalizedCutMetricLearner(similarity=CauchySimilarity(), verbose=False)
     assert learner.fit(TABLES, GROUPS).score(TABLES, GROUPS) > -0.5
     B = learner.get_mahalanobis_matrix()
     assert B[0, 0] > B[1, 1]

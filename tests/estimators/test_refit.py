@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from metriclearn import (
-    ChangePointMetricLearner,
-    ChangePointMetricLearnerCV,
-    ChangePoints,
-    ClusteringMetricLearner,
-    FeaturePenalty,
-    SpectralRelaxation,
-)
+import metriclearn as ml
 from metriclearn.datasets import make_change_points
 
 TRAIN = make_change_points(4, 60, 4, 2, (3, 4), random_state=0)
@@ -30,21 +23,21 @@ class Failing:
         return super().__call__(*args, **options)
 
 
-class FailingChangePoints(Failing, ChangePoints):
+class FailingChangePoints(Failing, ml.ChangePoints):
     pass
 
 
-class FailingRelaxation(Failing, SpectralRelaxation):
+class FailingRelaxation(Failing, ml.SpectralRelaxation):
     pass
 
 
 @pytest.mark.parametrize(
     ("learner", "oracle"),
     [
-        (ChangePointMetricLearner(), FailingChangePoints),
-        (ChangePointMetricLearner(penalty=FeaturePenalty((np.ptp,))), FailingChangePoints),
-        (ChangePointMetricLearnerCV(strengths=2, cv=2), FailingChangePoints),
-        (ClusteringMetricLearner(), FailingRelaxation),
+        (ml.ChangePointMetricLearner(), FailingChangePoints),
+        (ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((np.ptp,))), FailingChangePoints),
+        (ml.ChangePointMetricLearnerCV(strengths=2, cv=2), FailingChangePoints),
+        (ml.ClusteringMetricLearner(), FailingRelaxation),
     ],
     ids=["change-points", "feature penalty", "cross-validation", "clustering"],
 )
@@ -61,7 +54,7 @@ def test_a_refit_that_fails_keeps_the_model(learner, oracle) -> None:
 
 
 def test_a_first_fit_that_fails_leaves_no_model() -> None:
-    learner = ChangePointMetricLearner(oracle=FailingChangePoints(), verbose=False)
+    learner = ml.ChangePointMetricLearner(oracle=FailingChangePoints(), verbose=False)
     FailingChangePoints.calls = 0
     with pytest.raises(MemoryError):
         learner.fit(TRAIN.sequences, TRAIN.labels)

@@ -7,23 +7,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from metriclearn import (
-    L1,
-    Averaged,
-    ChangePointMetricLearner,
-    ChangePointMetricLearnerCV,
-    ClusteringMetricLearner,
-    DiagonalMetric,
-    FullMetric,
-    NormalizedCutMetricLearner,
-    ProjectedSubgradient,
-    SquaredFrobenius,
-    Trace,
-    WhitenedClusteringLearner,
-    WhitenedMetricLearner,
-    baselines,
-    clusterers,
-)
+import metriclearn as ml
+from metriclearn import baselines, clusterers
 from tests.training import XS, YS, sequences
 
 WEIGHTS = "sample_weight weighs data sets, and the array of this check is a single one"
@@ -52,9 +37,9 @@ DP_MEANS = {
 }
 # with checks that cannot apply, and how many pass at least
 CHECKED: list[tuple[BaseEstimator, dict[str, str], int]] = [
-    (ChangePointMetricLearner(), WEIGHTED, 40),
-    (ClusteringMetricLearner(), WEIGHTED, 40),
-    (WhitenedClusteringLearner(), WEIGHTED, 40),
+    (ml.ChangePointMetricLearner(), WEIGHTED, 40),
+    (ml.ClusteringMetricLearner(), WEIGHTED, 40),
+    (ml.WhitenedClusteringLearner(), WEIGHTED, 40),
     (baselines.Euclidean(), REFUSED, 35),
     (baselines.PrincipalComponents(2), REFUSED, 35),
     (baselines.RelevantComponents(contiguous=False), REFUSED, 35),
@@ -85,12 +70,12 @@ def test_estimator_checks_pass_except_those_that_cannot_apply(
     assert sum(r["status"] == "passed" for r in results) >= least
 
 
-def small_learner(**parameters) -> ChangePointMetricLearner:
-    return ChangePointMetricLearner(regularizer=SquaredFrobenius(0.1), **parameters)
+def small_learner(**parameters) -> ml.ChangePointMetricLearner:
+    return ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(0.1), **parameters)
 
 
 @pytest.fixture(scope="module")
-def fitted() -> ChangePointMetricLearner:
+def fitted() -> ml.ChangePointMetricLearner:
     return small_learner().fit(XS, YS)
 
 
@@ -98,16 +83,16 @@ def fitted() -> ChangePointMetricLearner:
 
 
 REACHED: list[tuple[BaseEstimator, dict[str, float]]] = [
-    (ChangePointMetricLearner(), {"regularizer__strength": 7.0, "min_size": 4}),
+    (ml.ChangePointMetricLearner(), {"regularizer__strength": 7.0, "min_size": 4}),
     (
-        ChangePointMetricLearner(regularizer=L1(0.5), solver=ProjectedSubgradient()),
+        ml.ChangePointMetricLearner(regularizer=ml.L1(0.5), solver=ml.ProjectedSubgradient()),
         {"solver__tolerance": 0.5, "solver__step_rule__relaxation": 0.25},
     ),
-    (ChangePointMetricLearnerCV(), {"solver__tolerance": 0.5, "ratio": 0.1}),
-    (ClusteringMetricLearner(oracle=Averaged()), {"oracle__search__max_passes": 7}),
-    (NormalizedCutMetricLearner(), {"solver__solver__max_rounds": 3}),
-    (WhitenedMetricLearner(), {"learner__regularizer__strength": 0.5, "learner__min_size": 3}),
-    (WhitenedClusteringLearner(), {"learner__n_init": 3, "shrinkage": 0.2}),
+    (ml.ChangePointMetricLearnerCV(), {"solver__tolerance": 0.5, "ratio": 0.1}),
+    (ml.ClusteringMetricLearner(oracle=ml.Averaged()), {"oracle__search__max_passes": 7}),
+    (ml.NormalizedCutMetricLearner(), {"solver__solver__max_rounds": 3}),
+    (ml.WhitenedMetricLearner(), {"learner__regularizer__strength": 0.5, "learner__min_size": 3}),
+    (ml.WhitenedClusteringLearner(), {"learner__n_init": 3, "shrinkage": 0.2}),
 ]
 
 
@@ -123,16 +108,16 @@ def test_parameters_reach_into_components_that_are_never_shared(estimator, value
 
 
 def test_component_and_its_parameter_at_once() -> None:
-    learner = ChangePointMetricLearner()
-    learner.set_params(regularizer=Trace(3.0), regularizer__strength=5.0, metric=FullMetric())
-    assert isinstance(learner.regularizer, Trace)
+    learner = ml.ChangePointMetricLearner()
+    learner.set_params(regularizer=ml.Trace(3.0), regularizer__strength=5.0, metric=ml.FullMetric())
+    assert isinstance(learner.regularizer, ml.Trace)
     assert learner.regularizer.strength == 5.0
 
 
 @pytest.mark.parametrize("name", ["strength", "regularizer__weight", "solver__step_rule__x"])
 def test_unknown_parameters_are_refused(name) -> None:
     with pytest.raises(ValueError, match="Invalid parameter"):
-        ChangePointMetricLearner(solver=ProjectedSubgradient()).set_params(**{name: 1.0})
+        ml.ChangePointMetricLearner(solver=ml.ProjectedSubgradient()).set_params(**{name: 1.0})
 
 
 # Model selection over a list of sequences
@@ -158,10 +143,10 @@ def test_grid_search_over_a_list_of_sequences_by_groups() -> None:
 def test_grid_search_over_components_and_weights() -> None:
     X, y = sequences(4, n=4)
     grid = [
-        {"metric": [DiagonalMetric()], "regularizer": [L1(1e-2), SquaredFrobenius(0.1)]},
-        {"metric": [FullMetric()], "regularizer": [Trace(1e-2)], "loss_scale": [0.5, 1.0]},
+        {"metric": [ml.DiagonalMetric()], "regularizer": [ml.L1(1e-2), ml.SquaredFrobenius(0.1)]},
+        {"metric": [ml.FullMetric()], "regularizer": [ml.Trace(1e-2)], "loss_scale": [0.5, 1.0]},
     ]
-    search = GridSearchCV(ChangePointMetricLearner(), grid, cv=2)
+    search = GridSearchCV(ml.ChangePointMetricLearner(), grid, cv=2)
     search.fit(X, y, sample_weight=[1.0, 2.0, 1.0, 3.0])
     assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
     predicted = cross_val_predict(small_learner(), np.stack(X), np.stack(y), cv=2)
@@ -209,7 +194,7 @@ def test_fit_transform(fitted) -> None:
 
 
 def test_estimators_print_what_differs_from_the_defaults() -> None:
-    text = repr(ChangePointMetricLearner(FullMetric(), Trace(0.5), penalty=2.0))
+    text = repr(ml.ChangePointMetricLearner(ml.FullMetric(), ml.Trace(0.5), penalty=2.0))
     assert text.replace("\n", "").replace(" ", "") == (
         "ChangePointMetricLearner(metric=FullMetric(),penalty=2.0,regularizer=Trace(strength=0.5))"
     )

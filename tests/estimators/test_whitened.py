@@ -6,14 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 
-from metriclearn import (
-    ClusteringMetricLearner,
-    Partition,
-    ReferenceMetricLearner,
-    SquaredFrobenius,
-    WhitenedClusteringLearner,
-    WhitenedMetricLearner,
-)
+import metriclearn as ml
 from metriclearn.baselines import (
     ClosedFormMetric,
     Euclidean,
@@ -34,16 +27,18 @@ def mixed(seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return [X @ mixing for X in data.sequences], data.labels
 
 
-def clustering_learner(strength: float = 1.0, shrinkage: float = 0.0) -> WhitenedClusteringLearner:
-    inner = ClusteringMetricLearner(
-        regularizer=SquaredFrobenius(strength), standardize=False, verbose=False, random_state=0
+def clustering_learner(
+    strength: float = 1.0, shrinkage: float = 0.0
+) -> ml.WhitenedClusteringLearner:
+    inner = ml.ClusteringMetricLearner(
+        regularizer=ml.SquaredFrobenius(strength), standardize=False, verbose=False, random_state=0
     )
-    return WhitenedClusteringLearner(inner, shrinkage=shrinkage)
+    return ml.WhitenedClusteringLearner(inner, shrinkage=shrinkage)
 
 
 def test_components_are_those_of_the_inner_learner_times_the_whitening() -> None:
     X, y = mixed(1)
-    learner = WhitenedMetricLearner(shrinkage=0.05).fit(X, y)
+    learner = ml.WhitenedMetricLearner(shrinkage=0.05).fit(X, y)
     W = RelevantComponents(shrinkage=0.05).fit(X, y).components_
     np.testing.assert_allclose(learner.components_, learner.learner_.components_ @ W)
     inner = learner.learner_.predict_change_points([x @ W.T - (x @ W.T).mean(axis=0) for x in X])
@@ -54,10 +49,10 @@ def test_components_are_those_of_the_inner_learner_times_the_whitening() -> None
 
 def test_better_than_euclidean_on_mixtures_and_with_a_retuned_penalty_in_training() -> None:
     X, y = mixed(1)
-    learned = WhitenedMetricLearner(shrinkage=1e-4).fit(X, y)
+    learned = ml.WhitenedMetricLearner(shrinkage=1e-4).fit(X, y)
     plain = TunedSegmenter(Euclidean()).fit(X, y)
     assert learned.score(*mixed(2)) > 0.6 * plain.score(*mixed(2))
-    tuned = WhitenedMetricLearner(shrinkage=1e-4, retune=True).fit(X, y)
+    tuned = ml.WhitenedMetricLearner(shrinkage=1e-4, retune=True).fit(X, y)
     assert tuned.score(X, y) >= learned.score(X, y)
 
 
@@ -67,7 +62,7 @@ def test_better_than_euclidean_on_mixtures_and_with_a_retuned_penalty_in_trainin
 def test_a_large_strength_is_the_reference(reference) -> None:
     X, y = mixed(1)
     baseline = TunedSegmenter(reference).fit(X, y)
-    learner = ReferenceMetricLearner(reference, strength=1e4)
+    learner = ml.ReferenceMetricLearner(reference, strength=1e4)
     learner.set_params(learner__solver__tolerance=1e-8).fit(X, y)
     B, B0 = learner.get_mahalanobis_matrix(), baseline.get_mahalanobis_matrix()
     scale = np.trace(B @ B0) / np.trace(B0 @ B0)
@@ -81,7 +76,7 @@ def test_a_small_strength_learns_from_the_labels() -> None:
     new = mixed(2)
     reference = PrincipalComponents(12)
     baseline = TunedSegmenter(reference).fit(X, y)
-    learner = ReferenceMetricLearner(reference, strength=1e-2).fit(X, y)
+    learner = ml.ReferenceMetricLearner(reference, strength=1e-2).fit(X, y)
     assert learner.solution_.converged
     assert learner.score(X, y) > 0.1 * baseline.score(X, y)  # scores are minus losses
     assert learner.score(*new) > 0.8 * baseline.score(*new)
@@ -89,7 +84,11 @@ def test_a_small_strength_learns_from_the_labels() -> None:
 
 @pytest.mark.parametrize(
     "learner",
-    [WhitenedMetricLearner(), ReferenceMetricLearner(PrincipalComponents(3)), clustering_learner()],
+    [
+        ml.WhitenedMetricLearner(),
+        ml.ReferenceMetricLearner(PrincipalComponents(3)),
+        clustering_learner(),
+    ],
     ids=lambda learner: type(learner).__name__,
 )
 def test_constant_features_get_no_weight(learner) -> None:
@@ -129,7 +128,7 @@ def test_strong_regularization_weighs_directions_by_how_far_clusters_are_apart()
 
 
 def test_shrinkage_1_is_the_learner_that_scales_within_clusters() -> None:
-    inner = ClusteringMetricLearner(regularizer=SquaredFrobenius(1.0), verbose=False)
+    inner = ml.ClusteringMetricLearner(regularizer=ml.SquaredFrobenius(1.0), verbose=False)
     B = inner.fit(IRIS, SPECIES).get_mahalanobis_matrix()
     whitened = matrix(IRIS, SPECIES, shrinkage=1.0)
     assert_allclose(whitened, B, rtol=2e-2, atol=2e-2 * np.abs(B).max())
@@ -137,7 +136,7 @@ def test_shrinkage_1_is_the_learner_that_scales_within_clusters() -> None:
 
 @pytest.mark.parametrize("between", [0.0, 0.5, 1.0])
 def test_the_mixed_covariance_is_whitened(between: float) -> None:
-    total, within = covariances([IRIS], [Partition.from_labels(SPECIES)])
+    total, within = covariances([IRIS], [ml.Partition.from_labels(SPECIES)])
     W = whitening(total, within + between * (total - within), shrinkage=0.0)
     within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in range(3)) / 3
     S = within + between * (np.cov(IRIS.T, bias=True) - within)
@@ -161,7 +160,7 @@ def test_weights_are_repetitions_and_a_data_set_of_weight_0_is_not_there() -> No
     assert_allclose(weighted, repeated, atol=1e-3 * np.abs(repeated).max())
 
 
-@pytest.mark.parametrize("learner", [WhitenedClusteringLearner(), ClusteringMetricLearner()])
+@pytest.mark.parametrize("learner", [ml.WhitenedClusteringLearner(), ml.ClusteringMetricLearner()])
 def test_samples_that_are_a_cluster_each_ask_for_no_metric(learner) -> None:
     learned = clone(learner).fit(np.random.default_rng(0).normal(size=(24, 3)), np.arange(24))
     assert (len(learned.components_), learned.solution_.objective) == (0, 0.0)
@@ -175,7 +174,7 @@ REFERENCES = {
 
 
 def toward(strength: float, reference, X=IRIS, y=SPECIES) -> np.ndarray:
-    learner = WhitenedClusteringLearner(reference=reference, toward=strength)
+    learner = ml.WhitenedClusteringLearner(reference=reference, toward=strength)
     learner.set_params(learner__solver__tolerance=1e-4)
     return learner.fit(X, y).get_mahalanobis_matrix()
 
@@ -190,7 +189,9 @@ def test_large_strengths_toward_a_reference_give_it_and_small_ones_a_lower_risk(
     assert_allclose(learned, scale * expected, atol=1e-3 * np.abs(learned).max())
     risks = []
     for strength in (1e5, 1.0, 1e-2):
-        model = WhitenedClusteringLearner(reference=reference, toward=strength).fit(IRIS, SPECIES)
+        model = ml.WhitenedClusteringLearner(reference=reference, toward=strength).fit(
+            IRIS, SPECIES
+        )
         terms = model.learner_.regularizer
         C = model.learner_.get_mahalanobis_matrix()
         away = C - terms.center * np.eye(len(C))
