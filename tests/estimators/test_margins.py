@@ -9,7 +9,6 @@ import metriclearn as ml
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.prediction.calibration import Calibration, true_changes
-from metriclearn.oracles.change_points.margins import BoundaryMargins
 
 DATA = make_change_points(6, 80, 3, 2, (3, 6), random_state=0)
 
@@ -47,14 +46,14 @@ def test_a_data_set_shorter_than_a_segment_has_no_change() -> None:
 
 def test_probabilities_are_the_share_of_true_changes_with_such_losses() -> None:
     losses = np.array([1.0, 2.0, 3.0, 4.0, np.inf])
-    margins = BoundaryMargins(np.array([10, 20, 30, 40, 50, 60]), losses, np.zeros(60))
+    margins = ml.BoundaryMargins(np.array([10, 20, 30, 40, 50, 60]), losses, np.zeros(60))
     truth = ml.Partition.from_change_points([12, 28, 41, 50, 60])
     right = true_changes(margins.change_points, truth, 2)
     assert right.tolist() == [True, False, True, True, True]
     calibration = Calibration.learn([margins], [truth], 2, np.eye(1), 1.0)
     found = calibration.of(np.array([0.0, 1.0, 2.0, 3.0, 9.0, np.inf]))
     assert found == pytest.approx([0.5, 0.5, 0.5, 1.0, 1.0, 1.0])  # two of one pool, then certain
-    one = BoundaryMargins(np.array([60]), np.zeros(0), np.zeros(60))
+    one = ml.BoundaryMargins(np.array([60]), np.zeros(0), np.zeros(60))
     with pytest.raises(ValueError, match="one segment in every data set"):
         Calibration.learn([one], [truth], 2, np.eye(1), 1.0)
 

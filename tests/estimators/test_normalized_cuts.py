@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 import metriclearn as ml
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.features.media.image import Color, PixelBlocks, Position, Superpixels
-from metriclearn.running.callbacks import EarlyStopping
 from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
 from metriclearn.similarities.normalized_cut import Discretization, KMeansRounding, ThresholdCut
 from metriclearn.solvers.base import Problem
@@ -213,7 +212,7 @@ def test_saved_and_loaded(of_images: ml.NormalizedCutMetricLearner, tmp_path: Pa
 
 def test_callbacks_see_a_learner_that_can_score() -> None:
     X, y = arrays()
-    stopping = EarlyStopping(X, y, patience=100)
+    stopping = ml.EarlyStopping(X, y, patience=100)
     learner_of(callbacks=[stopping]).fit(X, y)
     assert max(stopping.scores_) > -0.6
 

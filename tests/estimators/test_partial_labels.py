@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 import metriclearn as ml
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.learners.alternation import KnownStart, Turns
-from metriclearn.oracles.change_points import ConstrainedChangePoints, PenalizedSegmentation
+from metriclearn.estimators.learners.alternation import Turns
+from metriclearn.oracles.change_points import PenalizedSegmentation
 from metriclearn.problem.forms import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge, move_cuts
 from metriclearn.solvers.base import Problem
@@ -27,7 +27,7 @@ from tests.training import PAIRS, XS, YS, assert_never_rises, assert_same, learn
 DATA = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=3)
 TEST = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=4)
 IRIS, SPECIES = load_iris(return_X_y=True)
-STARTS = [KnownStart(), ml.PrincipalStart(3)]
+STARTS = [ml.KnownStart(), ml.PrincipalStart(3)]
 
 
 def masked(fraction: float) -> list[np.ndarray]:
@@ -153,7 +153,7 @@ def test_full_labels_are_the_convex_problem() -> None:
 def stated_problem(completion: Any) -> Problem:
     """Sequences with partial labels, completed so that nothing else is right; no metric yet."""
     cone = MetricCone(ml.DiagonalMetric(), 12, learns_penalty=True)
-    oracle, truths = ConstrainedChangePoints(), []
+    oracle, truths = ml.ConstrainedChangePoints(), []
     for X, labels in zip(DATA.sequences, masked(0.4)):
         known = ml.PartialPartition(150, labels)
         truths.append(oracle(ml.LowRankForm(X, shift=-20.0), None, known).completing(known))
@@ -165,7 +165,7 @@ def stated_problem(completion: Any) -> Problem:
 
 def test_moved_cuts_stay_valid_and_tight() -> None:
     """A cut of F for one completion, moved, is a cut of F for another, tight at its point."""
-    problem = stated_problem(ConstrainedChangePoints())
+    problem = stated_problem(ml.ConstrainedChangePoints())
     before, solution = problem.risk, ml.BundleDual(1e-3).minimize(problem)
     after = replace(before, truths=before.complete(solution.w))
     assert list(after.truths) != list(before.truths)
@@ -190,7 +190,7 @@ def coarsest(
     return ml.Partition(ends=PenalizedSegmentation(form, known=known).extremes[0].ends)
 
 
-@pytest.mark.parametrize("completion", [ConstrainedChangePoints(), coarsest])
+@pytest.mark.parametrize("completion", [ml.ConstrainedChangePoints(), coarsest])
 def test_bad_completions_are_not_taken(completion) -> None:
     problem = stated_problem(completion)
     turns = Turns(problem, ml.BundleDual(1e-3).minimize, ml.Alternation())

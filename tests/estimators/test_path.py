@@ -11,7 +11,6 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut
 import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from metriclearn.running.callbacks import Callback
-from metriclearn.solvers.cutting_plane import CuttingPlane
 from tests.training import NAMES, PAIRS, XS, YS, sequences
 
 TIGHT = ml.BundleDual(1e-6)
@@ -46,7 +45,7 @@ def test_warm_starts_ask_oracles_less() -> None:
     assert sum(warm) < 0.9 * sum(cold)
 
 
-@pytest.mark.parametrize("solver", [CuttingPlane(), ml.ProjectedSubgradient(max_rounds=100)])
+@pytest.mark.parametrize("solver", [ml.CuttingPlane(), ml.ProjectedSubgradient(max_rounds=100)])
 def test_other_solvers_take_part(solver) -> None:
     learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), ml.SquaredFrobenius(), solver)
     path = ml.regularization_path(learner, XS, YS, [0.3, 0.1])

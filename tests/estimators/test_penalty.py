@@ -4,24 +4,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+import metriclearn as ml
 from metriclearn.estimators.penalties.interval_regression import (
     IntervalRegression,
     moved_penalty,
     path_errors,
     target_interval,
 )
-from metriclearn.estimators.penalties.penalty_learner import (
-    BayesianCriterion,
-    PenaltyLearner,
-    SegmentCounts,
-)
-from metriclearn.features.hermite import HermiteMoments, SlidingMoments
-from metriclearn.features.sequence import SequenceFeatures
-from metriclearn.oracles.segmentation_path import segmentation_path
-from metriclearn.problem.knowledge import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition
-from metriclearn.problem.partition import Partition
+from metriclearn.estimators.penalties.penalty_learner import BayesianCriterion
+from metriclearn.features.hermite import SlidingMoments
 
-CONSTANT = SequenceFeatures(())
+CONSTANT = ml.SequenceFeatures(())
 
 
 def objective(
@@ -138,14 +131,14 @@ def test_target_interval_by_trying_penalties(seed: int, n_regions: int) -> None:
     X = np.cumsum(rng.normal(size=(T, 1)) * (rng.uniform(size=(T, 1)) < 0.2), axis=0)
     X += rng.normal(0, 0.1, X.shape)
     cuts = np.unique(rng.choice(np.arange(1, T), n_regions + 1, replace=False))
-    kinds = rng.choice([NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE], len(cuts) - 1)
+    kinds = rng.choice([ml.NO_CHANGE, ml.EXACTLY_ONE, ml.AT_LEAST_ONE], len(cuts) - 1)
     spans = [(int(a), int(b) + 1, k) for a, b, k in zip(cuts, cuts[1:], kinds)]
-    known = PartialPartition(T, regions=spans)
-    path = segmentation_path(X, (0.0, np.inf))
+    known = ml.PartialPartition(T, regions=spans)
+    path = ml.segmentation_path(X, (0.0, np.inf))
     errors = path_errors(path, known)
     low, high = target_interval(path, errors)
     tried = np.exp(np.linspace(-12, 12, 300))
-    results = [sum(known.label_errors(Partition(ends=path.at(penalty)))) for penalty in tried]
+    results = [sum(known.label_errors(ml.Partition(ends=path.at(penalty)))) for penalty in tried]
     least = errors.min()
     assert min(results) >= least
     for penalty, wrong in zip(tried, results):
@@ -158,8 +151,8 @@ def test_target_interval_by_trying_penalties(seed: int, n_regions: int) -> None:
 
 def test_path_errors_of_a_full_partition_are_the_loss() -> None:
     X = np.repeat([0.0, 5, 1], 4)[:, None] + np.arange(12)[:, None] % 2 * 0.1
-    path = segmentation_path(X, (0.01, np.inf))
-    errors = path_errors(path, Partition.from_change_points([4, 8, 12]))
+    path = ml.segmentation_path(X, (0.01, np.inf))
+    errors = path_errors(path, ml.Partition.from_change_points([4, 8, 12]))
     assert errors[path.n_segments.tolist().index(3)] == 0.0
     assert errors[0] == pytest.approx(2.0)  # Tr M + Tr N − 2 Tr MN = 1 + 3 − 2
 
@@ -172,16 +165,16 @@ def sequences(n: int = 12, seed: int = 0) -> tuple[list, list]:
         scale = 10.0 ** rng.uniform(-2, 2)
         signal = np.repeat([0.0, 6, 2, 8], 15) + rng.normal(size=60)
         X.append(scale * signal[:, None])
-        regions = [(0, 12, NO_CHANGE), (12, 18, EXACTLY_ONE), (18, 27, NO_CHANGE)]
-        known.append(PartialPartition(60, regions=regions[i % 2 :]))
+        regions = [(0, 12, ml.NO_CHANGE), (12, 18, ml.EXACTLY_ONE), (18, 27, ml.NO_CHANGE)]
+        known.append(ml.PartialPartition(60, regions=regions[i % 2 :]))
     return X, known
 
 
 def test_learned_penalty_finds_every_change_where_a_constant_cannot() -> None:
     X, known = sequences()
     test, truth = sequences(20, 1)
-    learned = PenaltyLearner(regression=IntervalRegression(1e-3)).fit(X, known)
-    constant = PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
+    learned = ml.PenaltyLearner(regression=IntervalRegression(1e-3)).fit(X, known)
+    constant = ml.PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
     assert learned.score(test, truth) >= -0.02
     assert constant.score(test, truth) <= -0.2
     assert np.all(learned.training_errors_[:, 0] == 0)
@@ -195,9 +188,9 @@ def test_learned_penalty_finds_every_change_where_a_constant_cannot() -> None:
 
 def test_known_regions_hold_and_move_the_penalty() -> None:
     X, known = sequences()
-    learner = PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
+    learner = ml.PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
     results = learner.predict_change_points(X, known)
-    assert all(fact.allows(Partition(ends=ends)) for fact, ends in zip(known, results))
+    assert all(fact.allows(ml.Partition(ends=ends)) for fact, ends in zip(known, results))
     moving = clone(learner).set_params(own_weight=1e6).fit(X, known)
     moved = moving.predict_change_points(X, known)
     wrong = [sum(abs(len(ends) - 4) for ends in some) for some in (results, moved)]
@@ -206,10 +199,10 @@ def test_known_regions_hold_and_move_the_penalty() -> None:
     margins = moving.boundary_margins(X, known, tolerance=1)
     for found, ends, fact in zip(margins, moved, known):
         assert np.array_equal(found.change_points, ends)
-        inside = [region for region in fact.regions if region.kind is NO_CHANGE]
+        inside = [region for region in fact.regions if region.kind is ml.NO_CHANGE]
         for region in inside:
             assert np.all(found.gains[region.start + 1 : region.stop] == -np.inf)
-        one = [region for region in fact.regions if region.kind is EXACTLY_ONE]
+        one = [region for region in fact.regions if region.kind is ml.EXACTLY_ONE]
         assert len(found.losses) == len(ends) - 1
         assert all(found.gains[r.start + 1 : r.stop].max() == 0.0 for r in one)
 
@@ -229,8 +222,8 @@ def test_representation_and_full_labels() -> None:
     rng = np.random.default_rng(3)  # the variance changes, not the mean
     X = [np.concatenate([rng.normal(0, s, 300) for s in (1, 3, 1)])[:, None] for _ in range(6)]
     y = [np.repeat([0, 1, 0], 300)] * 6
-    plain = PenaltyLearner(sequence_features=CONSTANT).fit(X, y)
-    moments = PenaltyLearner(HermiteMoments(5), CONSTANT).fit(X, y)
+    plain = ml.PenaltyLearner(sequence_features=CONSTANT).fit(X, y)
+    moments = ml.PenaltyLearner(ml.HermiteMoments(5), CONSTANT).fit(X, y)
     assert moments.score(X, y) > plain.score(X, y) + 0.5
     assert moments.components_.shape == (5, 5)
 
@@ -238,15 +231,15 @@ def test_representation_and_full_labels() -> None:
 def test_errors_in_one_sentence() -> None:
     X, known = sequences(2)
     with pytest.raises(ValueError, match="annotate changes, too"):
-        PenaltyLearner().fit(X, [PartialPartition(60)] * 2)
-    fitted = PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
+        ml.PenaltyLearner().fit(X, [ml.PartialPartition(60)] * 2)
+    fitted = ml.PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
     with pytest.raises(ValueError, match="expecting 1 features"):
         fitted.predict(np.zeros((5, 2)))
     with pytest.raises(ValueError, match="names among"):
-        PenaltyLearner(sequence_features=SequenceFeatures(("length",))).fit(X, known)
-    for wrong in (fitted.paths_[:-1], [fitted.paths_[0], segmentation_path(np.zeros((9, 1)))]):
+        ml.PenaltyLearner(sequence_features=ml.SequenceFeatures(("length",))).fit(X, known)
+    for wrong in (fitted.paths_[:-1], [fitted.paths_[0], ml.segmentation_path(np.zeros((9, 1)))]):
         with pytest.raises(ValueError, match="one path for each of the"):
-            PenaltyLearner().fit(X, known, wrong)
+            ml.PenaltyLearner().fit(X, known, wrong)
 
 
 def test_sequence_features_by_hand() -> None:
@@ -259,7 +252,7 @@ def test_sequence_features_by_hand() -> None:
         "log_deviation": np.log(x.std()),
         "log_range": np.log(5),
     }
-    row = SequenceFeatures(tuple(expected)).fit_transform([x])[0]
+    row = ml.SequenceFeatures(tuple(expected)).fit_transform([x])[0]
     np.testing.assert_allclose(row, list(expected.values()))
 
 
@@ -267,20 +260,20 @@ def test_counts_are_those_of_the_path() -> None:
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(T, 2)) + 3 * np.repeat([0, 1, 0, 2], T // 4)[:, None] for T in (40, 80)]
     shape, logs = SlidingMoments(3, scale="noise"), (-1.0, 0.5, 2.0, 4.0, 9.0)
-    rows = SegmentCounts(logs, shape, min_size=3).fit_transform(X)
+    rows = ml.SegmentCounts(logs, shape, min_size=3).fit_transform(X)
     for row, x in zip(rows, X):
-        path = segmentation_path(shape.fit_transform(x), (0.1, 1e5), min_size=3)
+        path = ml.segmentation_path(shape.fit_transform(x), (0.1, 1e5), min_size=3)
         expected = [len(path.at(np.exp(log))) for log in logs]
         np.testing.assert_allclose(np.exp(row), expected)
     assert len(set(rows[0])) >= 4
-    assert list(SegmentCounts((0.5, 2)).get_feature_names_out()) == ["segments0.5", "segments2"]
+    assert list(ml.SegmentCounts((0.5, 2)).get_feature_names_out()) == ["segments0.5", "segments2"]
     with pytest.raises(ValueError, match="log_penalties from -200 to 200"):
-        SegmentCounts((1e3,)).fit(X)
+        ml.SegmentCounts((1e3,)).fit(X)
 
 
 def test_paths_known_from_before_change_nothing() -> None:
     X, known = sequences()
-    learner = PenaltyLearner().fit(X, known)
+    learner = ml.PenaltyLearner().fit(X, known)
     again = clone(learner).fit(X, known, learner.paths(X))
     np.testing.assert_array_equal(again.intervals_, learner.intervals_)
     np.testing.assert_allclose(again.predict_penalties(X), learner.predict_penalties(X))
@@ -299,13 +292,13 @@ def test_bayesian_criterion() -> None:
 def test_values_whose_squares_overflow_are_refused() -> None:
     """Up to 1e100 units do not matter; beyond, no silent single segment."""
     X, known = sequences()
-    plain = PenaltyLearner().fit(X, known).predict_change_points(X)
+    plain = ml.PenaltyLearner().fit(X, known).predict_change_points(X)
     for unit in (1e-90, 1e90):
         scaled = [unit * x for x in X]
-        results = PenaltyLearner().fit(scaled, known).predict_change_points(scaled)
+        results = ml.PenaltyLearner().fit(scaled, known).predict_change_points(scaled)
         for one, other in zip(results, plain):
             np.testing.assert_array_equal(one, other)
     for unit in (1e-200, 1e200):
-        for learner in (PenaltyLearner(), BayesianCriterion()):
+        for learner in (ml.PenaltyLearner(), BayesianCriterion()):
             with pytest.raises(ValueError, match=r"between 1e-100 and 1e\+100, whose"):
                 learner.fit([unit * x for x in X], known)
