@@ -104,8 +104,7 @@ def test_given_numbers_of_segments() -> None:
 
 def test_the_papers_setting_finds_too_few_segments_with_noise() -> None:
     """With λ = α = 1 a cluster is free in the hinge, and B shrinks; a learned λ mends that."""
-    data = make_change_points(8, 200, 30, 3, (5, 8), random_state=0)
-    new = make_change_points(8, 200, 30, 3, (5, 8), random_state=1)
+    data, new = (make_change_points(8, 200, 30, 3, (5, 8), random_state=i) for i in (0, 1))
     learned = ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(0.1))
     paper = ml.ChangePointMetricLearner.paper(regularizer=ml.SquaredFrobenius(0.1), n_jobs=1)
     assert (paper.penalty, paper.loss_scale, paper.n_jobs) == (1.0, 1.0, 1)

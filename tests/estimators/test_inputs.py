@@ -409,44 +409,32 @@ def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypa
     assert learner.solution_.reason == "interrupted"
 
 
-# Bad input of a learner
+# Bad input of a learner; tests/estimators/test_refit.py checks that a fit which fails changes nothing
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("parameters", "X", "y", "message"),
     [
-        ({"penalty": "learn"}, 'needs penalty="learned", a number of at least 0 or FeatureP'),
-        ({"n_segments": 5}, 'needs n_segments=None or "given", got 5; a number of segments is'),
-        ({"min_size": 200}, "needs labeled segments of at least min_size=200 samples, but data"),
-        ({"regularizer": ml.L1(0.0)}, "L1 needs a positive strength, got 0.0"),
-        ({"regularizer": ml.L1(), "metric": ml.FullMetric()}, "L1 needs a Diag.* use the Trace"),
-        ({"regularizer": ml.SquaredFrobenius}, "ChangePointMetricLearner needs .*regulari"),
+        ({"penalty": "learn"}, XS, YS, 'needs penalty="learned", a number of at least 0 or Fe'),
+        (
+            {"n_segments": 5},
+            XS,
+            YS,
+            'needs n_segments=None or "given", got 5; a number of segments',
+        ),
+        ({"min_size": 200}, XS, YS, "needs labeled segments of at least min_size=200 samples, but"),
+        ({"regularizer": ml.L1(0.0)}, XS, YS, "L1 needs a positive strength, got 0.0"),
+        ({"metric": ml.FullMetric()}, XS, YS, "L1 needs a Diag.* use the Trace"),
+        ({"regularizer": ml.SquaredFrobenius}, XS, YS, "ChangePointMetricLearner needs .*regulari"),
+        ({}, with_first(XS[0][:-1]), YS, "got 120 labels for the 119 samples of data set 0"),
+        ({}, with_first(XS[0][:1]), [YS[0][:1], *YS[1:]], "at least 2 samples in .*data set 0"),
+        ({}, XS, [np.full(120, -1)] * 5, "all labels of all data sets are unknown"),
+        ({}, [X * 0.0 for X in XS], YS, r"all 6 are constant in each, of 600 sample\(s\) tog"),
     ],
 )
-def test_bad_parameters(parameters, message) -> None:
+def test_bad_parameters_and_data(parameters, X, y, message) -> None:
     with refused(message):
-        ml.ChangePointMetricLearner(**parameters).fit(XS, YS)
-
-
-NOTHING_KNOWN = [np.full(120, -1)] * 5
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "message"),
-    [
-        (with_first(XS[0][:-1]), YS, "got 120 labels for the 119 samples of data set 0"),
-        (with_first(XS[0][:1]), [YS[0][:1], *YS[1:]], "at least 2 samples in .*data set 0"),
-        (XS, NOTHING_KNOWN, "all labels of all data sets are unknown"),
-        ([X * 0.0 for X in XS], YS, r"all 6 are constant in each, of 600 sample\(s\) tog"),
-    ],
-)
-def test_bad_data_leave_an_earlier_fit_untouched(learner, X, y, message) -> None:
-    components, penalty = learner.components_, learner.penalty_
-    with refused(f"ChangePointMetricLearner.*{message}"):
-        learner.fit(X, y)
-    assert learner.components_ is components
-    assert learner.penalty_ == penalty
-    learner.predict(XS)
+        ml.ChangePointMetricLearner(**parameters).fit(X, y)
 
 
 PAIR = np.zeros((3, 2, 6))
