@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 # Given a count, as shares of the penalty: the narrow window, the addition of a wide one, and a gap
 # that is small enough; how fast windows grow and where they become infinite. Any choice is exact.
 NARROW, _WIDE, _GAP, _WIDER, _LIMIT = 0.1, 0.3, 0.05, 2.6, 10.0
-BLOCKS = True  # exclude blocks of ends by one bound
 _TOLERANCE = number(0, whole=True)
 _FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
 _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=True)
@@ -317,7 +316,7 @@ def _without(signal, sides, boundaries, tolerance):
     """
     T, n = len(sides.forward) - 1, len(boundaries)
     worth, exact = np.empty(n), np.zeros(n, dtype=np.bool_)
-    room = np.empty((2, T + 1)), np.empty((2, 64)), np.empty(T + 1, dtype=np.int64)
+    room = np.empty((2, T + 1)), np.empty(T + 1, dtype=np.int64)
     for k in range(n):
         # where no change is; the ends of the samples are none
         first, last = max(1, boundaries[k] - tolerance), min(T - 1, boundaries[k] + tolerance)
@@ -364,7 +363,7 @@ def _improve(signal, sides, t, first, last, best, room):
     Claim: by (*) of :mod:`.bounds` a pair has at most left(s) + right(u) with left(s) = F(s) +
     f(s,t) and right(u) = slack(t) + f(t,u) + B(u). Split at the first end e of a block of ends, it
     has at most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u). Blocks double
-    with the distance from t, and most are excluded as a whole. Starts before s, and ends after u,
+    with the distance from t. Starts before s, and ends after u,
     have at most the value of the pair of s and u, plus the slack and the penalty there, because
     their segments may be split there and do not pay it. So one start that is too low excludes all
     before it, and a pair that is too low by both slacks excludes all pairs around it.
@@ -372,13 +371,13 @@ def _improve(signal, sides, t, first, last, best, room):
     _, weight, _, _, slacks, rules, penalties, min_size, c = signal
     forward, backward = sides.forward, sides.backward
     free = rules is None  # under rules not every split is allowed
-    (right, beyond), largest, ceiling = room
+    (right, beyond), ceiling = room
     most_left = forward[t] + penalty_at(penalties, t)
     for s in range(max(0, t - min_size + 1), t):  # too near t for a segment of the program
         value = segment_value(signal, s, t)
         most_left = max(most_left, forward[s] + value)
     stop, most_right, n_blocks = _end_blocks(
-        signal, backward, t, last, best[0] - most_left, right, beyond, largest
+        signal, backward, t, last, best[0] - most_left, right, beyond
     )
     lowest, s = 0, first
     while s > lowest:
@@ -397,8 +396,6 @@ def _improve(signal, sides, t, first, last, best, room):
             begin = last + (1 << block)
             if begin > stop:
                 break
-            if BLOCKS and left + largest[0, block] <= best[0]:
-                continue
             value = forward[s] + segment_value(signal, s, begin)
             low, high = allowed_starts(rules, begin, begin - min_size + 1)
             if low <= s < high:
@@ -408,8 +405,6 @@ def _improve(signal, sides, t, first, last, best, room):
             pair = value + backward[begin] + at_start + at_end + penalty_at(penalties, begin)
             if free and backward[begin] > -np.inf and pair <= best[0]:
                 ceiling[s] = min(ceiling[s], begin + min_size - 1)
-            if BLOCKS and value + at_end + largest[1, block] <= best[0]:
-                continue
             for u in range(begin + 1, min(stop, last + (2 << block) - 1) + 1):
                 if left + right[u] > best[0] and value + at_end + beyond[u] > best[0]:
                     best = _better(best, _pair(signal, sides, s, u), sides, s, u)
@@ -417,8 +412,8 @@ def _improve(signal, sides, t, first, last, best, room):
 
 
 @njit(**WITHIN)
-def _end_blocks(signal, backward, t, last, needed, right, beyond, largest):
-    """Fill right(u) and beyond(u) of the ends after ``last``, and the largest of every block.
+def _end_blocks(signal, backward, t, last, needed, right, beyond):
+    """Fill right(u) and beyond(u) of the ends after ``last``.
 
     From the first end that cannot reach ``needed``, all are excluded. Returns the last end, the
     largest right(u) and the number of blocks.
@@ -436,11 +431,8 @@ def _end_blocks(signal, backward, t, last, needed, right, beyond, largest):
     n_blocks, begin = 0, last + 1
     while begin <= stop:
         end = min(stop + 1, last + 2 * (begin - last))
-        largest[0, n_blocks], largest[1, n_blocks] = right[begin], -np.inf
         for u in range(begin + 1, end):
             beyond[u] = segment_value(signal, begin, u) + backward[u]
-            largest[0, n_blocks] = max(largest[0, n_blocks], right[u])
-            largest[1, n_blocks] = max(largest[1, n_blocks], beyond[u])
         n_blocks, begin = n_blocks + 1, end
     return stop, most_right, n_blocks
 
