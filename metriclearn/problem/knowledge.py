@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,10 +185,9 @@ class PartialPartition:
         spans = _read("same span", needed, same, T, lambda pair: Region(*pair, NO_CHANGE))
         needed += f", two samples for a change, and one of the kinds {_NAMES}"
         annotated = _read("region", needed, regions, T, lambda triple: Region(*triple))
-        self.same: tuple[tuple[int, int], ...] = tuple(
-            (one.region.start, one.region.stop) for one in spans
-        )
-        self.regions: tuple[Region, ...] = tuple(one.region for one in annotated)
+        same_of, region_of = attrgetter("region.start", "region.stop"), attrgetter("region")
+        self.same: tuple[tuple[int, int], ...] = tuple(map(same_of, spans))
+        self.regions: tuple[Region, ...] = tuple(map(region_of, annotated))
         cuts = sorted(set(cuts), key=_START)
         given = [*_label_facts(self.labels), *cuts, *spans, *annotated]
         start = 0
@@ -203,7 +202,7 @@ class PartialPartition:
                 "PartialPartition needs annotations that one segmentation can satisfy, but these "
                 f"contradict each other: {named}; change or remove one of them."
             )
-        self.constraints: tuple[Region, ...] = tuple(fact.region for fact in facts)
+        self.constraints: tuple[Region, ...] = tuple(map(region_of, facts))
         self._content: tuple = T, self.labels.tobytes(), self.same, self.constraints
 
     @classmethod
@@ -302,10 +301,7 @@ class Pieces(NamedTuple):
     @property
     def n_segments(self) -> int:
         """How many segments the known stretches have together."""
-        total = 0
-        for _, ends in self.stretches:
-            total += len(ends)
-        return total
+        return sum(map(len, map(itemgetter(1), self.stretches)))
 
 
 @lru_cache(maxsize=1024)
@@ -404,17 +400,16 @@ def _read(
         raise ValueError(f"PartialPartition needs a list of {word}s, got {listed!r}.") from None
     facts = []
     for given in items:
-        refusal = ValueError(f"PartialPartition needs every {word} as {needed}, got {given!r}.")
         try:
             region: Any = given if isinstance(given, Region) else region_of(given)
+            start, stop, kind = region.start, region.stop, region.kind
         except TypeError:
-            raise refusal from None
-        start, stop, kind = region.start, region.stop, region.kind
+            start = stop = kind = None
         whole = isinstance(start, numbers.Integral) and isinstance(stop, numbers.Integral)
         whole = whole and not isinstance(start, bool) and not isinstance(stop, bool)
         least = 2 if kind in _KINDS and kind.fewest else 1
         if not (whole and kind in _KINDS and 0 <= start <= stop - least and stop <= n_samples):
-            raise refusal
+            raise ValueError(f"PartialPartition needs every {word} as {needed}, got {given!r}.")
         facts.append(_Fact(Region(int(start), int(stop), kind), word, given))
     return facts
 

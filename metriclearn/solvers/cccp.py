@@ -92,16 +92,17 @@ class CCCP(ComponentParameters):
         trials = self.trial_rounds is not None
         tried = replace(problem, callbacks=()) if trials else problem
         solutions: list[Solution] = []
+        objectives: list[float] = []
         for number_of_start, w in enumerate(starts, 1):
             settings = copy.copy(self)
             if self.checkpoint is not None:
                 settings.checkpoint = f"{self.checkpoint}.{number_of_start}"
             run = _Majorized(replace(tried, start=w), settings)
             solutions.append(run.run(self.trial_rounds or self.max_rounds))
+            objectives.append(solutions[-1].objective)
             if solutions[-1].reason in ("interrupted", "callback"):
                 break
-        best = min(solutions, key=lambda solution: solution.objective)
-        objectives = [solution.objective for solution in solutions]
+        best = solutions[objectives.index(min(objectives))]
         if solutions[-1].reason in ("interrupted", "callback"):
             return replace(best, reason=solutions[-1].reason), objectives
         if not trials:

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from itertools import repeat
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +32,8 @@ from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.cccp import CCCP
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, MetricCone
 from metriclearn.solvers.regularizers import Regularizer, Trace
+
+_START = number(1e-50)
 
 
 @dataclass(eq=False, repr=False)
@@ -157,7 +161,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         "solver": component(CCCP, "CCCP()"),
         "starts": Needs(
             "at least one positive start",
-            lambda starts: len(starts) > 0 and all(map(number(1e-50).accepts, starts)),
+            lambda starts: len(starts) > 0 and all(map(_START.accepts, starts)),
         ),
     }
 
@@ -201,7 +205,7 @@ class Cuts(Task):
 
     def samples(self, training: Training, scale: NDArray, penalty: Any = None) -> list[Nodes]:
         """The nodes of every image."""
-        return [self.learner.scaled(nodes, scale) for nodes in training.data.arrays]
+        return list(map(self.learner.scaled, training.data.arrays, repeat(scale)))
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """A similarity in place of linear features."""
@@ -267,5 +271,5 @@ class Cuts(Task):
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
         """Add the threshold that counts regions."""
-        counts = [truth.n_clusters for truth in problem.risk.truths]
+        counts = list(map(attrgetter("n_clusters"), problem.risk.truths))
         fitted.set_threshold(problem.risk.samples, counts, problem.cone.unit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -56,13 +57,12 @@ class Graphs(DataSets):
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Numbers of nodes, (N,)."""
-        return np.array([nodes.n_samples for nodes in self.arrays])
+        return np.array(list(map(attrgetter("n_samples"), self.arrays)))
 
     @cached_property
     def measures(self) -> Measures:
         """Samples of every data set, and magnitudes and deviations of its features over them."""
-        sizes = [nodes.sizes.astype(np.int64) for nodes in self.arrays]
-        return measure(np.repeat(n.features, size, axis=0) for n, size in zip(self.arrays, sizes))
+        return measure(np.repeat(n.features, n.sizes.astype(int), axis=0) for n in self.arrays)
 
     def subset(self, places: NDArray) -> Self:
         """Some of the data sets."""
@@ -336,7 +336,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         self, nodes: Sequence[Nodes], counts: Sequence[int], unit: float = 1.0
     ) -> None:
         """Choose the threshold that counts eigenvalues best on the training images."""
-        self.max_clusters_ = min([2 * max(counts) + 2, *(n.n_samples for n in nodes)])
+        self.max_clusters_ = min(2 * max(counts) + 2, *map(attrgetter("n_samples"), nodes))
         cuts = [self._cut(one, unit) for one in nodes]
         spectra = np.array([cut.eigenpairs(self.max_clusters_)[0] for cut in cuts])
         edges = np.unique(spectra)
