@@ -71,7 +71,8 @@ class Operator(ABC):
         A node without any similarity, not even to itself, has an empty row, and any d is right.
         """
         degrees = self.matvec(self.root) / self.root
-        other = self.rescaled(self.root / np.sqrt(np.where(degrees > 0, degrees, 1.0)))
+        other = copy.copy(self)
+        other.root = self.root / np.sqrt(np.where(degrees > 0, degrees, 1.0))
         other.shares = self.root**2
         return other
 

@@ -129,7 +129,7 @@ class _Majorized(Minimization):
         w, before = self.best, self.objective
         majorant = Problem(self.risk.linearized(w), self.problem.regularizer, self.cone, w)
         inner = self.settings.solver.minimize(majorant)
-        self.oracle_calls += inner.trace.oracle_calls[-1] if len(inner.trace) else 0
+        self.oracle_calls += sum(inner.trace.oracle_calls[-1:])
         for halving in range(_HALVINGS):
             _, value = self.visit(w + 0.5**halving * (inner.w - w))
             if value < before:

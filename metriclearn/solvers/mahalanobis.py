@@ -332,6 +332,6 @@ class MetricCone:
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Projection and its Jacobian, see :meth:`Metric.linearize`."""
-        # The penalty is one more nonnegative weight.
-        metric = PenalizedMetric(self.metric, 1) if self.learns_penalty else self.metric
-        return metric.linearize(v)
+        # The penalty is one more nonnegative weight; a polyhedral metric has no others.
+        whole = self.metric.polyhedral or not self.learns_penalty
+        return (self.metric if whole else PenalizedMetric(self.metric, 1)).linearize(v)

@@ -210,7 +210,7 @@ class Cuts(Task):
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """A similarity in place of linear features."""
         learner = self.learner
-        unknown = any(truth.partial_labels is not None for truth in truths)
+        unknown = any(map(attrgetter("partial_labels"), truths))
         approximate = unknown or learner.balance
         return {
             "features": SimilarityFeatures(learner.similarity, learner.metric, learner.normalized),
