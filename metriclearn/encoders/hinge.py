@@ -165,16 +165,16 @@ class HingeOfForms(torch.autograd.Function):
     ) -> Tensor:
         """The value of the hinge for each output."""
         arrays = [Z.detach().to("cpu", torch.float64).numpy() for Z in outputs]
-        found = evaluate(arrays, float(penalty))
-        ctx.save_for_backward(*(Z.new_tensor(hinge.slope) for Z, hinge in zip(outputs, found)))
-        ctx.penalty_slopes = penalty.new_tensor([hinge.penalty_slope for hinge in found])
-        return outputs[0].new_tensor([hinge.value for hinge in found])
+        values, slopes, penalty_slopes, _ = zip(*evaluate(arrays, float(penalty)))
+        ctx.save_for_backward(*map(Tensor.new_tensor, outputs, slopes))
+        ctx.penalty_slopes = penalty.new_tensor(penalty_slopes)
+        return outputs[0].new_tensor(values)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, weights: Tensor) -> tuple[Any, ...]:
         """Slopes of the hinges, times the incoming weights."""
-        slopes = (weight * slope for weight, slope in zip(weights, ctx.saved_tensors))
+        slopes = map(torch.mul, weights, ctx.saved_tensors)
         return None, (weights.to(ctx.penalty_slopes) @ ctx.penalty_slopes), *slopes
 
 

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import compress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -317,7 +318,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
                 f"least min_size={self.min_size}, got {data.lengths.min()} and {least}; leave out "
                 "short recordings, or lower min_size (it may be raised again after fitting)."
             )
-        if not complete and not any(truth.constraints for truth in truths):
+        if not complete and not any(map(attrgetter("constraints"), truths)):
             raise ValueError(f"{who} needs labels, but all labels of all recordings are −1.")
         data.pooled_deviation(who)  # raises if nothing varies
 

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from operator import attrgetter
 from typing import Any
 
 import joblib
@@ -66,7 +67,7 @@ class Training:
             [{"params": list(network.parameters())}, fast], weight_decay=settings.weight_decay
         )
         self.parts: Any = (network, self.loss, self.optimizer)
-        self.history = {name: np.zeros(0) for name in ("hinge", "penalty", "validation")}
+        self.history = dict.fromkeys(("hinge", "penalty", "validation"), np.zeros(0))
         self.best, self.best_epoch = network.state_dict(), 0
 
     def run(self) -> nn.Module:
@@ -110,7 +111,7 @@ class Training:
                 batch = augmentation(batch, random)
             outputs = [outputs_of(self.network, X, settings.device) for X, _ in batch]
             hinge = self.loss(outputs, [truth for _, truth in batch])
-            if not any(Z.requires_grad for Z in outputs):
+            if not any(map(attrgetter("requires_grad"), outputs)):
                 raise ValueError(
                     f"{type(settings).__name__} needs an encoder with weights to train, got "
                     "outputs without gradients (detached, or from frozen layers only); fit "
@@ -133,7 +134,8 @@ class Training:
             loss = -self._snapshot().score(*map(list, zip(*self.held)))
         earlier = self.history["validation"]
         row = {"hinge": hinge, "penalty": float(self.loss.penalty.detach()), "validation": loss}
-        self.history = {name: np.append(self.history[name], row[name]) for name in self.history}
+        for name, value in row.items():
+            self.history[name] = np.append(self.history[name], value)
         if not self.held or not len(earlier) or loss < earlier.min():
             self.best = copy.deepcopy(self.network.state_dict())
             self.best_epoch = epoch

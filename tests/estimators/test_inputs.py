@@ -409,7 +409,7 @@ def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypa
     assert learner.solution_.reason == "interrupted"
 
 
-# Bad input of a learner; tests/estimators/test_refit.py checks that a fit which fails changes nothing
+# Bad input of a learner; test_refit.py checks that a fit which fails changes nothing.
 
 
 @pytest.mark.parametrize(
