@@ -7,7 +7,8 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, pairwise, starmap
+from operator import attrgetter
 from threading import Condition, Thread
 from typing import Any
 
@@ -188,8 +189,8 @@ def _n_changes(truth: PartialPartition | Partition) -> int:
     if isinstance(truth, Partition):
         return truth.n_clusters - 1
     pieces = pieces_of(truth)
-    inside = sum(len(ends) - 1 for _, ends in pieces.stretches)
-    return inside + sum(region.kind.fewest for region in pieces.regions)
+    inside = pieces.n_segments - len(pieces.stretches)
+    return inside + sum(map(attrgetter("kind.fewest"), pieces.regions))
 
 
 def _windows(labels: PartialPartition) -> list[tuple[int, int]]:
@@ -277,7 +278,7 @@ class Loop:
             return
         # gains of different groups do not compare; groups with a model come first
         order = sorted(zip(self.groups, labels), key=lambda pair: pair[0].learner is None)
-        suggestions = list(chain(*(_suggested(group, partial) for group, partial in order)))
+        suggestions = list(chain(*starmap(_suggested, order)))
         self._publish(result | {"suggestions": suggestions})
         for group, partial in zip(self.groups, labels):
             if self._wanted:
@@ -356,17 +357,17 @@ def _states(group: Group, annotations: Mapping[str, Sequence[Annotation]]) -> St
 def _suggested(group: Group, labels: list[PartialPartition]) -> list[dict[str, Any]]:
     """Stretches worth labeling, in seconds."""
     rate = group.recordings[0].rate
-    shortest = min(len(one.features) for one in group.recordings)
+    arrays = list(map(attrgetter("features"), group.recordings))
     found = suggest(
-        [one.features for one in group.recordings],
+        arrays,
         labels,
         n=_N_SUGGESTED,
-        length=int(max(2, min(_JUDGED * rate, shortest / 4))),
+        length=int(max(2, min(_JUDGED * rate, min(map(len, arrays)) / 4))),
         learner=group.learner,
         strategy="diversity" if group.learner is None else "margin",
     )
-    names = [one.name for one in group.recordings]
+    recordings = group.recordings
     return [
-        {"recording": names[i], "start": start / rate, "end": stop / rate, "gain": gain}
+        {"recording": recordings[i].name, "start": start / rate, "end": stop / rate, "gain": gain}
         for i, start, stop, gain in found
     ]
