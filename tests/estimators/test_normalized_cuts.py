@@ -345,3 +345,13 @@ def test_wrong_parameters_are_named(parameters: dict[str, Any], message: str) ->
     pytest.importorskip("skimage")
     with pytest.raises(ValueError, match=message):
         learner_of(features=SMALL, **parameters).fit(*images())
+
+
+def test_the_first_image_may_be_labeled_in_full() -> None:
+    """Labels of others are completed all the same: the order of images does not matter."""
+    X, y = arrays(3)
+    labels = [y[0], *some_of(y, 0.5)[1:]]
+    learner = ml.NormalizedCutMetricLearner(starts=(1e-2,), verbose=False)
+    first = clone(learner).fit(X, labels)
+    second = clone(learner).fit([X[i] for i in (1, 0, 2)], [labels[i] for i in (1, 0, 2)])
+    np.testing.assert_allclose(first.components_, second.components_, rtol=1e-6)

@@ -54,8 +54,10 @@ class Training:
     @property
     def is_partial(self) -> bool:
         """Whether some labels are unknown, completed or not."""
-        first = self.truths[0]
-        return isinstance(first, PartialPartition) or first.partial_labels is not None
+        return any(
+            isinstance(truth, PartialPartition) or truth.partial_labels is not None
+            for truth in self.truths
+        )
 
 
 class FitComponents(Protocol):
