@@ -6,6 +6,7 @@ for segmentations of which only some is known, and is exact there.
 
 from __future__ import annotations
 
+import copy
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -283,14 +284,13 @@ class KnownLoss:
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
         # The charges lack the constant Tr N of every stretch: its number of segments.
-        charged, penalties = charges(truth.partial_labels), None
-        if isinstance(form, ChargedForm):
-            form, penalties = form.form, form.penalties
-        return ChargedForm(form, charged, scale, penalties), scale * charged.pieces.n_segments
+        charged = charges(truth.partial_labels)
+        form = form if isinstance(form, ChargedForm) else ChargedForm(form)
+        return form.charged(charged, scale), scale * charged.pieces.n_segments
 
 
 class ChargedForm:
-    """⟨A, M⟩ + scale·Σ_segments charge − Σ_changes penalty, a function of segmentations only.
+    """⟨A, M⟩ + scale·Σ charge − Σ penalty + Σ score of names, a function of segmentations only.
 
     Parameters
     ----------
@@ -302,6 +302,8 @@ class ChargedForm:
     penalties : array (T+1,), optional
         p_t of a change between the samples t−1 and t, of either sign; the first and the last are
         not used.
+    names : NameScores, optional
+        Scores of the names of segments.
 
     Raises
     ------
@@ -315,8 +317,9 @@ class ChargedForm:
         charges: Charges | None = None,
         scale: float = 0.0,
         penalties: NDArray | None = None,
+        names: Any = None,
     ) -> None:
-        self.form, self.charges = form, charges
+        self.form, self.charges, self.names = form, charges, names
         self.scale = 0.0 if charges is None else float(scale)
         self.n_samples, self.shift = form.n_samples, form.shift
         self.cumulative = form.cumulative
@@ -341,12 +344,28 @@ class ChargedForm:
         value, ends = self.form.at(partition), partition.change_points
         if self.charges is not None:
             value += self.scale * total_charge(self.charges.table, ends)
+        if self.names is not None:
+            value += self.names.at(partition)
         return value if self.penalties is None else value - float(self.penalties[ends].sum())
 
     def shifted(self, shift: float) -> ChargedForm:
         """The same with A + shift·I."""
-        return ChargedForm(self.form.shifted(shift), self.charges, self.scale, self.penalties)
+        return self._with(form=self.form.shifted(shift))
 
     def plus(self, truth: Partition, weight: float) -> ChargedForm:
         """The same with A − weight·N, N the matrix of ``truth``."""
-        return ChargedForm(self.form.plus(truth, weight), self.charges, self.scale, self.penalties)
+        return self._with(form=self.form.plus(truth, weight))
+
+    def with_names(self, names: Any) -> ChargedForm:
+        """The same with other scores of names."""
+        return self._with(names=names)
+
+    def charged(self, charges: Charges, scale: float) -> ChargedForm:
+        """The same with other charges."""
+        return self._with(charges=charges, scale=float(scale))
+
+    def _with(self, **changes: Any) -> ChargedForm:
+        form = copy.copy(self)
+        form.__dict__.update(changes)
+        form.shift = form.form.shift
+        return form

@@ -120,7 +120,7 @@ def better(best, value, s):
 @njit(**LIGHT)
 def no_fresh(signal, first):
     """Fresh starts from ``first`` on, none of which has been tried."""
-    S, weight, _, charges, _, rules, _, _, c = signal
+    S, weight, _, charges, _, rules, _, _, _, c = signal
     light = LOOK_AHEAD and S.ndim == 2 and rules is None and charges is None and weight <= -c
     return Fresh(first, 0.0 if light else np.nan, -np.inf, INTEGER(0))
 
@@ -131,6 +131,7 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
 
     Claim: f(s,u) ≤ f(s,t) + Σ|x|² of the samples x from t to u, plus κ if f(s,t) has a loss term.
     Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n samples, and g/(u−s) is in [0, 1].
+    Scores of names are normalized: those of more samples are never above 0.
     So ``spread`` sums up |x|², and ``top`` holds the largest value, less the spread at its time.
     """
     newest = u - signal.min_size
@@ -205,7 +206,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     F(s) + f(s,u) + slack(u) + f(u,v) ≤ F(u) + f(u,v). (PELT's rule for κ = 0, c = −λ; Killick,
     Fearnhead & Eckley, JASA 107, 2012.) Starts before ``low`` are not allowed from now on.
     """
-    _, _, _, _, slacks, rules, _, min_size, c = signal
+    _, _, _, _, slacks, rules, _, _, min_size, c = signal
     begin, n = INTEGER(levels.first[due]), INTEGER(levels.first[levels.number[0]])
     # Fresh starts join the live ones. Starts without a segmentation before them never win.
     old = n

@@ -24,6 +24,7 @@ from metriclearn.oracles.change_points.segment_values import (
 from metriclearn.problem.forms import LowRankForm, check_squares
 from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.losses import ChargedForm
+from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition, check_count
 
 _LARGEST = 1e280  # penalty or weight: the sum of 2³¹ such segments is still finite
@@ -88,8 +89,12 @@ class ChangePoints(BaseEstimator):
         check_count(type(self).__name__, form.n_samples, n_clusters, self.min_size)
         problem = PenalizedSegmentation(form, self.min_size, known)
         if n_clusters is None:
-            return Partition(ends=problem.best(-form.shift)[1])
-        return Partition(ends=problem.solve_count(n_clusters))
+            ends = problem.best(-form.shift)[1]
+        else:
+            ends = problem.solve_count(n_clusters)
+        if problem.names is not None:
+            return NamedPartition(ends, problem.names.names_of(ends))
+        return Partition(ends=ends)
 
 
 def segmentation_oracle(oracle: Any, min_size: int) -> Any:
@@ -186,9 +191,10 @@ class PenalizedSegmentation:
         sums = np.ascontiguousarray(form.cumulative, dtype=np.float64)
         cumulative = check_squares("ChangePoints", sums)
         plain: Any = form
-        charges, weight, penalties = None, 0.0, None
+        charges, weight, penalties, names = None, 0.0, None, None
         if isinstance(form, ChargedForm):
-            plain, charges, weight, penalties = form.form, form.charges, form.scale, form.penalties
+            plain, charges, weight = form.form, form.charges, form.scale
+            penalties, names = form.penalties, form.names
         truth = table = slack = None
         if charges is not None:
             table, slack = charges.table, weight * charges.slack
@@ -202,7 +208,8 @@ class PenalizedSegmentation:
         rules = None if known is None else np.array(segment_rules(known.constraints, T))
         self.form, self.charges, self.n_samples = plain, charges, T
         self.min_size, self.known = min_size, known
-        terms = truth, table, slack, rules, penalties
+        self.names = None if names is None else names.normalized(getattr(known, "names", None))
+        terms = truth, table, slack, rules, penalties, self.names
         self.signal = Signal(cumulative, weight, *terms, min_size)
         self._latest: Any = (None,)  # the last penalty, F and the ends at it
 
@@ -257,6 +264,8 @@ class PenalizedSegmentation:
             penalty += weight * self.form.truth.n_clusters
         if self.signal.penalties is not None:
             penalty += float(np.abs(self.signal.penalties).sum())
+        if self.names is not None:
+            penalty -= float(np.diff(self.names.emissions, axis=0).min(axis=1).sum())
         penalty = 2.0 * penalty or 1.0
         coarsest = self.vertex(positions[-1:]) if self.known is None else self.solve(penalty)
         return coarsest, self.solve(-penalty)
@@ -393,6 +402,10 @@ class PenalizedSegmentation:
         turned = ChargedForm(turned, charges, self.signal.weight, penalties)
         known = None if self.known is None else self.known.mirrored()
         problem = PenalizedSegmentation(turned, self.min_size, known)
+        if self.names is not None:
+            codes = getattr(self.known, "names", None)
+            problem.names = self.names.normalized(codes, backward=True)
+            problem.signal = problem.signal._replace(names=problem.names)
         if self.signal.cumulative.ndim == 3:
             table = np.ascontiguousarray(self.signal.cumulative[::-1, ::-1])
             problem.signal = problem.signal._replace(cumulative=table)

@@ -8,8 +8,12 @@ where g(s,u) = Σ_k |(s,u] ∩ C_k|² / |C_k| measures its overlap with the true
 
     f(s,u) = ‖S_u − S_s‖² / (u−s) + α·charge(s,u) + c
 
-with the charges of :class:`~metriclearn.problem.losses.KnownLoss`. Each kernel is written once.
-Numba compiles it for the terms that a signal has and leaves out those that are None.
+with the charges of :class:`~metriclearn.problem.losses.KnownLoss`. Segments with names add
+
+    max_c E_c(u) − E_c(s),
+
+the score of the best name from cumulative emissions E. Each kernel is written once. Numba compiles
+it for the terms that a signal has and leaves out those that are None.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from metriclearn.problem.losses import charge
+from metriclearn.problem.named_segments import NameScores
 
 # Python calls the first kind of kernel. Other kernels alone call the second kind, which is compiled
 # with its callers and cannot be called from Python.
@@ -64,6 +69,8 @@ class Signal(NamedTuple):
         The rows of :class:`~metriclearn.problem.knowledge.SegmentRules`.
     penalties : array (T+1,) or None
         p_t of a change at t; 0 at both ends.
+    names : NameScores or None
+        Normalized, so that no sum of scores is above 0.
     min_size : int
         Smallest number of samples in a segment.
     c : float
@@ -77,13 +84,14 @@ class Signal(NamedTuple):
     slack: NDArray | None
     rules: NDArray | None
     penalties: NDArray | None
+    names: NameScores | None
     min_size: int
     c: float = 0.0
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is no truth, charge, rule or penalty of positions."""
-        terms = self.truth, self.charges, self.slack, self.rules, self.penalties
+        """Whether there is no truth, charge, rule, penalty of positions or name."""
+        terms = self.truth, self.charges, self.slack, self.rules, self.penalties, self.names
         return {*map(type, terms)} == {type(None)}
 
     def penalized(self, penalty: float) -> Signal:
@@ -141,7 +149,23 @@ def overlap(truth, s, u):
 
 
 @njit(**LIGHT)
-def _value(S, weight, truth, charges, c, s, u):
+def _name_score(E, given, s, u):
+    """max_c E_c(u) − E_c(s), or the score of the name that is given in (s,u].
+
+    Both parts of a split segment score at least as much together: each may have the name of the
+    whole, and fewer given names bind it. So (*) of :mod:`.bounds` holds with the same slack.
+    """
+    if given is not None:
+        if given[0, s] <= u:
+            return E[u, given[1, s]] - E[s, given[1, s]]
+    best = E[u, 0] - E[s, 0]
+    for name in range(1, E.shape[1]):
+        best = max(best, E[u, name] - E[s, name])
+    return best
+
+
+@njit(**LIGHT)
+def _value(S, weight, truth, charges, names, c, s, u):
     # Numba drops branches on arguments that are None, not on fields of a tuple.
     value = energy(S, s, u)
     if truth is not None:
@@ -149,14 +173,16 @@ def _value(S, weight, truth, charges, c, s, u):
     value = value / (u - s) + c
     if charges is not None:
         value += weight * charge(charges, s, u)
+    if names is not None:
+        value += _name_score(names[0], names[1], s, u)
     return value
 
 
 @njit(**LIGHT)
 def segment_value(signal, s, u):
     """f(s, u)."""
-    S, weight, truth, charges, _, _, _, _, c = signal
-    return _value(S, weight, truth, charges, c, s, u)
+    S, weight, truth, charges, _, _, _, names, _, c = signal
+    return _value(S, weight, truth, charges, names, c, s, u)
 
 
 @njit(**LIGHT)
