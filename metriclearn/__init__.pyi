@@ -22,6 +22,9 @@ from .estimators.learners.alternation import Alternation as Alternation
 from .estimators.learners.alternation import KnownStart as KnownStart
 from .estimators.learners.alternation import PrincipalStart as PrincipalStart
 from .estimators.learners.change_points import ChangePointMetricLearner as ChangePointMetricLearner
+from .estimators.names.emissions import FramePosteriors as FramePosteriors
+from .estimators.names.emissions import NeighborFeatures as NeighborFeatures
+from .estimators.names.named_learner import NamedSegmentLearner as NamedSegmentLearner
 from .estimators.learners.clustering import ClusteringMetricLearner as ClusteringMetricLearner
 from .estimators.learners.normalized_cuts import (
     NormalizedCutMetricLearner as NormalizedCutMetricLearner,

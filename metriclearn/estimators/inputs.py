@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.partition import Partition, label_values
+from metriclearn.problem.partition import Partition, factorize, label_values
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import check_parameters, number, real_array
+from metriclearn.running.parameters import check_parameters, number, real_array, shown
 from metriclearn.running.stored import StoredArrays
 
 Data = TypeVar("Data", bound="DataSets")
@@ -466,6 +466,27 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
             f"other, got {least:g} and {weights.max():g}; leave data sets out by a weight of 0."
         )
     return weights
+
+
+def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
+    """Number of the group of each of ``n`` sequences, which are alone by default, (n,)."""
+    units = np.arange(n)
+    if groups is not None:
+        try:
+            names = label_values(groups)
+        except ValueError as error:
+            raise ValueError(
+                f"{who} needs groups=[…] with a name or a number for each of {n} sequence(s), none "
+                f"of them missing, got {shown(groups)}."
+            ) from error
+        names = factorize(names) if names.dtype == object else names
+        units = np.unique(names, return_inverse=True)[1]
+    if np.shape(units) != (n,) or units.max() == 0:
+        raise ValueError(
+            f"{who} needs a list of sequences in two groups and more, one group for each, got {n} "
+            f"sequence(s) and groups={shown(groups)}."
+        )
+    return units
 
 
 def _sort_of(X: Any) -> str:

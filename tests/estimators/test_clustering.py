@@ -103,7 +103,7 @@ def test_relaxation_reaches_the_published_figures(data, strength, most) -> None:
     assert np.mean(losses) <= most
 
 
-def test_prediction_without_k_maximizes_the_penaltyd_score() -> None:
+def test_prediction_without_k_maximizes_the_penalized_score() -> None:
     X, y = blobs(8)
     learner = learn(X, y, n_clusters=None)
     form = ml.LowRankForm(learner.transform(X - X.mean(axis=0)), shift=-learner.penalty_)

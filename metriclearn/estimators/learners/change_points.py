@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.inputs import DataSets, read_data_sets, read_labelings
+from metriclearn.estimators.inputs import read_data_sets, read_labelings
 from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner, executor_of
 from metriclearn.estimators.learners.task import FitComponents, Task, Training
@@ -171,7 +171,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 class Segmentations(Task):
     """Contiguous segments of sequences."""
 
-    def read(self, X: Any, y: Any) -> tuple[DataSets, list[Any]]:
+    def read(self, X: Any, y: Any) -> Training:
         """Every run of equal labels is a segment.
 
         The hinge is an upper bound only if the labels are among the possible answers of inference.
@@ -194,7 +194,7 @@ class Segmentations(Task):
                     f"samples, but data set {i} has one of {truth.sizes.min()}; lower min_size, or "
                     "raise it after fitting to predict."
                 )
-        return data, truths
+        return Training(data, truths)
 
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
         """Best segmentations that agree with the labels, under the first metric.

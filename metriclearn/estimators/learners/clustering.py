@@ -220,10 +220,11 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 class Clusterings(Task):
     """Clusters of tables."""
 
-    def read(self, X: Any, y: Any) -> tuple[DataSets, list[Any]]:
+    def read(self, X: Any, y: Any) -> Training:
         """Equal labels are one cluster, wherever they are."""
         data = read_data_sets(self.who, X, executor=executor_of(self.learner))
-        return data, read_labelings(self.who, y, data, segments=False, partial=True)
+        truths = read_labelings(self.who, y, data, segments=False, partial=True)
+        return Training(data, truths)
 
     @property
     def completion(self) -> ConstrainedKMeans:

@@ -21,11 +21,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from metriclearn.estimators.inputs import keep_features, note_constant, read_weights
+from metriclearn.estimators.inputs import keep_features, note_constant, read_groups, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.estimators.learners.alternation import (
     Alternation,
@@ -35,7 +34,6 @@ from metriclearn.estimators.learners.alternation import (
 )
 from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
-from metriclearn.problem.boundary_penalties import PenalizedFeatures
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import ProgressBar
@@ -121,7 +119,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
     def task(self) -> Task:
         """What distinguishes these labels from others, with the parameters of this learner."""
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Self:
         """Learn from data sets and their labels.
 
         Parameters
@@ -134,6 +134,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
             Of sequences also change-points as in ruptures, that is integers that rise to T_i.
         sample_weight : array (N,), optional
             Weight of every data set.
+        groups : array (N,), optional
+            Data sets that cross-fitting does not divide, such as those of one user. Only learners
+            of names cross-fit.
 
         Raises
         ------
@@ -147,7 +150,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         ConvergenceWarning
             If the solver stops before its tolerance is reached.
         """
-        training = complete_labels(self, read_training(self, X, y, sample_weight))
+        training = complete_labels(self, read_training(self, X, y, sample_weight, groups))
         statement = state_problem(self, training)
         fitted, _ = minimize(self, statement)
         # All at once: a fit that fails changes nothing.
@@ -167,28 +170,38 @@ class Statement:
         What it was stated from; partial labels are completed.
     scale : array (P,)
         Standard deviations that features are divided by, beyond the unit of the problem's cone.
-    feature_penalty : FeaturePenalty or None
-        With the means and deviations of its features, without weights.
+    extra : FeaturePenalty, NameWeights or None
+        Learned together with the metric and linear in weights; its weights are not set yet.
     """
 
     problem: Problem
     training: Training
     scale: NDArray
-    feature_penalty: FeaturePenalty | None
+    extra: Any
 
 
 def read_training(
-    learner: LargeMarginLearner, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    learner: LargeMarginLearner,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Training:
     """Check the parameters of a learner, its data and labels; leave out data sets of weight 0."""
     check_parameters(learner)
-    data, truths = learner.task.read(X, y)
+    who, training = type(learner).__name__, learner.task.read(X, y)
+    data, truths = training.data, training.truths
+    numbers = None if groups is None else read_groups(who, groups, len(truths))
     if sample_weight is None:
-        return Training(data, truths, None)
-    weights: Any = read_weights(type(learner).__name__, sample_weight, len(truths))
+        return replace(training, groups=numbers)
+    weights: Any = read_weights(who, sample_weight, len(truths))
     used = np.flatnonzero(weights)
-    return Training(
-        data.subset(used), list(compress(truths, weights)), weights[used] / weights.max()
+    return replace(
+        training,
+        data=data.subset(used),
+        truths=list(compress(truths, weights)),
+        weights=weights[used] / weights.max(),
+        groups=None if numbers is None else numbers[used],
     )
 
 
@@ -229,30 +242,29 @@ def state_problem(learner: LargeMarginLearner, training: Training) -> Statement:
     unit = 1.0 if learner.standardize else float(scale.min())
     learns_penalty = not task.count_is_given and not isinstance(learner.penalty, Real)
     metric: Metric = learner.metric
-    penalty: FeaturePenalty | None = None
-    if isinstance(learner.penalty, FeaturePenalty):
-        penalty = clone(learner.penalty).fit(training.data.arrays, truths, unit)
-        metric = PenalizedMetric(metric, penalty.n_columns)
+    extra = task.extra_weights(training, unit)
+    if extra is not None:
+        metric = PenalizedMetric(metric, extra.n_columns)
     cone = MetricCone(metric, training.data.n_features, learns_penalty, unit)
-    samples = task.samples(training, scale, penalty)
-    risk = state_risk(learner, cone, samples, truths, training.weights)
+    samples = task.samples(training, scale, extra)
+    risk = state_risk(learner, cone, samples, training, extra)
     start = task.start(cone, training, scale / unit)
     problem = Problem(risk, learner.regularizer, cone, start)
-    return Statement(problem, training, scale / unit, penalty)
+    return Statement(problem, training, scale / unit, extra)
 
 
 def state_risk(
     learner: LargeMarginLearner,
     cone: MetricCone,
     samples: Sequence[Any],
-    truths: Sequence[Any],
-    weights: NDArray | None,
+    training: Training,
+    extra: Any,
 ) -> StructuredHinge:
     """The structured hinge over samples (N,) with their truths and weights (N,)."""
-    task = learner.task
+    task, truths, weights = learner.task, training.truths, training.weights
     parts = task.terms(truths)
     if isinstance(cone.metric, PenalizedMetric):
-        parts["features"] = PenalizedFeatures(cone.metric)
+        parts["features"] = task.features_with_extra(cone.metric, extra)
     fixed = not (task.count_is_given or cone.learns_penalty)
     terms = HingeTerms(
         **parts,
@@ -328,17 +340,17 @@ def with_metric(
     metric, penalty = cone.split(w)
     fitted.scale_ = statement.scale
     fitted.components_ = cone.metric.components(metric) / (statement.scale * cone.unit)
-    fitted.feature_penalty_ = statement.feature_penalty
-    if isinstance(cone.metric, PenalizedMetric) and statement.feature_penalty is not None:
-        weights = cone.metric.split(metric)[1]
-        fitted.feature_penalty_ = statement.feature_penalty.weighted(weights)
+    fitted.feature_penalty_ = None
+    if isinstance(cone.metric, PenalizedMetric):
+        learned = statement.extra.weighted(cone.metric.split(metric)[1])
+        setattr(fitted, fitted.task.extra_name, learned)
     fitted.penalty_ = None
     # Set by tune_penalty for another penalty.
     fitted.__dict__.pop("penalty_unit_", None)
     if not fitted.task.count_is_given:
         # A smaller penalty is rounding.
-        learned = penalty if penalty > 1e-12 * fitted.loss_scale else 0.0
-        fitted.penalty_ = learned if cone.learns_penalty else float(fitted.penalty)  # type: ignore[arg-type]
+        positive = penalty if penalty > 1e-12 * fitted.loss_scale else 0.0
+        fitted.penalty_ = positive if cone.learns_penalty else float(fitted.penalty)  # type: ignore[arg-type]
     return fitted
 
 

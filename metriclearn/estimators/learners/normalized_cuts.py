@@ -186,7 +186,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 class Cuts(Task):
     """Regions of images, as clusters of nodes."""
 
-    def read(self, X: Any, y: Any) -> tuple[Graphs, list[Any]]:
+    def read(self, X: Any, y: Any) -> Training:
         """Graphs of images, and the labels of their nodes."""
         learner, given = self.learner, self.learner.similarity.given
         if given and not learner.metric.polyhedral:
@@ -195,7 +195,7 @@ class Cuts(Task):
                 f"{learner.metric!r}."
             )
         data = read_graphs(self.who, X, learner.features, given)
-        return data, read_node_labels(self.who, y, data, learner.balance)
+        return Training(data, read_node_labels(self.who, y, data, learner.balance))
 
     def scale(self, training: Training, unit_bits: int = 1) -> NDArray:
         """Ones for given similarities, which have no features."""
@@ -264,7 +264,7 @@ class Cuts(Task):
         labels = [NodeLabels(one, balance=self.learner.balance) for one in counts]
         quiet = copy.copy(self.learner).set_params(similarity=GaussianSimilarity(), callbacks=())
         cone = MetricCone(quiet.metric, arrays[0].shape[1], learns_penalty=False, unit=unit)
-        risk = state_risk(quiet, cone, nodes, labels, weights[used])
+        risk = state_risk(quiet, cone, nodes, Training(training.data, labels, weights[used]), None)
         problem = Problem(risk, quiet.regularizer, cone, self.start(cone))
         components = quiet.metric.components(quiet.task.minimize_from_starts(problem)[0].w)
         return components * np.sqrt(len(components))

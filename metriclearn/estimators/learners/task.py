@@ -14,21 +14,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from metriclearn.estimators.inputs import check_range
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
-from metriclearn.problem.boundary_penalties import PenalizedSamples
-from metriclearn.problem.forms import Samples
+from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
+from metriclearn.problem.forms import LinearFeatures, Samples
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import charges
 from metriclearn.problem.partition import Partition
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution
-from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.mahalanobis import MetricCone, PenalizedMetric
 
 # Data that are not standardized get a unit that is a power of 2^20.
 _UNIT_BITS = 20
@@ -45,11 +46,17 @@ class Training:
     truths : list of Partition, PartialPartition or NodeLabels (N,)
     weights : array (N,) or None
         Positive, the largest is 1.
+    groups : int array (N,) or None
+        Data sets that cross-fitting does not divide; None: every data set is one.
+    classes : array (C,) or None
+        The labels that names of segments stand for.
     """
 
     data: Any
     truths: list[Any]
-    weights: NDArray | None
+    weights: NDArray | None = None
+    groups: NDArray | None = None
+    classes: NDArray | None = None
 
     @property
     def is_partial(self) -> bool:
@@ -104,7 +111,7 @@ class Task(ABC):
         return type(self.learner).__name__
 
     @abstractmethod
-    def read(self, X: Any, y: Any) -> tuple[Any, list[Any]]:
+    def read(self, X: Any, y: Any) -> Training:
         """Data sets and their labels, checked; partitions where all labels are known."""
 
     @abstractmethod
@@ -138,13 +145,24 @@ class Task(ABC):
         """One scaled data set, with the sums that its oracles need."""
         return Samples(X, scale)
 
-    def samples(
-        self, training: Training, scale: NDArray, penalty: FeaturePenalty | None
-    ) -> Sequence[Any]:
+    extra_name: ClassVar[str] = "feature_penalty_"  # fitted attribute
+
+    def extra_weights(self, training: Training, unit: float) -> Any:
+        """A fitted copy of what is learned with the metric and linear in weights, or None."""
+        penalty = self.learner.penalty
+        if not isinstance(penalty, FeaturePenalty):
+            return None
+        return clone(penalty).fit(training.data.arrays, training.truths, unit)
+
+    def features_with_extra(self, metric: PenalizedMetric, extra: Any) -> LinearFeatures:
+        """The joint features of the metric and of the extra weights."""
+        return PenalizedFeatures(metric)
+
+    def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
         """All data sets, in memory or where they are stored."""
         make: Callable[..., Samples] = self.sample
-        if penalty is not None:
-            make = partial(PenalizedSamples, columns=penalty.columns)
+        if extra is not None:
+            make = partial(PenalizedSamples, columns=extra.columns)
         arrays, truths = training.data.arrays, training.truths
         if isinstance(arrays, StoredArrays):
             return StoredSamples(arrays, truths, scale, make)

@@ -31,6 +31,7 @@ from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
+from metriclearn.problem.named_segments import NameScores
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.parameters import SWITCH, component, either
@@ -119,6 +120,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
     min_size: int
     oracle: Oracle | None = None
     feature_penalty_: FeaturePenalty | None = None
+    name_weights_: Any = None
 
     def predict_change_points(
         self, X: Any, n_segments: Any = None, return_margins: bool = False
@@ -417,6 +419,9 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             form: Any = LowRankForm(cumulative=sums)
             if self.feature_penalty_ is not None:
                 form = ChargedForm(form, penalties=self.feature_penalty_.penalties(X) / variance)
+            if self.name_weights_ is not None:
+                rows = self.name_weights_.scores(X) / variance
+                form = ChargedForm(form, names=NameScores.of(rows))
             if count is not None:
                 partitions.append(oracle(form, int(count)))
             elif len(X) < self.min_size:  # is one segment

@@ -80,7 +80,7 @@ class States:
         penalties = np.unique(np.quantile(np.concatenate([*merges, [0.0]]), shares))
         losses = []
         for penalty in penalties:
-            states = [_penaltyd(*case, penalty)[case[1].labels] for case in cases]
+            states = [_by_penalty(*case, penalty)[case[1].labels] for case in cases]
             pairs = zip(map(Partition.from_labels, states), truths)
             losses.append(np.mean([FrobeniusLoss()(*pair) for pair in pairs]))
         best = np.flatnonzero(np.array(losses) <= np.min(losses) + 1e-12)
@@ -97,7 +97,7 @@ class States:
         elif self.names is not None and self.means is not None:
             numbers = self.names[np.argmin(cdist(means, self.means), axis=1)]
         else:
-            numbers = _penaltyd(means, segments, self.penalty)
+            numbers = _by_penalty(means, segments, self.penalty)
         return numbers[segments.labels]
 
 
@@ -107,7 +107,7 @@ def _means(Z: NDArray, clusters: Partition) -> NDArray:
     return clusters.pool(rows) / clusters.sizes[:, None]
 
 
-def _penaltyd(means: NDArray, segments: Partition, penalty: float) -> NDArray[np.int64]:
+def _by_penalty(means: NDArray, segments: Partition, penalty: float) -> NDArray[np.int64]:
     """State of every segment by DP-means, (K,)."""
     return DPMeans(penalty, order="farthest-first").fit(means, None, segments.sizes).labels_
 

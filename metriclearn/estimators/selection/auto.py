@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold
 
-from metriclearn.estimators.inputs import read_data_sets, read_labelings
+from metriclearn.estimators.inputs import read_data_sets, read_groups, read_labelings
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.linear import PrincipalComponents
 from metriclearn.estimators.learners.whitened import ReferenceMetricLearner, WhitenedMetricLearner
@@ -27,9 +27,9 @@ from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.features.boundary import BoundaryFeatures
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
-from metriclearn.problem.partition import Partition, factorize, label_values
+from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
-from metriclearn.running.parameters import Needs, needs, number, shown
+from metriclearn.running.parameters import Needs, needs, number
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius, Trace
 
@@ -191,7 +191,7 @@ def auto_metric_learner(
     data = read_data_sets(who, X)
     truths = read_labelings(who, y, data, segments=True, partial=True)
     known = not isinstance(truths[0], Partition)
-    units = _read_groups(who, groups, 1 if data.single else len(truths))
+    units = read_groups(who, groups, 1 if data.single else len(truths))
     search = _Search(X, truths, units, n_folds, seconds, time.monotonic())
     usable = [
         (rank, name, family)
@@ -212,32 +212,11 @@ def auto_metric_learner(
         base, changed = best.name.rpartition(", penalty")[0], clone(best.learner)
         changed.set_params(**changes)
         best = _improved(best, search.attempt(f"{base}, {words}", best.rank, changed))
-    learner = _penaltyd(_fitted(best.learner, X, truths, seconds), best.penalty, X, truths)
+    learner = _penalized(_fitted(best.learner, X, truths, seconds), best.penalty, X, truths)
     names = [trial.name for trial in search.trials]
     losses = np.array([trial.losses for trial in search.trials])
     learner.choice_ = AutomaticChoice(names, losses, names.index(best.name), search.left_out)
     return learner
-
-
-def _read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
-    """Number of the group of each of ``n`` sequences, which are alone by default, (n,)."""
-    units = np.arange(n)
-    if groups is not None:
-        try:
-            names = label_values(groups)
-        except ValueError as error:
-            raise ValueError(
-                f"{who} needs groups=[…] with a name or a number for each of {n} sequence(s), none "
-                f"of them missing, got {shown(groups)}."
-            ) from error
-        names = factorize(names) if names.dtype == object else names
-        units = np.unique(names, return_inverse=True)[1]
-    if np.shape(units) != (n,) or units.max() == 0:
-        raise ValueError(
-            f"{who} needs a list of sequences in two groups and more, one group for each, got {n} "
-            f"sequence(s) and groups={shown(groups)}."
-        )
-    return units
 
 
 @dataclass
@@ -266,7 +245,7 @@ class _Search:
             arrays, labels = [X[i] for i in train], [truths[i] for i in train]
             fitted = _fitted(learner, arrays, labels, self.seconds)
             for row, penalty in zip(losses, _PENALTIES):
-                model = _penaltyd(fitted, penalty, arrays, labels)
+                model = _penalized(fitted, penalty, arrays, labels)
                 for i, ends in zip(test, model.predict_change_points([X[i] for i in test])):
                     row[i] = truths[i].n_samples * loss(Partition(ends=ends), truths[i])
         made = []
@@ -279,7 +258,7 @@ class _Search:
         return made
 
 
-def _penaltyd(fitted: Any, penalty: str, X: Any, truths: Sequence[Any]) -> Any:
+def _penalized(fitted: Any, penalty: str, X: Any, truths: Sequence[Any]) -> Any:
     """A copy of a fitted learner with one of the penalties."""
     options, model = _PENALTIES[penalty], copy.copy(fitted)
     return model if options is None else model.tune_penalty(X, truths, **options)

@@ -1,0 +1,199 @@
+"""Emission features: what single samples and their neighbors in time say about names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import GroupKFold
+
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Needs, component, number
+
+_LEAST = 1e-3  # probabilities below are this much: a classifier is never so sure
+
+
+def windows(X: NDArray, context: int) -> NDArray[np.float64]:
+    """Every sample with its ``context`` neighbors on both sides, (T, (2·context + 1)·P).
+
+    The first and the last sample stand for those beyond the ends.
+    """
+    padded = np.pad(X, ((context, context), (0, 0)), mode="edge")
+    return np.hstack([padded[k : k + len(X)] for k in range(2 * context + 1)])
+
+
+@dataclass(eq=False, repr=False)
+class NeighborFeatures(ComponentParameters):
+    """The features of each sample and of its neighbors in time, standardized, and a constant.
+
+    Parameters
+    ----------
+    context : int
+        Number of neighbors on each side.
+
+    Attributes
+    ----------
+    mean_, deviation_ : arrays (P,)
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"context": number(0, 10**6, whole=True)}
+
+    context: int = 4
+
+    def fit(self, arrays: Sequence[NDArray], codes: Sequence[NDArray], groups: NDArray) -> Self:
+        """Means and deviations over all training samples; names and groups are not used."""
+        lengths = np.array([len(X) for X in arrays], dtype=float)
+        means = np.array([np.mean(X, axis=0) for X in arrays])
+        squares = np.array([np.mean(np.square(X), axis=0) for X in arrays])
+        self.mean_ = np.average(means, axis=0, weights=lengths)
+        variance = np.average(squares, axis=0, weights=lengths) - self.mean_**2
+        deviation = np.sqrt(np.maximum(variance, 0.0))
+        varies = deviation > 1e-7 * np.abs(self.mean_)
+        self.deviation_ = np.where(varies, deviation, np.inf)
+        return self
+
+    def transform(self, X: NDArray) -> NDArray[np.float64]:
+        """φ of every sample, (T, Q)."""
+        rows = windows((X - self.mean_) / self.deviation_, self.context)
+        return np.hstack([rows, np.ones((len(X), 1))])
+
+    def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
+        """φ of the training recording ``index``, the same as for a new one."""
+        return self.transform(X)
+
+
+@dataclass(eq=False, repr=False)
+class FramePosteriors(ComponentParameters):
+    """Log-probabilities of names by a classifier of samples with their neighbors, and a constant.
+
+    The probabilities of a training recording come from models that have not seen its group
+    (cross-fitting): learned scores otherwise trust a classifier as far as it has memorized its
+    training data. The probabilities of a new recording are the mean over these models.
+
+    Parameters
+    ----------
+    classifier : classifier of scikit-learn with ``predict_proba``
+    context : int
+        Number of neighbors on each side.
+    n_folds : int
+        At most one for each group.
+
+    Attributes
+    ----------
+    models_ : list of fitted classifiers
+    fold_of_ : int array (N,)
+        Which model has not seen a training recording.
+    n_names_ : int
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, if there are fewer than two groups.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "classifier": component("predict_proba", "RandomForestClassifier()"),
+        "context": number(0, 10**6, whole=True),
+        "n_folds": number(2, whole=True),
+    }
+
+    classifier: Any = RandomForestClassifier(200, min_samples_leaf=3, n_jobs=1, random_state=0)
+    context: int = 4
+    n_folds: int = 5
+
+    def fit(self, arrays: Sequence[NDArray], codes: Sequence[NDArray], groups: NDArray) -> Self:
+        """Fit one classifier for each fold to the samples of the other folds.
+
+        Parameters
+        ----------
+        arrays : sequence of (T_i, P) arrays
+        codes : sequence of int arrays (T_i,)
+            Names, −1 where unknown.
+        groups : int array (N,)
+            Recordings of one group are not divided.
+        """
+        n_groups = len(np.unique(groups))
+        if n_groups < 2:
+            raise ValueError(
+                "FramePosteriors needs recordings of at least two groups, as one is left out, got "
+                f"{n_groups}; use NeighborFeatures, or pass more recordings."
+            )
+        rows = [windows(X, self.context) for X in arrays]
+        self.n_names_ = 1 + max(int(code.max(initial=-1)) for code in codes)
+        self.fold_of_ = np.empty(len(arrays), dtype=np.int64)
+        self.models_ = []
+        splitter = GroupKFold(min(self.n_folds, n_groups))
+        for fold, (others, left_out) in enumerate(splitter.split(arrays, groups=groups)):
+            labels = np.concatenate([codes[i] for i in others])
+            features = np.vstack([rows[i] for i in others])
+            known = labels >= 0
+            if not known.any():
+                raise ValueError(
+                    "FramePosteriors needs names in every part of the training data, but only "
+                    "recordings of one fold have some; name samples of more groups."
+                )
+            self.models_.append(clone(self.classifier).fit(features[known], labels[known]))
+            self.fold_of_[left_out] = fold
+        return self
+
+    def transform(self, X: NDArray) -> NDArray[np.float64]:
+        """φ of every sample of a new recording, (T, C + 1)."""
+        rows = windows(X, self.context)
+        return self._logs(np.mean([self._probabilities(m, rows) for m in self.models_], axis=0))
+
+    def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
+        """φ of the training recording ``index`` by the model that has not seen its group."""
+        model = self.models_[self.fold_of_[index]]
+        return self._logs(self._probabilities(model, windows(X, self.context)))
+
+    def _probabilities(self, model: Any, rows: NDArray) -> NDArray[np.float64]:
+        """(T, C); names that a model has not met have the probability 0."""
+        probabilities = np.zeros((len(rows), self.n_names_))
+        probabilities[:, model.classes_] = model.predict_proba(rows)
+        return probabilities
+
+    @staticmethod
+    def _logs(probabilities: NDArray) -> NDArray[np.float64]:
+        logs = np.log(np.maximum(probabilities, _LEAST))
+        return np.hstack([logs, np.ones((len(logs), 1))])
+
+
+@dataclass(frozen=True)
+class NameWeights:
+    """Fitted emission features with learned scores W of names; linear in nonnegative weights.
+
+    Attributes
+    ----------
+    emissions : NeighborFeatures or FramePosteriors
+        Fitted.
+    classes : array (C,)
+        The labels that names stand for.
+    n_features : int
+        Q.
+    coef : array (C, Q)
+        W.
+    """
+
+    emissions: Any
+    classes: NDArray
+    n_features: int
+    coef: NDArray
+
+    @property
+    def n_columns(self) -> int:
+        """Number of nonnegative weights that solvers learn: the two parts of W."""
+        return 2 * len(self.classes) * self.n_features
+
+    def weighted(self, weights: NDArray) -> NameWeights:
+        """A copy with the W of a solver's weights, (n_columns,)."""
+        positive, negative = weights.reshape(2, len(self.classes), self.n_features)
+        return replace(self, coef=positive - negative)
+
+    def scores(self, X: NDArray) -> NDArray[np.float64]:
+        """Scores of the names of every sample of a new recording, (T, C)."""
+        return self.emissions.transform(X) @ self.coef.T

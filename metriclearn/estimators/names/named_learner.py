@@ -1,0 +1,213 @@
+"""NamedSegmentLearner: boundaries and names of segments, learned together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from metriclearn.estimators.inputs import list_labelings
+from metriclearn.estimators.learners.change_points import (
+    ChangePointMetricLearner,
+    Segmentations,
+)
+from metriclearn.estimators.learners.task import Training
+from metriclearn.estimators.names.emissions import FramePosteriors, NameWeights
+from metriclearn.oracles.change_points import ConstrainedChangePoints
+from metriclearn.problem.forms import LinearFeatures
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.named_segments import (
+    NamedFeatures,
+    NamedLoss,
+    NamedPartition,
+    NamedSamples,
+    PartialNames,
+)
+from metriclearn.problem.partition import Partition, label_array
+from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
+from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
+
+
+@dataclass(eq=False, repr=False)
+class NamedSegmentLearner(ChangePointMetricLearner):
+    """Learn a metric, scores of names and a penalty from recordings whose labels recur.
+
+    For labels that mean the same in all recordings, such as *walking* and *sitting*. The score of
+    a segmentation into segments (s, u] with names c,
+
+        (1/T) Σ_{(s,u], c}  ‖S_u − S_s‖²_B / (u−s) + Σ_{t in (s,u]} ⟨W_c, φ_t⟩ − λ,
+
+    is linear in (B, W, λ), which one certified convex problem learns: the hinge of
+    :class:`~metriclearn.ChangePointMetricLearner` with ‖M − N‖² plus β for every sample with a
+    wrong name as the loss. Boundaries and names are predicted together and exactly. A regularizer
+    covers W as it covers B.
+
+    Parameters
+    ----------
+    metric, regularizer, solver, penalty, ...
+        As for :class:`~metriclearn.ChangePointMetricLearner`; the penalty is no ``FeaturePenalty``.
+    emissions : FramePosteriors or NeighborFeatures
+        φ of every sample.
+    name_loss : float or None
+        β; by default the number of segments over the number of samples in the training data.
+
+    Attributes
+    ----------
+    classes_ : array (C,)
+        The labels, sorted.
+    name_weights_ : NameWeights
+        W, and the fitted emissions.
+    components_, penalty_, solution_, ...
+        As for :class:`~metriclearn.ChangePointMetricLearner`.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    See Also
+    --------
+    ChangePointMetricLearner : for labels that only tell where segments begin.
+
+    Examples
+    --------
+    >>> from metriclearn import NamedSegmentLearner, NeighborFeatures
+    >>> from metriclearn.datasets import load_example
+    >>> bees = load_example("bees")
+    >>> learner = NamedSegmentLearner(emissions=NeighborFeatures(2))
+    >>> learner.fit(bees.sequences, bees.labels).classes_.tolist()  # doctest: +SKIP
+    ['left', 'right', 'waggle']
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        **ChangePointMetricLearner.PARAMETERS,
+        "penalty": either("learned", number()),
+        "emissions": component("held_out", "NeighborFeatures()"),
+        "name_loss": either(None, number()),
+    }
+
+    metric: Metric = FullMetric()  # noqa: RUF009
+    regularizer: Regularizer = SquaredFrobenius(1e-2)  # noqa: RUF009
+    emissions: Any = FramePosteriors()  # noqa: RUF009
+    name_loss: float | None = None
+
+    @property
+    def classes_(self) -> NDArray:
+        """The labels, sorted."""
+        return self.name_weights_.classes
+
+    @property
+    def task(self) -> NamedSegmentations:
+        """Runs of equal labels are segments, and labels are their names."""
+        return NamedSegmentations(self, self.n_segments == "given", (False, "n_segments=None"), True)
+
+    def predict(self, X: Any, n_segments: Any = None) -> Any:
+        """The label of every sample, (T,) for each data set.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+            Number of segments; by default it follows from ``penalty_``.
+        """
+        data = self.read_data(X)
+        partitions = self._segment(data, n_segments)
+        labels = [self.classes_[partition.sample_names] for partition in partitions]
+        return labels[0] if data.single else labels
+
+
+@dataclass(frozen=True)
+class NamedSegmentations(Segmentations):
+    """Contiguous segments with names that mean the same in all sequences."""
+
+    extra_name: ClassVar[str] = "name_weights_"
+
+    def read(self, X: Any, y: Any) -> Training:
+        """Every run of equal labels is a segment; −1, change-points and regions leave names open."""
+        training = super().read(X, y)
+        data, given = training.data, []
+        for labeling, truth in zip(list_labelings(self.who, y, data), training.truths):
+            named = not isinstance(labeling, (Partition, PartialPartition))
+            values = label_array(labeling) if named else np.zeros(0)
+            given.append(values if len(values) == truth.n_samples else None)
+        parts = [values[values != -1] for values in given if values is not None]
+        try:
+            classes = np.unique(np.concatenate(parts)) if parts else np.zeros(0)
+        except TypeError as error:
+            raise ValueError(
+                f"{self.who} needs labels of one type, but {error}; pass texts, or numbers."
+            ) from error
+        if len(classes) == 0:
+            raise ValueError(
+                f"{self.who} needs labels of samples, whose values are names, got change-points or "
+                "unknown labels only; use ChangePointMetricLearner for boundaries without names."
+            )
+        codes = []
+        for values, truth in zip(given, training.truths):
+            if values is None:
+                codes.append(np.full(truth.n_samples, -1))
+            else:
+                known = values != -1
+                row = np.full(len(values), -1)
+                row[known] = np.searchsorted(classes, values[known])
+                codes.append(row)
+        complete = all((row >= 0).all() for row in codes)
+        truths: list[Any] = []
+        for row, truth in zip(codes, training.truths):
+            if complete:
+                truths.append(NamedPartition.from_codes(row))
+            else:
+                if isinstance(truth, Partition):
+                    truth = PartialPartition(truth.n_samples, change_points=truth.change_points)
+                truths.append(PartialNames(truth, row))
+        return replace(training, truths=truths, classes=classes)
+
+    def extra_weights(self, training: Training, unit: float) -> NameWeights:
+        """The fitted emissions, and W = 0."""
+        arrays, truths = training.data.arrays, training.truths
+        loss = self.loss(truths)
+        groups = np.arange(len(truths)) if training.groups is None else training.groups
+        emissions = clone(self.learner.emissions).fit(arrays, list(map(loss.codes, truths)), groups)
+        n_features = emissions.held_out(arrays[0][:1], 0).shape[1]
+        assert training.classes is not None
+        n_names = len(training.classes)
+        return NameWeights(emissions, training.classes, n_features, np.zeros((n_names, n_features)))
+
+    def features_with_extra(self, metric: PenalizedMetric, extra: Any) -> LinearFeatures:
+        return NamedFeatures(metric, len(extra.classes))
+
+    def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
+        samples = []
+        for i, (array, truth) in enumerate(zip(training.data.arrays, training.truths)):
+            emissions = partial(extra.emissions.held_out, index=i)
+            samples.append(NamedSamples(array, truth, scale, emissions=emissions))
+        return samples
+
+    def loss(self, truths: Sequence[Any]) -> NamedLoss:
+        """‖M − N‖² and β for every wrong name."""
+        weight = self.learner.name_loss
+        partial_labels = truths[0].partial_labels is not None
+        if weight is None:
+            segments = sum(truth.n_clusters for truth in truths)
+            weight = segments / sum(truth.n_samples for truth in truths)
+        return NamedLoss(float(weight), partial_labels)
+
+    def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+        oracle = ConstrainedChangePoints(self.learner.min_size)
+        terms = {**super().terms(truths), "loss": self.loss(truths), "oracle": oracle}
+        return terms
+
+    def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
+        """As for segments without names, where one more cluster can also make β T names wrong."""
+        start = super().start(cone, training, scale)
+        if not self.count_is_given:
+            longest = max(truth.n_samples for truth in training.truths)
+            wrong = self.loss(training.truths).weight * longest
+            start[-1] += self.learner.loss_scale * wrong * (1.0 + 1e-6)
+        return start
