@@ -22,9 +22,6 @@ from .estimators.learners.alternation import Alternation as Alternation
 from .estimators.learners.alternation import KnownStart as KnownStart
 from .estimators.learners.alternation import PrincipalStart as PrincipalStart
 from .estimators.learners.change_points import ChangePointMetricLearner as ChangePointMetricLearner
-from .estimators.names.emissions import FramePosteriors as FramePosteriors
-from .estimators.names.emissions import NeighborFeatures as NeighborFeatures
-from .estimators.names.named_learner import NamedSegmentLearner as NamedSegmentLearner
 from .estimators.learners.clustering import ClusteringMetricLearner as ClusteringMetricLearner
 from .estimators.learners.normalized_cuts import (
     NormalizedCutMetricLearner as NormalizedCutMetricLearner,
@@ -33,6 +30,9 @@ from .estimators.learners.recording_segmenter import RecordingSegmenter as Recor
 from .estimators.learners.whitened import ReferenceMetricLearner as ReferenceMetricLearner
 from .estimators.learners.whitened import WhitenedClusteringLearner as WhitenedClusteringLearner
 from .estimators.learners.whitened import WhitenedMetricLearner as WhitenedMetricLearner
+from .estimators.names.emissions import FramePosteriors as FramePosteriors
+from .estimators.names.emissions import NeighborFeatures as NeighborFeatures
+from .estimators.names.named_learner import NamedSegmentLearner as NamedSegmentLearner
 from .estimators.penalties.feature_penalty import FeaturePenalty as FeaturePenalty
 from .estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearner
 from .estimators.penalties.penalty_learner import SegmentCounts as SegmentCounts

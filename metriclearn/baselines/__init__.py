@@ -1,6 +1,7 @@
 """Metrics and predictors to compare with."""
 
 from metriclearn.baselines.closed_form import ClosedFormMetric as ClosedFormMetric
+from metriclearn.baselines.frame_classifier import FrameClassifier as FrameClassifier
 from metriclearn.baselines.mmc import MMC as MMC
 from metriclearn.baselines.neighborhood import NeighborhoodComponents as NeighborhoodComponents
 from metriclearn.baselines.predictors import MetricKMeans as MetricKMeans

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.partition import Partition, factorize, label_values
+from metriclearn.problem.partition import Partition, factorize, label_array, label_values
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import check_parameters, number, real_array, shown
 from metriclearn.running.stored import StoredArrays
@@ -487,6 +487,55 @@ def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
             f"sequence(s) and groups={shown(groups)}."
         )
     return units
+
+
+def read_names(
+    who: str, y: Any, data: DataSets, truths: Sequence[Any]
+) -> tuple[list[NDArray[np.int64]], NDArray]:
+    """The name of every sample as a code, −1 where it is unknown, and the names (C,), sorted.
+
+    Labels are names that mean the same in all data sets. Partitions, change-points and partial
+    labels have none.
+
+    Parameters
+    ----------
+    who : str
+        Name used in errors.
+    y : labelings
+        One for each data set.
+    data : DataSets
+    truths : list of Partition or PartialPartition
+        The labelings, as they were read.
+
+    Raises
+    ------
+    ValueError
+        If there are no names, or they cannot be sorted.
+    """
+    given = []
+    for labeling, truth in zip(list_labelings(who, y, data), truths):
+        values = np.full(truth.n_samples, -1)
+        if not isinstance(labeling, (Partition, PartialPartition)):
+            labels = label_array(labeling)
+            values = labels if len(labels) == truth.n_samples else values
+        given.append(values)
+    try:
+        classes = np.unique(np.concatenate([values[values != -1] for values in given]))
+    except TypeError as error:
+        raise ValueError(
+            f"{who} needs labels of one type, but {error}; pass texts, or numbers."
+        ) from error
+    if len(classes) == 0:
+        raise ValueError(
+            f"{who} needs labels of samples, whose values are names, got change-points or unknown "
+            "labels only; use ChangePointMetricLearner for boundaries without names."
+        )
+    codes = []
+    for values in given:
+        row = np.full(len(values), -1)
+        row[values != -1] = np.searchsorted(classes, values[values != -1])
+        codes.append(row)
+    return codes, classes
 
 
 def _sort_of(X: Any) -> str:

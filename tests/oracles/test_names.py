@@ -71,9 +71,7 @@ def test_search_equals_enumeration(seed: int) -> None:
         min_size = int(rng.integers(1, 3)) if T > 2 else 1
         count = int(rng.integers(1, T // min_size + 1)) if rng.random() < 0.4 else None
         values = [
-            form.at(one)
-            for one in named_segmentations(T, C, count, min_size)
-            if agrees(one, known)
+            form.at(one) for one in named_segmentations(T, C, count, min_size) if agrees(one, known)
         ]
         oracle = ConstrainedChangePoints(min_size)
         if not values:

@@ -120,7 +120,11 @@ class LargeMarginLearner(LearnedMetric, ABC):
         """What distinguishes these labels from others, with the parameters of this learner."""
 
     def fit(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Learn from data sets and their labels.
 
@@ -237,7 +241,7 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
 
 def state_problem(learner: LargeMarginLearner, training: Training) -> Statement:
     """The convex problem of a learner and its training data; changes and trains nothing."""
-    task, truths = learner.task, training.truths
+    task = learner.task
     scale = task.scale(training)
     unit = 1.0 if learner.standardize else float(scale.min())
     learns_penalty = not task.count_is_given and not isinstance(learner.penalty, Real)

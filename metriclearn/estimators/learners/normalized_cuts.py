@@ -17,7 +17,6 @@ from metriclearn.estimators.learners.alternation import labeled_samples
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner, state_risk
 from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.prediction.cutter import (
-    Graphs,
     NormalizedCutSegmenter,
     read_graphs,
     read_node_labels,

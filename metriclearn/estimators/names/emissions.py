@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GroupKFold
 
 from metriclearn.running.components import ComponentParameters
@@ -77,7 +76,8 @@ class FramePosteriors(ComponentParameters):
 
     Parameters
     ----------
-    classifier : classifier of scikit-learn with ``predict_proba``
+    classifier : classifier of scikit-learn with ``predict_proba``, optional
+        A random forest of 200 trees by default.
     context : int
         Number of neighbors on each side.
     n_folds : int
@@ -97,12 +97,12 @@ class FramePosteriors(ComponentParameters):
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "classifier": component("predict_proba", "RandomForestClassifier()"),
+        "classifier": component("predict_proba", "RandomForestClassifier()", optional=True),
         "context": number(0, 10**6, whole=True),
         "n_folds": number(2, whole=True),
     }
 
-    classifier: Any = RandomForestClassifier(200, min_samples_leaf=3, n_jobs=1, random_state=0)
+    classifier: Any = None
     context: int = 4
     n_folds: int = 5
 
@@ -124,6 +124,7 @@ class FramePosteriors(ComponentParameters):
                 f"{n_groups}; use NeighborFeatures, or pass more recordings."
             )
         rows = [windows(X, self.context) for X in arrays]
+        classifier = default_classifier() if self.classifier is None else self.classifier
         self.n_names_ = 1 + max(int(code.max(initial=-1)) for code in codes)
         self.fold_of_ = np.empty(len(arrays), dtype=np.int64)
         self.models_ = []
@@ -137,7 +138,7 @@ class FramePosteriors(ComponentParameters):
                     "FramePosteriors needs names in every part of the training data, but only "
                     "recordings of one fold have some; name samples of more groups."
                 )
-            self.models_.append(clone(self.classifier).fit(features[known], labels[known]))
+            self.models_.append(clone(classifier).fit(features[known], labels[known]))
             self.fold_of_[left_out] = fold
         return self
 
@@ -161,6 +162,13 @@ class FramePosteriors(ComponentParameters):
     def _logs(probabilities: NDArray) -> NDArray[np.float64]:
         logs = np.log(np.maximum(probabilities, _LEAST))
         return np.hstack([logs, np.ones((len(logs), 1))])
+
+
+def default_classifier() -> Any:
+    """A random forest, which needs no choices and no scaling of features."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(200, min_samples_leaf=3, n_jobs=-1, random_state=0)
 
 
 @dataclass(frozen=True)

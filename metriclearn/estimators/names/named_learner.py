@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from metriclearn.estimators.inputs import list_labelings
+from metriclearn.estimators.inputs import read_names
+from metriclearn.estimators.learners.alternation import Alternation, PrincipalStart
 from metriclearn.estimators.learners.change_points import (
     ChangePointMetricLearner,
     Segmentations,
 )
-from metriclearn.estimators.learners.task import Training
+from metriclearn.estimators.learners.task import FitComponents, Training
 from metriclearn.estimators.names.emissions import FramePosteriors, NameWeights
 from metriclearn.oracles.change_points import ConstrainedChangePoints
 from metriclearn.problem.forms import LinearFeatures
@@ -28,10 +30,13 @@ from metriclearn.problem.named_segments import (
     NamedSamples,
     PartialNames,
 )
-from metriclearn.problem.partition import Partition, label_array
+from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
+
+# Parameters of the learner without names that completes partial labels at first.
+_SHARED = ("metric", "regularizer", "solver", "penalty", "loss_scale", "min_size", "standardize")
 
 
 @dataclass(eq=False, repr=False)
@@ -105,7 +110,9 @@ class NamedSegmentLearner(ChangePointMetricLearner):
     @property
     def task(self) -> NamedSegmentations:
         """Runs of equal labels are segments, and labels are their names."""
-        return NamedSegmentations(self, self.n_segments == "given", (False, "n_segments=None"), True)
+        return NamedSegmentations(
+            self, self.n_segments == "given", (False, "n_segments=None"), True
+        )
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
         """The label of every sample, (T,) for each data set.
@@ -129,44 +136,48 @@ class NamedSegmentations(Segmentations):
     extra_name: ClassVar[str] = "name_weights_"
 
     def read(self, X: Any, y: Any) -> Training:
-        """Every run of equal labels is a segment; −1, change-points and regions leave names open."""
+        """Every run of equal labels is a segment; −1, change-points and regions have no names."""
         training = super().read(X, y)
-        data, given = training.data, []
-        for labeling, truth in zip(list_labelings(self.who, y, data), training.truths):
-            named = not isinstance(labeling, (Partition, PartialPartition))
-            values = label_array(labeling) if named else np.zeros(0)
-            given.append(values if len(values) == truth.n_samples else None)
-        parts = [values[values != -1] for values in given if values is not None]
-        try:
-            classes = np.unique(np.concatenate(parts)) if parts else np.zeros(0)
-        except TypeError as error:
-            raise ValueError(
-                f"{self.who} needs labels of one type, but {error}; pass texts, or numbers."
-            ) from error
-        if len(classes) == 0:
-            raise ValueError(
-                f"{self.who} needs labels of samples, whose values are names, got change-points or "
-                "unknown labels only; use ChangePointMetricLearner for boundaries without names."
-            )
-        codes = []
-        for values, truth in zip(given, training.truths):
-            if values is None:
-                codes.append(np.full(truth.n_samples, -1))
-            else:
-                known = values != -1
-                row = np.full(len(values), -1)
-                row[known] = np.searchsorted(classes, values[known])
-                codes.append(row)
-        complete = all((row >= 0).all() for row in codes)
-        truths: list[Any] = []
+        codes, classes = read_names(self.who, y, training.data, training.truths)
+        if all((row >= 0).all() for row in codes):
+            truths: list[Any] = list(map(NamedPartition.from_codes, codes))
+            return replace(training, truths=truths, classes=classes)
+        truths = []
         for row, truth in zip(codes, training.truths):
-            if complete:
-                truths.append(NamedPartition.from_codes(row))
-            else:
-                if isinstance(truth, Partition):
-                    truth = PartialPartition(truth.n_samples, change_points=truth.change_points)
-                truths.append(PartialNames(truth, row))
+            if isinstance(truth, Partition):
+                truth = PartialPartition(truth.n_samples, change_points=truth.change_points)
+            truths.append(PartialNames(truth, row))
         return replace(training, truths=truths, classes=classes)
+
+    def complete(self, training: Training, fit: FitComponents) -> list[Any]:
+        """Segmentations that agree with the labels, each segment with its nearest name.
+
+        Boundaries come from a first metric without names. A segment without a given name gets the
+        name whose labeled samples have the nearest mean, in standard deviations.
+        """
+        learner, data = self.learner, training.data
+        shared = {name: getattr(learner, name) for name in _SHARED}
+        plain = ChangePointMetricLearner(**shared, alternation=learner.alternation, verbose=False)
+        first = replace(plain, alternation=Alternation(start=PrincipalStart()))
+
+        def learn(arrays: Any, truths: Any, weights: Any, **changes: Any) -> NDArray:
+            """Components of a learner without names, from the labeled stretches."""
+            return replace(first, **changes).fit(arrays, truths, weights).components_
+
+        completed = plain.task.complete(training, learn)
+        deviation = data.pooled_deviation(self.who)
+        arrays = [array / deviation for array in data.arrays]
+        codes = np.concatenate([truth.names for truth in training.truths])
+        rows, classes = np.vstack(arrays), range(codes.max() + 1)
+        means = np.array([rows[codes == c].mean(axis=0) for c in classes])
+        truths: list[Any] = []
+        for array, partition, known in zip(arrays, completed, training.truths):
+            centers = partition.pool(array) / partition.sizes[:, None]
+            names = np.argmin(cdist(centers, means), axis=1)
+            given = known.names >= 0
+            names[partition.labels[given]] = known.names[given]
+            truths.append(NamedPartition(partition.change_points, names, known))
+        return truths
 
     def extra_weights(self, training: Training, unit: float) -> NameWeights:
         """The fitted emissions, and W = 0."""
@@ -200,8 +211,7 @@ class NamedSegmentations(Segmentations):
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         oracle = ConstrainedChangePoints(self.learner.min_size)
-        terms = {**super().terms(truths), "loss": self.loss(truths), "oracle": oracle}
-        return terms
+        return {**super().terms(truths), "loss": self.loss(truths), "oracle": oracle}
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
         """As for segments without names, where one more cluster can also make β T names wrong."""

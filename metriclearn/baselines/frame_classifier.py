@@ -1,0 +1,199 @@
+"""FrameClassifier: a classifier of single samples, smoothed over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from metriclearn.estimators.inputs import (
+    DataSets,
+    check_features,
+    read_data_sets,
+    read_groups,
+    read_labeled,
+    read_names,
+)
+from metriclearn.estimators.names.emissions import (
+    FramePosteriors,
+    default_classifier,
+    windows,
+)
+from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
+from metriclearn.problem.named_segments import NamedPartition, NameScores
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Needs, component, either, number
+
+# Penalties of a switch in nats, and widths in samples: candidates on groups left out.
+_PENALTIES = np.geomspace(0.25, 256.0, 21)
+_WIDTHS = np.array([1, 3, 5, 7, 11, 15, 21, 31, 45, 63, 91, 127])
+# Probabilities below are this much: no classifier is surer.
+_LEAST = 1e-3
+
+
+@dataclass(eq=False, repr=False)
+class FrameClassifier(ComponentParameters):
+    """Classify every sample with its neighbors in time, then smooth the names.
+
+    The plain way to segments with names: any classifier of scikit-learn on windows of features,
+    and the sequence of names of the largest probability with a penalty for every switch (the
+    Viterbi algorithm), or the most frequent name within a moving window. The penalty, or the width,
+    has the least mean loss ‖M − N‖²_F on groups left out; then the classifier is fitted again to
+    all recordings.
+
+    Parameters
+    ----------
+    classifier : classifier of scikit-learn with ``predict_proba``, optional
+        A random forest of 200 trees by default.
+    context : int
+        Number of neighbors on each side.
+    smoothing : "viterbi" or "mode"
+    n_folds : int
+        At most one for each group.
+
+    Attributes
+    ----------
+    classes_ : array (C,)
+        The labels, sorted.
+    classifier_ : fitted classifier
+    penalty_ : float or None
+        Of a switch, in nats.
+    width_ : int or None
+        Of the window of the most frequent name, in samples.
+    losses_ : array (candidates,)
+        Mean loss of every penalty or width on the groups left out.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    See Also
+    --------
+    metriclearn.NamedSegmentLearner : learns boundaries and names together.
+
+    References
+    ----------
+    Forney, The Viterbi algorithm, Proceedings of the IEEE 61, 1973.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.baselines import FrameClassifier
+    >>> rng, labels = np.random.default_rng(0), np.repeat(["sit", "walk", "sit"], 20)
+    >>> X = [rng.normal(size=(60, 2)) + 3.0 * (labels == "walk")[:, None] for _ in range(4)]
+    >>> segmenter = FrameClassifier(context=1).fit(X, [labels] * 4)
+    >>> segmenter.predict_change_points(X[0]).tolist()
+    [20, 40, 60]
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "classifier": component("predict_proba", "RandomForestClassifier()", optional=True),
+        "context": number(0, 10**6, whole=True),
+        "smoothing": either("viterbi", "mode"),
+        "n_folds": number(2, whole=True),
+    }
+
+    classifier: Any = None
+    context: int = 4
+    _: KW_ONLY
+    smoothing: str = "viterbi"
+    n_folds: int = 5
+
+    def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
+        """Learn from recordings with labels that mean the same in all of them.
+
+        Parameters
+        ----------
+        X : sequence of (T_i, P) arrays, at least two
+        y : (T_i,) labels for each of them, −1 where unknown
+        groups : array (N,), optional
+            Recordings that are not divided, such as those of one user.
+        """
+        data, truths = read_labeled(self, X, y, segments=True, partial=True)
+        who, arrays = type(self).__name__, data.arrays
+        codes, classes = read_names(who, y, data, truths)
+        units = read_groups(who, groups, len(arrays))
+        classifier = default_classifier() if self.classifier is None else self.classifier
+        folds = FramePosteriors(classifier, self.context, self.n_folds).fit(arrays, codes, units)
+        # The last column of the emissions is the constant.
+        held_out = [folds.held_out(array, i)[:, :-1] for i, array in enumerate(arrays)]
+        partial = isinstance(truths[0], PartialPartition)
+        loss: Any = KnownLoss() if partial else FrobeniusLoss()
+        candidates = _PENALTIES if self.smoothing == "viterbi" else _WIDTHS
+        losses = []
+        for candidate in candidates:
+            found = [self._smoothed(logs, candidate) for logs in held_out]
+            values = [t.n_samples * loss(p, t) for p, t in zip(found, truths)]
+            losses.append(float(np.mean(values)))
+        labels = np.concatenate(codes)
+        rows = np.vstack([windows(array, self.context) for array in arrays])[labels >= 0]
+        self.classifier_ = clone(classifier).fit(rows, labels[labels >= 0])
+        self.classes_, self.losses_ = classes, np.array(losses)
+        chosen, viterbi = float(candidates[np.argmin(losses)]), self.smoothing == "viterbi"
+        self.penalty_: float | None = chosen if viterbi else None
+        self.width_: int | None = None if viterbi else int(chosen)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """The label of every sample, (T,) for each recording."""
+        return self._of_each(X, lambda found: self.classes_[found.sample_names])
+
+    def predict_change_points(self, X: Any) -> Any:
+        """Segment ends of every recording, the last one T, as in ruptures."""
+        return self._of_each(X, lambda found: found.change_points)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the labels for every sample, before smoothing, (T, C)."""
+        data = self.read_data(X)
+        results = [np.exp(self._logs(array)) for array in data.arrays]
+        return results[0] if data.single else results
+
+    def score(self, X: Any, y: Any) -> float:
+        """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
+        data, truths = read_labeled(clone(self), X, y, segments=True, partial=True)
+        partial = isinstance(truths[0], PartialPartition)
+        loss: Any = KnownLoss() if partial else FrobeniusLoss()
+        found = [self._segments(array) for array in check_features(self, data).arrays]
+        return -float(np.mean(list(map(loss, found, truths))))
+
+    def read_data(self, X: Any) -> DataSets:
+        """Data sets with the features of the training."""
+        return check_features(self, read_data_sets(type(self).__name__, X))
+
+    def _of_each(self, X: Any, result: Any) -> Any:
+        data = self.read_data(X)
+        results = [result(self._segments(array)) for array in data.arrays]
+        return results[0] if data.single else results
+
+    def _logs(self, array: NDArray) -> NDArray[np.float64]:
+        """Log-probabilities of every sample, (T, C); −∞ never occurs."""
+        rows = windows(array, self.context)
+        probabilities = np.zeros((len(rows), len(self.classes_)))
+        probabilities[:, self.classifier_.classes_] = self.classifier_.predict_proba(rows)
+        return np.log(np.maximum(probabilities, _LEAST))
+
+    def _segments(self, array: NDArray) -> Any:
+        chosen = self.penalty_ if self.width_ is None else float(self.width_)
+        return self._smoothed(self._logs(array), chosen)
+
+    def _smoothed(self, logs: NDArray, candidate: float | None) -> Any:
+        """Names of the samples with log-probabilities (T, C), by a penalty or a width."""
+        assert candidate is not None
+        if self.smoothing == "viterbi":
+            # With no metric every segment is worth the log-probabilities of its best name.
+            nothing = LowRankForm(cumulative=np.zeros((len(logs) + 1, 1)), shift=-candidate)
+            return ChangePoints()(ChargedForm(nothing, names=NameScores.of(logs)))
+        half, votes = int(candidate) // 2, np.zeros(logs.shape)
+        votes[np.arange(len(logs)), np.argmax(logs, axis=1)] = 1.0
+        sums = np.vstack([np.zeros(logs.shape[1]), np.cumsum(votes, axis=0)])
+        t = np.arange(len(logs))
+        window = sums[np.minimum(t + half + 1, len(logs))] - sums[np.maximum(t - half, 0)]
+        return NamedPartition.from_codes(np.argmax(window, axis=1))
