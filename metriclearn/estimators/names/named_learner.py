@@ -19,8 +19,8 @@ from metriclearn.estimators.learners.change_points import (
     Segmentations,
 )
 from metriclearn.estimators.learners.task import FitComponents, Training
-from metriclearn.estimators.names.emissions import FramePosteriors, NameWeights
-from metriclearn.oracles.change_points import ConstrainedChangePoints
+from metriclearn.estimators.names.emissions import NameWeights, NeighborFeatures
+from metriclearn.oracles.change_points import ChangePoints, ConstrainedChangePoints
 from metriclearn.problem.forms import LinearFeatures
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.named_segments import (
@@ -32,8 +32,10 @@ from metriclearn.problem.named_segments import (
 )
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
+from metriclearn.solvers.subgradient import ProjectedSubgradient
 
 # Parameters of the learner without names that completes partial labels at first.
 _SHARED = ("metric", "regularizer", "solver", "penalty", "loss_scale", "min_size", "standardize")
@@ -57,8 +59,9 @@ class NamedSegmentLearner(ChangePointMetricLearner):
     ----------
     metric, regularizer, solver, penalty, ...
         As for :class:`~metriclearn.ChangePointMetricLearner`; the penalty is no ``FeaturePenalty``.
-    emissions : FramePosteriors or NeighborFeatures
-        φ of every sample.
+    emissions : NeighborFeatures or FramePosteriors
+        φ of every sample. Posteriors of a classifier are often better, and need two recordings or
+        more.
     name_loss : float or None
         β; by default the number of segments over the number of samples in the training data.
 
@@ -99,7 +102,7 @@ class NamedSegmentLearner(ChangePointMetricLearner):
 
     metric: Metric = FullMetric()  # noqa: RUF009
     regularizer: Regularizer = SquaredFrobenius(1e-2)  # noqa: RUF009
-    emissions: Any = FramePosteriors()  # noqa: RUF009
+    emissions: Any = NeighborFeatures()  # noqa: RUF009
     name_loss: float | None = None
 
     @property
@@ -137,6 +140,16 @@ class NamedSegmentations(Segmentations):
 
     def read(self, X: Any, y: Any) -> Training:
         """Every run of equal labels is a segment; −1, change-points and regions have no names."""
+        if not isinstance(self.learner.solver, (BundleDual, ProjectedSubgradient)):
+            raise ValueError(
+                f"{self.who} needs BundleDual() or ProjectedSubgradient() as solver, to learn "
+                f"scores of names, got {self.learner.solver!r}."
+            )
+        if not isinstance(self.learner.oracle, (ChangePoints, type(None))):
+            raise ValueError(
+                f"{self.who} needs ChangePoints() or None as oracle, which knows names, got "
+                f"{self.learner.oracle!r}."
+            )
         training = super().read(X, y)
         codes, classes = read_names(self.who, y, training.data, training.truths)
         if all((row >= 0).all() for row in codes):
