@@ -127,7 +127,7 @@ class NamedSegmentLearner(ChangePointMetricLearner):
             Number of segments; by default it follows from ``penalty_``.
         """
         data = self.read_data(X)
-        partitions = self._segment(data, n_segments)
+        partitions = self.segmented(data, n_segments)
         labels = [self.classes_[partition.sample_names] for partition in partitions]
         return labels[0] if data.single else labels
 

@@ -148,14 +148,14 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             several = isinstance(margins, list)
             return [m.change_points for m in margins] if several else margins.change_points, margins
         data = self.read_data(X)
-        partitions = self._segment(data, n_segments)
+        partitions = self.segmented(data, n_segments)
         ends = [partition.change_points for partition in partitions]
         return ends[0] if data.single else ends
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
         """Segment number of every sample, 0 … K−1, (T,) for each data set."""
         data = self.read_data(X)
-        labels = [partition.labels for partition in self._segment(data, n_segments)]
+        labels = [partition.labels for partition in self.segmented(data, n_segments)]
         return labels[0] if data.single else labels
 
     def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
@@ -191,7 +191,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             tolerance = 0 if known is None else known.tolerance
         program = partial(boundary_margins, min_size=self.min_size, tolerance=tolerance)
         margins: list[BoundaryMargins] = []
-        for result in self._segment(data, n_segments, program):
+        for result in self.segmented(data, n_segments, program):
             # The sequence is too short for the program.
             if isinstance(result, Partition):
                 impossible = np.append(0.0, np.full(result.n_samples - 1, -np.inf))
@@ -265,7 +265,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         _UNIT.check(who, "unit", unit)
         truths = read_labelings(who, y, data, segments=True, partial=True)
         tuned.penalty_, tuned.penalty_unit_ = self.penalty_ or 0.0, unit
-        given = tuned._segment(data, None, lambda form: form)
+        given = tuned.segmented(data, None, lambda form: form)
         long = [i for i, form in enumerate(given) if not isinstance(form, Partition)]
         if not long:
             raise ValueError(
@@ -354,7 +354,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         """
         who, data = type(self).__name__, self.read_data(X)
         counts = read_counts(who, "n_states", n_states, data, optional=True)
-        partitions = self._segment(data, None)
+        partitions = self.segmented(data, None)
         states = getattr(self, "states_", None) or States(
             self.components_, penalty=float(self.penalty_ or 0.0)
         )
@@ -377,7 +377,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         who = type(self).__name__
         given = self.n_segments == "given"
         truths = read_labelings(who, y, data, segments=True, partial=not given)
-        partitions = self._segment(data, [truth.n_clusters for truth in truths] if given else None)
+        partitions = self.segmented(data, [truth.n_clusters for truth in truths] if given else None)
         loss = KnownLoss() if isinstance(truths[0], PartialPartition) else FrobeniusLoss()
         losses = np.array(list(map(loss, partitions, truths)))
         weights = read_weights(who, sample_weight, len(losses))
@@ -387,7 +387,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         """Arrays in single precision stay as they are: sums of them are in double precision."""
         return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
 
-    def _segment(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
+    def segmented(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
         """What the program, by default the oracle, finds in every data set.
 
         Warns where the penalty makes segments of fewer than two samples on average.
