@@ -23,6 +23,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 import metriclearn
 from metriclearn.running.atomic import replacing
+from metriclearn.running.classifiers import from_bytes, is_from_scikit_learn, to_bytes
 
 _FORMAT = 2
 _COMPOSED = (Pipeline, FeatureUnion)  # estimators of scikit-learn that hold others
@@ -102,7 +103,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         If the file is damaged, was not written by :func:`save`, is of a newer format, or holds an
         estimator that metriclearn no longer has.
     ImportError
-        If the class of an encoder, or a package that the estimator needs, is missing.
+        If the class of an encoder, or a package that the estimator needs, is missing, such as
+        skops for classifiers of scikit-learn.
 
     See Also
     --------
@@ -180,6 +182,8 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
         parameters = {k: v for k, v in parameters.items() if k not in _LEFT_OUT}
         fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, *_LEFT_OUT)}
         return {"object": [path, _encode(parameters, arrays), _encode(fitted, arrays)]}
+    if is_from_scikit_learn(value):
+        return {"classifier": _encode(to_bytes(value), arrays)}
     raise TypeError(
         f"metriclearn.save stores estimators and components of metriclearn, got a "
         f"{cls.__module__}.{cls.__qualname__}; remove it or save it separately, and in "
@@ -285,6 +289,8 @@ def _decode(value: Any, arrays: dict[str, NDArray]) -> Any:
             path, args, keywords = content
             cls = _module_class(path, "metriclearn.load")
             return partial(cls, *_decode(args, arrays), **_decode(keywords, arrays))
+        case "classifier":
+            return from_bytes(_decode(content, arrays))
         case "object" | "record":
             path, *contents = content
             parameters, *fitted = (

@@ -1,0 +1,71 @@
+"""Models that hold classifiers of scikit-learn: the same predictions, and no foreign memory."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import metriclearn as ml
+from metriclearn.baselines import FrameClassifier
+from tests.training import XS, YS
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+NAMES = [labels % 2 for labels in YS]
+CLASSIFIERS = {
+    "trees": RandomForestClassifier(5, random_state=0),
+    "boosting": HistGradientBoostingClassifier(max_iter=3),
+    "network": MLPClassifier((3,), max_iter=5, random_state=0),
+    "pipeline": make_pipeline(StandardScaler(), LogisticRegression()),
+}
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_round_trip(name: str, tmp_path) -> None:
+    emissions = ml.FramePosteriors(CLASSIFIERS[name], 1, n_folds=2)
+    for learner in (
+        FrameClassifier(CLASSIFIERS[name], 1),
+        ml.NamedSegmentLearner(emissions=emissions),
+    ):
+        learner.fit(XS, NAMES)
+        loaded = ml.load(ml.save(learner, tmp_path / "model.npz"))
+        for found, expected in zip(loaded.predict(XS), learner.predict(XS)):
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["trees", "boosting"])
+def test_trees_that_point_elsewhere_are_refused(kind: str, tmp_path) -> None:
+    """Predictions follow a tree's indices without a check, so loading has to check them."""
+    model = FrameClassifier(CLASSIFIERS[kind], 1).fit(XS, NAMES)
+    classifier = model.classifier_
+    if kind == "trees":
+        classifier.estimators_[0].tree_.feature[0] = 10**6
+    else:
+        classifier._predictors[0][0].nodes["left"][0] = 0
+    path = ml.save(model, tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="found incomplete contents"):
+        ml.load(path)
+
+
+def test_foreign_parts_are_refused(tmp_path) -> None:
+    class Scaler(StandardScaler):
+        """Of no public module."""
+
+    pipeline = make_pipeline(Scaler(), LogisticRegression())
+    model = FrameClassifier(pipeline, 1).fit(XS, NAMES)
+    with pytest.raises(TypeError, match=r"metriclearn\.save stores"):
+        ml.save(model, tmp_path / "model.npz")
+
+
+def test_without_skops(tmp_path, monkeypatch) -> None:
+    model = FrameClassifier(LogisticRegression(), 1).fit(XS, NAMES)
+    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(
+        ImportError, match=r"needs skops .* pip install 'metriclearn\[classifiers\]'"
+    ):
+        ml.save(model, tmp_path / "model.npz")
