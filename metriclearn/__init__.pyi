@@ -38,6 +38,7 @@ from .estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearn
 from .estimators.penalties.penalty_learner import SegmentCounts as SegmentCounts
 from .estimators.prediction.columns import ColumnSegmenter as ColumnSegmenter
 from .estimators.selection.auto import auto_metric_learner as auto_metric_learner
+from .estimators.selection.consensus import Consensus as Consensus
 from .estimators.selection.regularization_path import (
     ChangePointMetricLearnerCV as ChangePointMetricLearnerCV,
 )

@@ -1,7 +1,6 @@
 """Metrics and predictors to compare with."""
 
 from metriclearn.baselines.closed_form import ClosedFormMetric as ClosedFormMetric
-from metriclearn.baselines.frame_classifier import FrameClassifier as FrameClassifier
 from metriclearn.baselines.mmc import MMC as MMC
 from metriclearn.baselines.neighborhood import NeighborhoodComponents as NeighborhoodComponents
 from metriclearn.baselines.predictors import MetricKMeans as MetricKMeans
@@ -9,6 +8,7 @@ from metriclearn.baselines.predictors import TunedSegmenter as TunedSegmenter
 from metriclearn.estimators.learners.linear import Euclidean as Euclidean
 from metriclearn.estimators.learners.linear import PrincipalComponents as PrincipalComponents
 from metriclearn.estimators.learners.linear import RelevantComponents as RelevantComponents
+from metriclearn.estimators.names.frame_classifier import FrameClassifier as FrameClassifier
 from metriclearn.estimators.penalties.interval_regression import (
     IntervalRegression as IntervalRegression,
 )

@@ -149,7 +149,7 @@ def overlap(truth, s, u):
 
 
 @njit(**LIGHT)
-def _name_score(E, given, s, u):
+def name_score(E, given, s, u):
     """max_c E_c(u) − E_c(s), or the score of the name that is given in (s,u].
 
     Both parts of a split segment score at least as much together: each may have the name of the
@@ -175,7 +175,7 @@ def _value(S, weight, truth, charges, names, c, s, u):
     if charges is not None:
         value += weight * charge(charges, s, u)
     if names is not None:
-        value += _name_score(names[0], names[1], s, u)
+        value += name_score(names[0], names[1], s, u)
     return value
 
 

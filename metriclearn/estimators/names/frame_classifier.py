@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -16,6 +16,7 @@ from metriclearn.estimators.inputs import (
     read_data_sets,
     read_groups,
     read_labeled,
+    read_labelings,
     read_names,
 )
 from metriclearn.estimators.names.emissions import (
@@ -55,6 +56,8 @@ class FrameClassifier(ComponentParameters):
     context : int
         Number of neighbors on each side.
     smoothing : "viterbi" or "mode"
+    amount : "tuned" or number
+        The penalty of a switch in nats, or the width of the window in samples.
     n_folds : int
         At most one for each group.
 
@@ -67,7 +70,7 @@ class FrameClassifier(ComponentParameters):
         Of a switch, in nats.
     width_ : int or None
         Of the window of the most frequent name, in samples.
-    losses_ : array (candidates,)
+    losses_ : array (candidates,) or None
         Mean loss of every penalty or width on the groups left out.
 
     Raises
@@ -98,6 +101,7 @@ class FrameClassifier(ComponentParameters):
         "classifier": component("predict_proba", "RandomForestClassifier()", optional=True),
         "context": number(0, 10**6, whole=True),
         "smoothing": either("viterbi", "mode"),
+        "amount": either("tuned", number()),
         "n_folds": number(2, whole=True),
     }
 
@@ -105,6 +109,7 @@ class FrameClassifier(ComponentParameters):
     context: int = 4
     _: KW_ONLY
     smoothing: str = "viterbi"
+    amount: str | float = "tuned"
     n_folds: int = 5
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
@@ -120,26 +125,48 @@ class FrameClassifier(ComponentParameters):
         data, truths = read_labeled(self, X, y, segments=True, partial=True)
         who, arrays = type(self).__name__, data.arrays
         codes, classes = read_names(who, y, data, truths)
-        units = read_groups(who, groups, len(arrays))
         classifier = default_classifier() if self.classifier is None else self.classifier
-        folds = FramePosteriors(classifier, self.context, self.n_folds).fit(arrays, codes, units)
-        # The last column of the emissions is the constant.
-        held_out = [folds.held_out(array, i)[:, :-1] for i, array in enumerate(arrays)]
-        partial = isinstance(truths[0], PartialPartition)
-        loss: Any = KnownLoss() if partial else FrobeniusLoss()
+        labels, losses, chosen = np.concatenate(codes), None, self.amount
+        if chosen == "tuned":
+            units = read_groups(who, groups, len(arrays))
+            folds = FramePosteriors(classifier, self.context, self.n_folds)
+            folds.fit(arrays, codes, units)
+            # The last column of the emissions is the constant.
+            held_out = [folds.held_out(array, i)[:, :-1] for i, array in enumerate(arrays)]
+            chosen, losses = self._least_loss(held_out, truths)
+        rows = np.vstack([windows(array, self.context) for array in arrays])[labels >= 0]
+        self.classifier_ = clone(classifier).fit(rows, labels[labels >= 0])
+        self.classes_, self.losses_ = classes, losses
+        return self._set(float(chosen))
+
+    def tune_penalty(self, X: Any, y: Any) -> Self:
+        """Set the penalty, or the width, of least mean loss on labeled recordings.
+
+        Parameters
+        ----------
+        X : sequence of (T_i, P) arrays
+            Others than those of the training.
+        y : (T_i,) labels, change-points or partial labels, for each of them
+        """
+        data = self.read_data(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
+        chosen, self.losses_ = self._least_loss(list(map(self._logs, data.arrays)), truths)
+        return self._set(chosen)
+
+    def _least_loss(self, logs: Sequence[NDArray], truths: Sequence[Any]) -> tuple[float, NDArray]:
+        """The penalty or width of least mean loss, and the losses of all candidates."""
+        loss: Any = KnownLoss() if isinstance(truths[0], PartialPartition) else FrobeniusLoss()
         candidates = _PENALTIES if self.smoothing == "viterbi" else _WIDTHS
         losses = []
         for candidate in candidates:
-            found = [self._smoothed(logs, candidate) for logs in held_out]
-            values = [t.n_samples * loss(p, t) for p, t in zip(found, truths)]
-            losses.append(float(np.mean(values)))
-        labels = np.concatenate(codes)
-        rows = np.vstack([windows(array, self.context) for array in arrays])[labels >= 0]
-        self.classifier_ = clone(classifier).fit(rows, labels[labels >= 0])
-        self.classes_, self.losses_ = classes, np.array(losses)
-        chosen, viterbi = float(candidates[np.argmin(losses)]), self.smoothing == "viterbi"
-        self.penalty_: float | None = chosen if viterbi else None
-        self.width_: int | None = None if viterbi else int(chosen)
+            found = [self._smoothed(row, candidate) for row in logs]
+            losses.append(np.mean([t.n_samples * loss(p, t) for p, t in zip(found, truths)]))
+        return float(candidates[np.argmin(losses)]), np.array(losses)
+
+    def _set(self, amount: float) -> Self:
+        viterbi = self.smoothing == "viterbi"
+        self.penalty_: float | None = amount if viterbi else None
+        self.width_: int | None = None if viterbi else int(amount)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -161,16 +188,20 @@ class FrameClassifier(ComponentParameters):
         data, truths = read_labeled(clone(self), X, y, segments=True, partial=True)
         partial = isinstance(truths[0], PartialPartition)
         loss: Any = KnownLoss() if partial else FrobeniusLoss()
-        found = [self._segments(array) for array in check_features(self, data).arrays]
+        found = self.segmented(check_features(self, data))
         return -float(np.mean(list(map(loss, found, truths))))
 
     def read_data(self, X: Any) -> DataSets:
         """Data sets with the features of the training."""
         return check_features(self, read_data_sets(type(self).__name__, X))
 
+    def segmented(self, data: DataSets, n_segments: None = None) -> list[NamedPartition]:
+        """The segments with their names, codes of ``classes_``, of every recording."""
+        return [self._smoothed(self._logs(array), self.penalty_) for array in data.arrays]
+
     def _of_each(self, X: Any, result: Any) -> Any:
         data = self.read_data(X)
-        results = [result(self._segments(array)) for array in data.arrays]
+        results = list(map(result, self.segmented(data)))
         return results[0] if data.single else results
 
     def _logs(self, array: NDArray) -> NDArray[np.float64]:
@@ -180,12 +211,9 @@ class FrameClassifier(ComponentParameters):
         probabilities[:, self.classifier_.classes_] = self.classifier_.predict_proba(rows)
         return np.log(np.maximum(probabilities, _LEAST))
 
-    def _segments(self, array: NDArray) -> Any:
-        chosen = self.penalty_ if self.width_ is None else float(self.width_)
-        return self._smoothed(self._logs(array), chosen)
-
     def _smoothed(self, logs: NDArray, candidate: float | None) -> Any:
         """Names of the samples with log-probabilities (T, C), by a penalty or a width."""
+        candidate = self.width_ if candidate is None else candidate
         assert candidate is not None
         if self.smoothing == "viterbi":
             # With no metric every segment is worth the log-probabilities of its best name.

@@ -1,0 +1,441 @@
+"""Consensus: the segmentation of least expected loss over many models, in place of a choice."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import chain
+from typing import Any, ClassVar, Self
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
+
+from metriclearn.estimators.inputs import (
+    DataSets,
+    check_features,
+    keep_features,
+    list_labelings,
+    read_counts,
+    read_data_sets,
+    read_groups,
+    read_labelings,
+    read_names,
+)
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.names.emissions import FramePosteriors
+from metriclearn.estimators.names.frame_classifier import FrameClassifier
+from metriclearn.estimators.names.named_learner import NamedSegmentLearner
+from metriclearn.estimators.selection.auto import FAMILIES
+from metriclearn.oracles.consensus import best_consensus
+from metriclearn.problem.consensus import ConsensusForm
+from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
+from metriclearn.problem.named_segments import NamedPartition
+from metriclearn.problem.partition import Partition
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Needs, check_parameters, either, number
+from metriclearn.solvers.regularizers import SquaredFrobenius
+
+_MEMBERS = Needs(
+    "{name} as a mapping of families to lists of segmenters, or None",
+    lambda given: (
+        given is None
+        or (
+            isinstance(given, Mapping)
+            and len(given) > 0
+            and all(
+                isinstance(family, (list, tuple))
+                and len(family) > 0
+                and all(hasattr(one, "fit") and hasattr(one, "segmented") for one in family)
+                for family in given.values()
+            )
+        )
+    ),
+)
+# How fast weights fall with the loss; 0: not at all, the last one: nearly a choice of the best.
+_POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)
+
+
+@dataclass(eq=False, repr=False)
+class Consensus(ComponentParameters):
+    """The segmentation of least expected loss over many models: nothing is chosen.
+
+    On few recordings the choice of one model costs more than models differ. Here every member is
+    fitted once for each group of recordings left out, its penalty is tuned on that group, and all
+    these models stay. The answers N_j of all models for a new recording have one best compromise,
+
+        argmin_M Σ_j q_j ‖M − N_j‖²_F,
+
+    which one exact program over the ends of the answers finds, see
+    :mod:`metriclearn.oracles.consensus`. Names of segments are found with it, where members know
+    names.
+
+    Parameters
+    ----------
+    members : mapping of names to lists of segmenters, optional
+        Families, which weigh the same. By default those of :func:`~metriclearn.auto_metric_learner`
+        at all their strengths; where labels are names, frame classifiers and named learners, too.
+    weights : "held-out" or "uniform"
+        With "held-out", q_j ∝ (least loss / loss)^p with the loss of a member on the groups left
+        out. The power p has the least loss on groups left out, of which neither models nor weights
+        have seen the labels, but for the tuning of penalties.
+    names : bool, optional
+        Whether labels mean the same in all recordings. By default they do if a label returns within
+        a recording after another one.
+    n_folds : int
+        Groups of recordings left out, at most one for each group.
+    name_loss : float, optional
+        β, what a sample with another name than a member's costs beside ‖M − N_j‖²; by default the
+        number of segments over the number of samples in the training data.
+    n_jobs : int, optional
+        Fits at the same time, as in joblib.
+
+    Attributes
+    ----------
+    models_ : list of fitted segmenters
+    families_ : list of str
+        The family of each model.
+    weights_ : array (models,)
+        q, with sum one.
+    power_ : float
+        p; 0 for uniform weights.
+    held_out_ : array (members, recordings)
+        ‖M − N‖²_F of each member on every recording, by the model that has not seen it but for its
+        penalty.
+    classes_ : array (C,) or None
+        The labels, sorted, where they are names.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two groups, or data, labels or parameters that cannot be used.
+
+    See Also
+    --------
+    auto_metric_learner : chooses one model, with a metric to look at.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner, Consensus
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(n_features=30, n_relevant=3, random_state=0)
+    >>> members = {"diagonal": [ChangePointMetricLearner()]}
+    >>> consensus = Consensus(members, n_folds=3).fit(data.sequences, data.labels)
+    >>> len(consensus.models_)
+    3
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "members": _MEMBERS,
+        "weights": either("held-out", "uniform"),
+        "names": either(None, True, False),
+        "n_folds": number(2, whole=True),
+        "name_loss": either(None, number()),
+    }
+
+    members: Mapping[str, Any] | None = None
+    _: KW_ONLY
+    weights: str = "held-out"
+    names: bool | None = None
+    n_folds: int = 5
+    name_loss: float | None = None
+    n_jobs: int | None = None
+
+    def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
+        """Fit every member once for each group left out, and tune its penalty there.
+
+        Parameters
+        ----------
+        X : sequence of (T_i, P) arrays, at least two
+        y : labels, change-points or partial labels, for each of them
+        groups : array (N,), optional
+            Recordings that are not divided, such as those of one user.
+        """
+        check_parameters(self)
+        who = type(self).__name__
+        data = read_data_sets(who, X)
+        truths = read_labelings(who, y, data, segments=True, partial=True)
+        units = read_groups(who, groups, 1 if data.single else len(truths))
+        labels = list_labelings(who, y, data)
+        partial = not isinstance(truths[0], Partition)
+        codes: list[NDArray] = []
+        classes = None
+        if self.names is not False:
+            try:
+                codes, classes = read_names(who, y, data, truths)
+            except ValueError:
+                if self.names:
+                    raise
+            if self.names is None and not any(map(_returns, codes)):
+                classes = None
+        members = self.members
+        if members is None:
+            members = default_members(named=classes is not None, partial=partial)
+        splitter = GroupKFold(min(self.n_folds, int(units.max()) + 1))
+        folds = list(splitter.split(units, groups=units))
+        candidates = list(chain.from_iterable(members.values()))
+        calls = [
+            joblib.delayed(_left_out)(one, data.arrays, labels, units, train, test)
+            for one in candidates
+            for train, test in folds
+        ]
+        models = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
+        segments = sum(getattr(truth, "n_clusters", 1) for truth in truths)
+        self.name_loss_ = segments / sum(map(len, data.arrays))
+        if self.name_loss is not None:
+            self.name_loss_ = float(self.name_loss)
+        self.classes_ = classes
+        answers = HeldOut.of(self, models, data, truths, folds)
+        families = [name for name, family in members.items() for _ in family]
+        powers = _POWERS if self.weights == "held-out" else (0.0,)
+        self.power_, weights = answers.weights(families, powers, self.name_loss_)
+        self.models_, self.held_out_ = models, answers.losses
+        self.families_ = [name for name in families for _ in folds]
+        self.weights_ = np.repeat(weights, len(folds)) / len(folds)
+        keep_features(self, data)
+        return self
+
+    def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
+        """Segment ends of every recording, the last one T, as in ruptures.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+            Numbers of segments; members with a metric are given them, too.
+        """
+        return self._of_each(X, n_segments, lambda form, found: found.change_points)
+
+    def predict(self, X: Any, n_segments: Any = None) -> Any:
+        """The label of every sample where labels are names, or the number of its segment, (T,)."""
+
+        def labels(form: ConsensusForm, found: Partition) -> NDArray:
+            if isinstance(found, NamedPartition) and self.classes_ is not None:
+                return self.classes_[found.sample_names]
+            return found.labels
+
+        return self._of_each(X, n_segments, labels)
+
+    def expected_loss(self, X: Any, n_segments: Any = None) -> Any:
+        """Mean ‖M − N_j‖²_F of the answer M over the models, for each recording.
+
+        How much models disagree: the loss to expect if one of them, drawn at random, is right.
+        """
+        return self._of_each(X, n_segments, lambda form, found: _without_names(form, found))
+
+    def boundary_shares(self, X: Any, n_segments: Any = None, tolerance: int = 0) -> Any:
+        """The share of models with a change-point near every predicted one, (K−1,).
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+        tolerance : int ≥ 0
+            In samples.
+        """
+        number(whole=True).check(type(self).__name__, "tolerance", tolerance)
+
+        def shares(form: ConsensusForm, found: Partition) -> NDArray:
+            near = np.zeros(found.n_clusters - 1)
+            for q, member in zip(form.weights, form.members):
+                ends = np.append(member.change_points[:-1], np.iinfo(np.int64).max // 2)
+                inner = found.change_points[:-1]
+                after = np.searchsorted(ends, inner - tolerance)
+                near += q * (ends[after] <= inner + tolerance)
+            return near
+
+        return self._of_each(X, n_segments, shares)
+
+    def score(self, X: Any, y: Any) -> float:
+        """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
+        data = self.read_data(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
+        pairs = zip(self.segmented(data), truths)
+        return -float(np.mean([_squared_norm(*pair) / pair[1].n_samples for pair in pairs]))
+
+    def read_data(self, X: Any) -> DataSets:
+        """Data sets with the features of the training."""
+        return check_features(self, read_data_sets(type(self).__name__, X))
+
+    def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
+        """The best segmentation of every recording."""
+        return [found for _, found in self._answers(data, n_segments)]
+
+    def _of_each(self, X: Any, n_segments: Any, result: Any) -> Any:
+        data = self.read_data(X)
+        results = [result(*pair) for pair in self._answers(data, n_segments)]
+        return results[0] if data.single else results
+
+    def _answers(self, data: DataSets, n_segments: Any) -> list[tuple[ConsensusForm, Partition]]:
+        """The form of the members' answers, and its best segmentation, for every recording."""
+        who = type(self).__name__
+        counts = read_counts(who, "n_segments", n_segments, data, optional=True)
+        answers = [self.segments_of(model, data, n_segments) for model in self.models_]
+        pairs = []
+        for members, count in zip(zip(*answers), counts):
+            form = ConsensusForm(members, self.weights_, self.name_loss_)
+            pairs.append((form, best_consensus(form, count)))
+        return pairs
+
+    def segments_of(self, model: Any, data: DataSets, n_segments: Any = None) -> list[Partition]:
+        """The answers of one model, with names as codes of ``classes_``."""
+        if isinstance(model, FrameClassifier):
+            n_segments = None
+        with warnings.catch_warnings():
+            # A single member with segments of a few samples does no harm.
+            warnings.simplefilter("ignore", UserWarning)
+            found = model.segmented(model.read_data(data.arrays), n_segments)
+        if self.classes_ is None or not isinstance(found[0], NamedPartition):
+            return [Partition(ends=one.change_points) for one in found]
+        codes = np.searchsorted(self.classes_, model.classes_)
+        return [NamedPartition(one.change_points, codes[one.names]) for one in found]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What members answered for recordings that their models had not seen.
+
+    Attributes
+    ----------
+    answers : list of members, of lists of Partition (N,)
+    truths : list of Partition or PartialPartition (N,)
+    fold_of : int array (N,)
+        The fold in which a recording was left out.
+    losses : array (members, N)
+        ‖M − N‖²_F.
+    """
+
+    answers: Sequence[Sequence[Partition]]
+    truths: Sequence[Any]
+    fold_of: NDArray
+    losses: NDArray
+
+    @classmethod
+    def of(
+        cls, consensus: Any, models: Sequence[Any], data: DataSets, truths: Any, folds: Any
+    ) -> Self:
+        """From models in the order of members, then folds."""
+        answers, fold_of = [], np.zeros(len(truths), dtype=np.int64)
+        for fold, (_, test) in enumerate(folds):
+            fold_of[test] = fold
+        for start in range(0, len(models), len(folds)):
+            found: list[Any] = [None] * len(truths)
+            for model, (_, test) in zip(models[start:], folds):
+                for i, one in zip(test, consensus.segments_of(model, data.subset(test))):
+                    found[i] = one
+            answers.append(found)
+        losses = np.array([list(map(_squared_norm, found, truths)) for found in answers])
+        return cls(answers, truths, fold_of, losses)
+
+    def weights(
+        self, families: Sequence[str], powers: Sequence[float], name_loss: float = 0.0
+    ) -> tuple[float, NDArray]:
+        """The power whose consensus has the least loss on recordings left out, and its weights.
+
+        The weights for a fold come from the losses in the other folds.
+        """
+        sizes = np.array([families.count(name) for name in families], dtype=float)
+
+        def of_losses(rows: NDArray, power: float) -> NDArray:
+            means = np.maximum(rows.mean(axis=1), 1e-12)
+            shares = (means.min() / means) ** power / sizes
+            return shares / shares.sum()
+
+        means = []
+        for power in powers if len(powers) > 1 else ():
+            total = 0.0
+            for fold in np.unique(self.fold_of):
+                here = self.fold_of == fold
+                shares = of_losses(self.losses[:, ~here], power)
+                for i in np.flatnonzero(here).tolist():
+                    form = ConsensusForm([row[i] for row in self.answers], shares, name_loss)
+                    total += _squared_norm(best_consensus(form), self.truths[i])
+            means.append(total)
+        power = powers[int(np.argmin(means))] if means else powers[0]
+        return power, of_losses(self.losses, power)
+
+
+def _squared_norm(found: Partition, truth: Any) -> float:
+    """‖M − N‖²_F, on the labeled parts."""
+    loss: Any = FrobeniusLoss() if isinstance(truth, Partition) else KnownLoss()
+    return truth.n_samples * loss(found, truth)
+
+
+def default_members(named: bool = False, partial: bool = False) -> dict[str, list[Any]]:
+    """The families of :func:`~metriclearn.auto_metric_learner` at all their strengths.
+
+    Parameters
+    ----------
+    named : bool
+        With frame classifiers and named learners, too.
+    partial : bool
+        Only learners that take partial labels.
+    """
+    members = {
+        name: [
+            clone(family.learner).set_params(**{family.parameter: strength})
+            for strength in family.strengths
+        ]
+        for name, family in FAMILIES.items()
+        if isinstance(family.learner, ChangePointMetricLearner) or not partial
+    }
+    if named:
+        linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
+        forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=0)
+        frobenius = SquaredFrobenius(0.1)
+        for name, classifier in (("logistic", linear), ("forest", forest)):
+            members[f"{name}, Viterbi"] = [FrameClassifier(classifier, amount=4.0)]
+            emissions = FramePosteriors(classifier, n_folds=3)
+            learner = NamedSegmentLearner(regularizer=frobenius, emissions=emissions)
+            members[f"{name}, named"] = [learner]
+    return members
+
+
+def _left_out(
+    member: Any,
+    arrays: Sequence[NDArray],
+    labels: Sequence[Any],
+    units: NDArray,
+    train: NDArray,
+    test: NDArray,
+) -> Any:
+    """A member fitted without a group, and its penalty tuned there."""
+    learner = clone(member)
+    for name, value in (("verbose", False), ("n_jobs", 1)):
+        if name in learner.get_params(deep=False):
+            learner.set_params(**{name: value})
+    options = {"groups": units[train]} if has_fit_parameter(learner, "groups") else {}
+    with warnings.catch_warnings():
+        # These would come with every fold.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        model = learner.fit([arrays[i] for i in train], [labels[i] for i in train], **options)
+        if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
+            raise KeyboardInterrupt
+        if hasattr(model, "tune_penalty") and len(getattr(model, "components_", [0])):
+            model.tune_penalty([arrays[i] for i in test], [labels[i] for i in test])
+    return model
+
+
+def _returns(codes: NDArray) -> bool:
+    """Whether a name occurs again after another one."""
+    known = codes[codes >= 0]
+    runs = known[np.flatnonzero(np.diff(known, prepend=-1))]
+    return len(np.unique(runs)) < len(runs)
+
+
+def _without_names(form: ConsensusForm, found: Partition) -> float:
+    """The expected loss of the boundaries."""
+    plain = copy.copy(form)
+    plain.name_loss = 0.0
+    return plain.expected_loss(found)

@@ -1,0 +1,180 @@
+"""The segmentation of least expected loss, exactly.
+
+A segment (s, u] is worth
+
+    f(s,u) = 2 Σ_j q_j Σ_k |(s,u] ∩ C_jk|² / (|C_jk| (u−s)) − 1 + β max_c V_c(u) − V_c(s),
+
+with C_jk the segments of member j and V_c the cumulative votes for the name c.
+
+**Ends of members are enough.** Move one boundary t between neighboring ends of members. Every
+overlap is affine in t, so each term, the square of an affine function over a positive affine one,
+is convex, and so are the votes as a maximum of affine functions. A convex function is largest at an
+end of its interval: an end of a member, or a neighboring boundary, where the segment between the
+two vanishes with the value 0 that it has in the limit. If the number K of segments is given, a
+segment that vanishes is made up for by any other split, since splits never lower the sum of f + 1.
+Annotations bound the interval by their borders.
+
+**Starts are dropped** by the rule of PELT: f + 1 of a segment is at most the sum of f + 1 of its
+parts, so a start s with F(s) + f(s,u) + 1 < F(u) never again belongs to the best segmentation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from metriclearn.oracles.change_points.segment_values import CALLED, LIGHT, name_score
+from metriclearn.problem.consensus import ConsensusForm
+from metriclearn.problem.knowledge import PartialPartition, segment_rules
+from metriclearn.problem.named_segments import NamedPartition, NameScores
+from metriclearn.problem.partition import Partition, check_count
+
+
+def best_consensus(
+    form: ConsensusForm, n_segments: int | None = None, known: PartialPartition | None = None
+) -> Partition:
+    """The segmentation with the largest ⟨A, M⟩, of all or of those that agree with annotations.
+
+    O(mE²) for E different ends of m members at worst; usually few starts stay, and it is O(mE).
+    With a number of segments O((m + K) E²).
+
+    Parameters
+    ----------
+    form : ConsensusForm
+        Of segmentations.
+    n_segments : int, optional
+    known : PartialPartition, optional
+
+    Returns
+    -------
+    Partition, or NamedPartition where members have names
+
+    Raises
+    ------
+    ValueError
+        If no segmentation agrees with the annotations and the number of segments.
+    """
+    T = form.n_samples
+    check_count("Consensus", T, n_segments, 1)
+    ends = [member.change_points for member in form.members]
+    positions = np.unique(np.concatenate([[0], *ends]))
+    rules, names = None, None
+    if known is not None:
+        borders = np.array([(r.start, r.start + 1, r.stop - 1, r.stop) for r in known.constraints])
+        positions = np.union1d(positions, np.clip(borders.astype(np.int64), 0, T))
+        rules = np.array(segment_rules(known.constraints, T))[:, : T + 1]
+    if n_segments is not None and (known is not None or n_segments >= len(positions)):
+        # Splits that make up for vanished segments may be anywhere, and so may annotations' names.
+        positions = np.arange(T + 1)
+    if form.named:
+        given = getattr(known, "names", None)
+        used = [member.names for _, member in form.named] + ([] if given is None else [given])
+        votes = np.zeros((T, 1 + max(int(one.max()) for one in used)))
+        for q, member in form.named:
+            votes[np.arange(T), member.sample_names] += q
+        if given is not None:
+            positions = np.union1d(positions, np.flatnonzero(np.diff(given)) + 1)
+        names = NameScores.of(form.name_loss * votes, given)
+    table = np.array([_table(one, positions) for one in ends]).transpose(1, 2, 0).copy()
+    allowed = None if rules is None else np.ascontiguousarray(rules[:, positions])
+    signal = (positions, table, 2.0 * form.weights, names, allowed, form.shift - 1.0)
+    back, value = _layers(*signal, n_segments) if n_segments else _recursion(*signal)
+    if value == -np.inf:
+        raise ValueError(
+            f"Consensus needs a segmentation of {T} samples that agrees with the annotations"
+            f"{'' if n_segments is None else f' and has {n_segments} segments'}, but there is none."
+        )
+    found = positions[_ends(back)]
+    return Partition(ends=found) if names is None else NamedPartition(found, names.names_of(found))
+
+
+def _table(ends: NDArray, positions: NDArray) -> NDArray[np.float64]:
+    """What the overlaps with one member need at every position, (4, E).
+
+    For ends u: start and 1/size of the member's segment that holds sample u−1, and the part of
+    Σ_k |(s,u] ∩ C_k|²/|C_k| that the samples before u add when s lies in an earlier segment. For
+    starts s: the part that samples from s on add when u lies in a later segment.
+    """
+    starts = np.append(0, ends[:-1])
+    last = np.searchsorted(ends, np.maximum(positions, 1))
+    next_ = np.minimum(np.searchsorted(ends, positions, side="right"), len(ends) - 1)
+    size = (ends - starts).astype(np.float64)
+    start = starts[last].astype(np.float64)
+    before = start + (positions - start) ** 2 / size[last]
+    after = (ends[next_] - positions) ** 2 / size[next_] - ends[next_]
+    return np.array([start, 1.0 / size[last], before, after])
+
+
+@njit(**LIGHT)
+def _value(positions, table, weights, names, c, s, u):
+    """f between the positions with the numbers s and u."""
+    length, total = positions[u] - positions[s], 0.0
+    for j in range(len(weights)):
+        if positions[s] >= table[0, u, j]:  # both in one segment of member j
+            total += weights[j] * length * length * table[1, u, j]
+        else:
+            total += weights[j] * (table[2, u, j] + table[3, s, j])
+    total = total / length + c
+    if names is not None:
+        total += name_score(names[0], names[1], positions[s], positions[u])
+    return total
+
+
+@njit(**LIGHT)
+def _is_allowed(positions, rules, s, u):
+    """Whether annotations allow the segment."""
+    if rules is None:
+        return True
+    return rules[0, u] != 0 and rules[1, u] <= positions[s] < rules[2, u]
+
+
+@njit(**CALLED)
+def _recursion(positions, table, weights, names, rules, c):
+    """Where the last segment up to every position begins, (1, E), and the value of the best."""
+    n = len(positions)
+    best, back = np.full(n, -np.inf), np.zeros(n, dtype=np.int64)
+    best[0] = 0.0
+    live, n_live = np.zeros(n, dtype=np.int64), 1
+    values = np.empty(n)
+    for u in range(1, n):
+        for i in range(n_live):
+            s = live[i]
+            values[i] = best[s] + _value(positions, table, weights, names, c, s, u)
+            if values[i] > best[u] and _is_allowed(positions, rules, s, u):
+                best[u], back[u] = values[i], s
+        kept = 0
+        for i in range(n_live):
+            # Annotations may forbid a change at u, and then s stays.
+            if rules is not None or values[i] - c >= best[u] - 1e-9 * (1.0 + abs(best[u])):
+                live[kept] = live[i]
+                kept += 1
+        live[kept] = u
+        n_live = kept + 1
+    return back.reshape(1, n), best[n - 1]
+
+
+@njit(**CALLED)
+def _layers(positions, table, weights, names, rules, c, count):
+    """The same for every number of segments up to ``count``, (K+1, E)."""
+    n = len(positions)
+    best, back = np.full((count + 1, n), -np.inf), np.zeros((count + 1, n), dtype=np.int64)
+    best[0, 0] = 0.0
+    for u in range(1, n):
+        for s in range(u):
+            if not _is_allowed(positions, rules, s, u):
+                continue
+            value = _value(positions, table, weights, names, c, s, u)
+            for k in range(1, count + 1):
+                if best[k - 1, s] + value > best[k, u]:
+                    best[k, u], back[k, u] = best[k - 1, s] + value, s
+    return back, best[count, n - 1]
+
+
+def _ends(back: NDArray) -> NDArray[np.int64]:
+    """Numbers of the positions of the best ends."""
+    u, k, found = back.shape[1] - 1, len(back) - 1, []
+    while u > 0:
+        found.append(u)
+        u, k = int(back[k if len(back) > 1 else 0, u]), k - 1
+    return np.array(found[::-1], dtype=np.int64)

@@ -1,0 +1,111 @@
+"""The form of a consensus: the partition of least mean loss against several given ones.
+
+As ‖M − N‖² = Tr M + Tr N − 2⟨N, M⟩ for projections,
+
+    argmin_M Σ_j q_j ‖M − N_j‖² = argmax_M ⟨2N̄ − I, M⟩,   N̄ = Σ_j q_j N_j,   Σ_j q_j = 1,
+
+one more linear form. N̄ is never stored: every N_j is known by its partition.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.named_segments import NamedPartition
+from metriclearn.problem.partition import Partition
+
+
+class ConsensusForm:
+    """⟨2N̄ − I, M⟩, and the votes for names of the members that have some.
+
+    Parameters
+    ----------
+    members : sequence of Partition, all of T samples
+        N_j; segmentations for the search of change-points.
+    weights : array (m,), optional
+        q_j ≥ 0, divided by their sum; all the same by default.
+    name_loss : float
+        β, what a sample with another name than a member's costs beside ‖M − N_j‖².
+
+    Raises
+    ------
+    ValueError
+        For no members, members of different lengths, or weights that cannot be used.
+
+    Examples
+    --------
+    >>> from metriclearn import Partition
+    >>> members = [Partition.from_labels(labels) for labels in ([0, 0, 1], [0, 0, 1], [0, 1, 1])]
+    >>> form = ConsensusForm(members)
+    >>> round(form.expected_loss(members[0]), 3)
+    0.5
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Partition],
+        weights: ArrayLike | None = None,
+        name_loss: float = 0.0,
+    ) -> None:
+        lengths = {member.n_samples for member in members}
+        if len(lengths) != 1:
+            raise ValueError(
+                "ConsensusForm needs one or more partitions of the same samples, got "
+                f"{len(members)} of lengths {sorted(lengths)}; pass the answers for one data set."
+            )
+        shares = np.ones(len(members)) if weights is None else np.asarray(weights, dtype=float)
+        usable = shares.shape == (len(members),) and np.all(np.isfinite(shares) & (shares >= 0))
+        if not usable or not shares.sum() > 0:
+            raise ValueError(
+                f"ConsensusForm needs {len(members)} weights of at least 0, of which one is "
+                f"positive, got {weights!r}."
+            )
+        self.members, self.weights = list(members), shares / shares.sum()
+        self.name_loss, self.shift = float(name_loss), 0.0
+        (self.n_samples,) = lengths
+
+    @property
+    def named(self) -> list[tuple[float, NamedPartition]]:
+        """The members that have names of their segments, with their weights."""
+        pairs = zip(self.weights.tolist(), self.members)
+        return [(q, member) for q, member in pairs if isinstance(member, NamedPartition)]
+
+    def at(self, M: Any) -> float:
+        """⟨2N̄ − I + cI, M⟩, less β for every sample with another name than a member's."""
+        inner = sum(q * M.inner(member) for q, member in zip(self.weights, self.members))
+        return 2.0 * inner + (self.shift - 1.0) * M.n_clusters - self.name_loss * self._wrong(M)
+
+    def expected_loss(self, M: Any) -> float:
+        """Σ_j q_j (‖M − N_j‖² + β · wrong names), the mean loss if a member drawn by q is right."""
+        pairs = zip(self.weights, self.members)
+        own = sum(q * member.n_clusters for q, member in pairs)
+        return max(0.0, own - self.at(M) + self.shift * M.n_clusters)
+
+    def _wrong(self, M: Any) -> float:
+        """Mean number of samples with another name than a member's."""
+        if not (self.name_loss and isinstance(M, NamedPartition)):
+            return 0.0
+        names = M.sample_names
+        return sum(q * np.count_nonzero(names != one.sample_names) for q, one in self.named)
+
+    def matvec(self, V: NDArray) -> NDArray:
+        """(2N̄ − I + cI) V for columns (T, k), O(mTk)."""
+        parts = (2.0 * q * member.project(V) for q, member in zip(self.weights, self.members))
+        return sum(parts, (self.shift - 1.0) * V)
+
+    def shifted(self, shift: float) -> ConsensusForm:
+        """The same with A + shift·I."""
+        form = copy.copy(self)
+        form.shift = self.shift + shift
+        return form
+
+    def low_rank(self) -> LowRankForm:
+        """The same form as ZZᵀ − I, (T, Σ K_j), for oracles of clusterings; names do not enter."""
+        factors = [np.sqrt(2.0 * q) * m.factor for q, m in zip(self.weights, self.members)]
+        return LowRankForm(np.hstack(factors), shift=self.shift - 1.0)

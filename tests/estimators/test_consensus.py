@@ -1,0 +1,130 @@
+"""Consensus: members, their answers and the measures of doubt."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import metriclearn as ml
+from metriclearn.baselines import FrameClassifier, TunedSegmenter
+from metriclearn.datasets import make_change_points
+from metriclearn.problem.consensus import ConsensusForm
+from tests.estimators.test_inputs import refused
+
+DATA = make_change_points(8, 80, 6, 3, (3, 5), random_state=0)
+NEW = make_change_points(4, 80, 6, 3, (3, 5), random_state=1)
+METRICS = {
+    "diagonal": [ml.ChangePointMetricLearner(), ml.ChangePointMetricLearner(ml.DiagonalMetric())],
+    "euclidean": [TunedSegmenter()],
+}
+NAMED = {
+    "frames": [FrameClassifier(LogisticRegression(), 1, amount=2.0)],
+    "segments": [ml.NamedSegmentLearner(emissions=ml.NeighborFeatures(1))],
+    "diagonal": [ml.ChangePointMetricLearner()],
+}
+
+
+def named_recordings(n: int, seed: int):
+    """Recordings in which two names take turns, and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = [np.repeat(["sit", "walk", "sit", "walk"], rng.integers(10, 20, 4)) for _ in range(n)]
+    return [rng.normal(size=(len(one), 2)) + (one == "walk")[:, None] for one in labels], labels
+
+
+@pytest.fixture(scope="module")
+def consensus() -> ml.Consensus:
+    return ml.Consensus(METRICS, n_folds=2).fit(DATA.sequences, DATA.labels)
+
+
+def test_every_member_is_kept_for_every_group_left_out(consensus) -> None:
+    assert consensus.families_ == ["diagonal"] * 4 + ["euclidean"] * 2
+    assert len(consensus.models_) == 6
+    assert consensus.held_out_.shape == (3, 8)
+    assert consensus.weights_.sum() == pytest.approx(1.0)
+    assert consensus.classes_ is None  # labels are numbers of segments: none returns
+
+
+def test_families_weigh_the_same_without_losses() -> None:
+    consensus = ml.Consensus(METRICS, weights="uniform", n_folds=2)
+    consensus.fit(DATA.sequences, DATA.labels)
+    np.testing.assert_allclose(consensus.weights_, [1 / 8] * 4 + [1 / 4] * 2)
+    assert consensus.power_ == 0.0
+
+
+def test_a_member_that_is_never_right_counts_little() -> None:
+    worse = {**METRICS, "nothing": [ml.ChangePointMetricLearner(regularizer=ml.L1(1e6))]}
+    consensus = ml.Consensus(worse, n_folds=2).fit(DATA.sequences, DATA.labels)
+    assert consensus.power_ > 0.0
+    assert consensus.weights_[-1] < 0.1 * consensus.weights_[0]
+
+
+@pytest.mark.parametrize("n_segments", [None, 4])
+def test_answer_is_the_best_compromise(consensus, n_segments) -> None:
+    """No model's own answer has a smaller expected loss, which is the mean over the models."""
+    answers = [m.predict_change_points(NEW.sequences, n_segments) for m in consensus.models_]
+    found = consensus.predict_change_points(NEW.sequences, n_segments)
+    expected = consensus.expected_loss(NEW.sequences, n_segments)
+    for i, X in enumerate(NEW.sequences):
+        form = ConsensusForm([ml.Partition(ends=one[i]) for one in answers], consensus.weights_)
+        assert form.expected_loss(ml.Partition(ends=found[i])) == pytest.approx(expected[i])
+        assert all(form.expected_loss(N) >= expected[i] - 1e-9 for N in form.members)
+        numbers = consensus.predict(X, n_segments)
+        np.testing.assert_array_equal(np.flatnonzero(np.diff(numbers)) + 1, found[i][:-1])
+        if n_segments:
+            assert len(found[i]) == n_segments
+
+
+def test_shares_of_models(consensus) -> None:
+    X = NEW.sequences[0]
+    ends = consensus.predict_change_points(X)
+    shares, near = consensus.boundary_shares(X), consensus.boundary_shares(X, tolerance=2)
+    for place, end in enumerate(ends[:-1]):
+        found = [model.predict_change_points(X) for model in consensus.models_]
+        expected = np.dot(consensus.weights_, [end in one for one in found])
+        assert shares[place] == pytest.approx(expected)
+        close = [np.any(np.abs(one[:-1] - end) <= 2) for one in found]
+        assert near[place] == pytest.approx(np.dot(consensus.weights_, close))
+
+
+def test_names(tmp_path) -> None:
+    """Labels that return are names; members without names take part in the boundaries."""
+    (X, y), (new, truth) = named_recordings(8, 0), named_recordings(4, 1)
+    consensus = ml.Consensus(NAMED, n_folds=2).fit(X, y)
+    assert consensus.classes_.tolist() == ["sit", "walk"]
+    found = consensus.predict(new)
+    assert np.mean(np.concatenate(found) == np.concatenate(truth)) > 0.9
+    loaded = ml.load(ml.save(consensus, tmp_path / "model.npz"))
+    np.testing.assert_array_equal(np.concatenate(loaded.predict(new)), np.concatenate(found))
+    without = ml.Consensus(METRICS, names=False, n_folds=2).fit(X, y)
+    assert without.classes_ is None
+    assert -without.score(new, truth) < 0.1
+
+
+def test_default_members_learn_from_partial_labels_and_names() -> None:
+    from metriclearn.estimators.selection.consensus import default_members
+
+    plain, partial, named = default_members(), default_members(partial=True), default_members(True)
+    assert set(partial) < set(plain) < set(named)
+    every = [one for family in partial.values() for one in family]
+    assert {type(one) for one in every} == {ml.ChangePointMetricLearner}
+    known = [np.where(np.arange(80) < 60, labels, -1) for labels in DATA.labels]
+    two = dict(list(partial.items())[:2])
+    consensus = ml.Consensus(two, n_folds=2).fit(DATA.sequences, known)
+    assert -consensus.score(DATA.sequences, known) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "data", "message"),
+    [
+        ({"members": {}}, (DATA.sequences, DATA.labels), "Consensus needs members as a mapping"),
+        ({"members": METRICS}, (DATA.sequences[0], DATA.labels[0]), "in two groups and more"),
+        ({"n_folds": 1}, (DATA.sequences, DATA.labels), "Consensus needs a whole n_folds"),
+        (
+            {"members": METRICS, "names": True},
+            (DATA.sequences, [ml.Partition.from_runs(labels) for labels in DATA.labels]),
+            "needs labels of samples, whose values are names",
+        ),
+    ],
+)
+def test_bad_input(parameters, data, message) -> None:
+    with refused(message):
+        ml.Consensus(**parameters).fit(*data)

@@ -1,0 +1,128 @@
+"""The segmentation of least expected loss against the enumeration of all segmentations."""
+
+import numpy as np
+import pytest
+
+import metriclearn as ml
+from metriclearn import FrobeniusLoss, Partition
+from metriclearn.oracles.consensus import best_consensus
+from metriclearn.problem.consensus import ConsensusForm
+from metriclearn.problem.knowledge import AT_LEAST_ONE, EXACTLY_ONE, PartialPartition, Region
+from metriclearn.problem.named_segments import NamedPartition, PartialNames
+from tests.budget import examples
+from tests.exhaustive import all_partitions, all_segmentations
+from tests.oracles.test_names import agrees, named_segmentations
+
+
+def random_members(rng: np.random.Generator, T: int, C: int | None):
+    """One to six segmentations, with names or without."""
+    drawn = [rng.integers(0, C or 4, T) for _ in range(int(rng.integers(1, 7)))]
+    smooth = [np.where(rng.random(T) < 0.6, codes[0], codes) for codes in drawn]
+    members = [
+        Partition.from_runs(c) if C is None else NamedPartition.from_codes(c) for c in smooth
+    ]
+    # Some members may have no names.
+    return members + [Partition.from_runs(smooth[0])] * int(rng.integers(0, 2))
+
+
+def segmentations(T: int):
+    return (Partition(ends=np.array(ends)) for ends in all_segmentations(T))
+
+
+def random_annotations(rng: np.random.Generator, T: int, C: int | None):
+    """What a random segmentation satisfies: labels and regions."""
+    codes = rng.integers(0, C or 3, T)
+    given = np.where(rng.random(T) < 0.3, codes, -1)
+    if C is not None:
+        return PartialNames(PartialPartition(T, given), given)
+    regions = []
+    for _ in range(int(rng.integers(0, 3))):
+        start = int(rng.integers(0, T - 1))
+        stop = int(rng.integers(start + 2, T + 1))
+        inside = np.count_nonzero(np.diff(codes[start:stop]))
+        if inside:
+            regions.append(Region(start, stop, EXACTLY_ONE if inside == 1 else AT_LEAST_ONE))
+    return PartialPartition(T, given, regions=regions)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_consensus_equals_enumeration(seed: int) -> None:
+    """With and without weights, names, a number of segments, and annotations."""
+    rng = np.random.default_rng(seed)
+    for _ in range(examples(100)):
+        T = int(rng.integers(2, 9))
+        C = int(rng.integers(1, 4)) if rng.random() < 0.4 and T < 7 else None
+        members = random_members(rng, T, C)
+        weights = rng.random(len(members)) + 0.01 if rng.random() < 0.5 else None
+        form = ConsensusForm(members, weights, name_loss=float(rng.choice([0.0, 0.3])))
+        known = random_annotations(rng, T, C) if rng.random() < 0.5 else None
+        count = int(rng.integers(1, T + 1)) if rng.random() < 0.4 else None
+        every = segmentations(T) if C is None else named_segmentations(T, C, None, 1)
+        usable = [
+            one
+            for one in every
+            if (count is None or one.n_clusters == count)
+            and (known is None or (agrees(one, known) if C else known.allows(one)))
+        ]
+        if not usable:
+            with pytest.raises(ValueError, match="agrees with the annotations"):
+                best_consensus(form, count, known)
+            continue
+        found = best_consensus(form, count, known)
+        assert isinstance(found, NamedPartition) == (C is not None)
+        assert found.n_clusters == (count or found.n_clusters)
+        if known is not None:
+            assert agrees(found, known) if C else known.allows(found)
+        assert form.at(found) == pytest.approx(max(map(form.at, usable)), abs=1e-10)
+        expected = min(map(form.expected_loss, usable))
+        assert form.expected_loss(found) == pytest.approx(expected, abs=1e-10)
+
+
+def test_pruning_at_work() -> None:
+    """Long members: the value of the best segmentation is that of all layers together."""
+    rng = np.random.default_rng(0)
+    truth = np.cumsum(rng.integers(5, 60, 60))
+    members = []
+    for _ in range(12):
+        ends = truth + rng.integers(-3, 4, len(truth))
+        ends = np.unique(np.append(ends[rng.random(len(ends)) < 0.8], truth[-1] + 5))
+        members.append(Partition(ends=ends[ends <= truth[-1] + 5]))
+    form = ConsensusForm(members)
+    found = best_consensus(form)
+    values = [form.at(best_consensus(form, k)) for k in range(1, 90)]
+    assert form.at(found) == pytest.approx(max(values), rel=1e-12)
+    assert 30 < found.n_clusters < 90
+
+
+def test_form_is_the_expected_loss() -> None:
+    """Σ q ‖M − N_j‖² for all partitions, by every way to the form."""
+    rng, T = np.random.default_rng(1), 6
+    labelings = rng.integers(0, 3, (4, T))
+    members, weights = [Partition.from_labels(labels) for labels in labelings], rng.random(4)
+    form, loss, V = ConsensusForm(members, weights), FrobeniusLoss(), rng.normal(size=(T, 2))
+    dense = 2 * sum(q * N.factor @ N.factor.T for q, N in zip(form.weights, members)) - np.eye(T)
+    np.testing.assert_allclose(form.matvec(V), dense @ V, atol=1e-12)
+    every = [Partition.from_labels(labels) for labels in all_partitions(T)]
+    for M in every:
+        mean = sum(q * loss.squared_norm(M, N) for q, N in zip(form.weights, members))
+        assert form.expected_loss(M) == pytest.approx(mean, abs=1e-12)
+        assert form.at(M) == pytest.approx(np.sum(dense * (M.factor @ M.factor.T)), abs=1e-12)
+        assert form.shifted(0.5).at(M) == pytest.approx(form.at(M) + 0.5 * M.n_clusters)
+        assert form.shifted(0.5).expected_loss(M) == pytest.approx(mean, abs=1e-12)
+    best = min(map(form.expected_loss, every))
+    found = ml.LocalSearch()(form.low_rank())
+    assert form.expected_loss(found) == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    ("members", "weights", "message"),
+    [
+        ([], None, "needs one or more partitions of the same samples, got 0"),
+        ([Partition(ends=np.array([3])), Partition(ends=np.array([4]))], None, r"lengths \[3, 4\]"),
+        ([Partition(ends=np.array([3]))], [-1.0], "needs 1 weights of at least 0"),
+        ([Partition(ends=np.array([3]))], [0.0], "one is positive"),
+    ],
+)
+def test_bad_input(members, weights, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        ConsensusForm(members, weights)
