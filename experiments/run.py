@@ -27,7 +27,7 @@ from experiments.harness.command_line import CONFIGS, end_with, from_command_lin
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Procedure
 from experiments.harness.report import write_report
-from experiments.harness.results import OURS, markdown_table, read_results, results_table
+from experiments.harness.results import ONE, OURS, markdown_table, read_results, results_table
 from metriclearn.running.callbacks import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed
@@ -74,7 +74,9 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
             "command": command,
             **story.numbers,
             **story.fields,
-            "seconds": sum(outcome.seconds for outcome in outcomes if outcome.name != OURS),
+            "seconds": sum(
+                outcome.seconds for outcome in outcomes if outcome.name not in (OURS, ONE)
+            ),
             "config": settings,
         }
         page = write_report(folder, results, story.artifacts)

@@ -2,9 +2,11 @@
 
 Every candidate of a method is fitted on every fold of the training data; the candidate of least
 mean loss held out is fitted again to all training data; then the test data are looked at once.
-The row "ours" is the simplest of our methods that is within one standard error of the best of them
-on the data held out, or where splits share samples the best: what the training data alone would
-have chosen.
+Where models have members for one, the row "ours" is their consensus: every candidate and fold that
+was fitted for the choices, weighed by its loss held out. "ours/one model", or "ours" without a
+consensus, is the simplest of our methods that is within one standard error of the best of them on
+the data held out, or where splits share samples the best: what the training data alone would have
+chosen.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from experiments.harness.procedure import (
     standard_error,
     statistics,
 )
-from experiments.harness.results import OURS, is_ours
+from experiments.harness.results import ONE, OURS, is_ours
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class _Trial:
     seconds: float
     fit_seconds: float
     model: Any = None
+    members: Sequence[Any] = ()
 
 
 def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> list[Outcome]:
@@ -55,18 +58,56 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
     tasks = [_trials(procedure, method, case, key) for key, (method, case) in zip(keys, pairs)]
     tried = run_all("choose", [*chain(*tasks)], finished, procedure.backend, n_jobs)
     finals: list[Task] = []
-    start = 0  # number of trials of a pair among all
-    for key, (method, case), some in zip(keys, pairs, tasks):
-        stop = start + len(some)
-        finals.append(([*key, "final"], (_finish, procedure, method, case, tried[start:stop])))
-        start = stop
+    of_pairs = {}
+    for key, pair, some in zip(keys, pairs, tasks):
+        trials, tried = tried[: len(some)], tried[len(some) :]
+        of_pairs[pair[0].name, pair[1].name] = trials
+        finals.append(([*key, "final"], (_finish, procedure, *pair, trials)))
     results = run_all("fit again", finals, finished, procedure.backend, n_jobs)
     outcomes = [Outcome(method, case, *result) for (method, case), result in zip(pairs, results)]
     for case in cases:
         mine = [outcome for outcome in outcomes if outcome.case is case and outcome.is_ours]
-        if mine and all(outcome.name != OURS for outcome in mine):
-            outcomes.append(chosen(procedure, mine))
+        if not mine or any(outcome.name == OURS for outcome in mine):
+            continue
+        one = chosen(procedure, mine)
+        trials = {method.name: of_pairs[method.name, case.name] for method in methods}
+        families, models = _members(trials, len(case.folds))
+        if families:
+            outcomes.append(replace(one, method=Method(ONE, None)))
+            call = (_agree, procedure, families, models, case, one)
+            key = ["consensus", case.name, prints[case.name]]
+            one = Outcome(Method(OURS, None), case, *finished(key, *call))
+        outcomes.append(one)
     return outcomes
+
+
+def _members(
+    trials: Mapping[str, Sequence[_Trial]], n_folds: int
+) -> tuple[list[str], list[Sequence[Any]]]:
+    """The family of every member, and its models, one for each fold."""
+    families: list[str] = []
+    models: list[Sequence[Any]] = []
+    for name, some in trials.items():
+        for start in range(0, len(some), n_folds):
+            for row in zip(*(trial.members for trial in some[start : start + n_folds])):
+                families.append(name)
+                models.append(row)
+    return families, models
+
+
+def _agree(
+    procedure: Procedure, families: list[str], models: list[Sequence[Any]], case: Case, one: Outcome
+) -> tuple[Any, ...]:
+    """The fields of the outcome of a consensus but the first two."""
+    begun = time.thread_time()
+    consensus = procedure.consensus(families, models, case)
+    choices, scores = {}, {}
+    words = f"consensus of {len(models)} members in {len(case.folds)} folds"
+    for column in one.choices:
+        choices[column] = Choice({}, None, np.zeros(0), words)
+        scores[column] = procedure.score(consensus, None, column, case)[1]
+    seconds = time.thread_time() - begun
+    return choices, dict.fromkeys(one.choices, consensus), scores, one.seconds + seconds, seconds
 
 
 def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
@@ -121,8 +162,9 @@ def _try(
     begun = time.thread_time()
     model, fit_seconds = _fitted(procedure, method, candidate, train)
     losses = procedure.validate(method, model, train, held_out)
+    members = procedure.members(method, model, held_out)
     seconds = time.thread_time() - begun
-    return _Trial(losses, seconds, fit_seconds, model if whole else None)
+    return _Trial(losses, seconds, fit_seconds, model if whole else None, members)
 
 
 def _fitted(procedure: Procedure, method: Method, candidate: int, data: Any) -> tuple[Any, float]:

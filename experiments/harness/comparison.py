@@ -7,7 +7,7 @@ for a given number of segments. It is fitted again on all training data and scor
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 from sklearn.model_selection import GroupKFold
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import has_fit_parameter
 
 from experiments.harness.procedure import (
     Case,
@@ -37,11 +38,20 @@ from experiments.harness.report import (
     page,
     standardized_weights,
 )
-from experiments.harness.results import COLUMNS, MEASURE, OURS
-from metriclearn import FrobeniusLoss, KnownLoss, PartialPartition, Partition, save
+from experiments.harness.results import COLUMNS, MEASURE, ONE, OURS, is_ours
+from metriclearn import (
+    Consensus,
+    FrobeniusLoss,
+    KnownLoss,
+    PartialPartition,
+    Partition,
+    save,
+)
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.selection.consensus import variants
 
+NAMES = "names_right"
 LEARNED, TUNED, RELATIVE = "learned", "tuned", "relative"  # where a penalty comes from
 _WORDS = {
     LEARNED: ", penalty as learned",
@@ -65,6 +75,10 @@ class Comparison(Procedure):
     backend = "threads"
     validates_one = True
     reads_test_root = True
+    measures: Mapping[str, tuple[str, str]] = {
+        **Procedure.measures,
+        NAMES: ("share of samples with the right name", "more"),
+    }
 
     def cases(self) -> list[Case]:
         return read_cases(self.config)
@@ -76,13 +90,15 @@ class Comparison(Procedure):
         return data.groups
 
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
-        return estimator.fit(data.sequences, data.labels)
+        several = len(set(data.groups)) > 1 and has_fit_parameter(estimator, "groups")
+        groups = {"groups": data.groups} if several else {}
+        return estimator.fit(data.sequences, data.labels, **groups)
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Any) -> Losses:
         models: dict[Any, Any] = {None: model}
         if method.options.get("learns_penalty"):
             models = {LEARNED: model, TUNED: with_tuned_penalty(model, train)}
-        if self.relative and hasattr(model, "components_"):
+        if self.relative and hasattr(model, "components_") and not hasattr(model, "classes_"):
             models[RELATIVE] = with_tuned_penalty(model, train, "variance")
         estimated = {name: sequence_losses(fitted, held_out) for name, fitted in models.items()}
         if "given" not in self.columns(method):
@@ -94,7 +110,28 @@ class Comparison(Procedure):
         if option in (TUNED, RELATIVE):
             unit = "variance" if option == RELATIVE else None
             model = with_tuned_penalty(model, case.train, unit)
-        return model, {MEASURE: sequence_losses(model, case.test, column)}
+        scores = {MEASURE: sequence_losses(model, case.test, column)}
+        if column == "estimated" and getattr(model, "classes_", None) is not None:
+            scores[NAMES] = names_right(model, case.test)
+        return model, scores
+
+    def members(self, method: Method, model: Any, held_out: Any) -> list[Any]:
+        """Ours and those with the option ``member``, with penalties tuned on the held-out data."""
+        if not (is_ours(method.name) or method.options.get("member")):
+            return []
+        return variants(model, held_out.sequences, held_out.labels)
+
+    def consensus(
+        self, families: Sequence[str], models: Sequence[Sequence[Any]], case: Case
+    ) -> Consensus:
+        """Of all candidates and folds, with names where some member has names."""
+        named = any(hasattr(row[0], "classes_") for row in models)
+        held_out = [part for _, part in case.folds]
+        sequences = [X for part in held_out for X in part.sequences]
+        labels = [y for part in held_out for y in part.labels]
+        stops = np.cumsum([len(part) for part in held_out])
+        places = np.split(np.arange(stops[-1]), stops[:-1])
+        return Consensus.of_models(families, models, sequences, labels, places, names=named)
 
     def words(self, outcome: Outcome, column: str) -> str:
         choice = outcome.choices[column]
@@ -179,6 +216,12 @@ def sequence_losses(
     return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in pairs])
 
 
+def names_right(model: Any, data: LabeledSequences) -> NDArray[np.float64]:
+    """The share of samples with the right name, of those that have one, in every sequence, (N,)."""
+    pairs = zip(model.predict(data.sequences), data.labels)
+    return np.array([np.mean((found == labels)[labels != -1]) for found, labels in pairs])
+
+
 def truth_of(labels: NDArray) -> Partition | PartialPartition:
     """Runs of equal labels as segments; their partial labels where some labels are −1."""
     if np.any(labels == -1):
@@ -198,8 +241,8 @@ def segmented(
 ) -> list[tuple[Partition, Partition]]:
     """Predicted and true partition of every sequence, number of segments estimated or given."""
     truths = [Partition.from_runs(labels) for labels in data.labels]
-    counts = [truth.n_clusters for truth in truths] if n_clusters == "given" else None
-    ends = model.predict_change_points(data.sequences, counts)
+    counts = [[truth.n_clusters for truth in truths]] if n_clusters == "given" else []
+    ends = model.predict_change_points(data.sequences, *counts)
     return [(Partition(ends=e), truth) for e, truth in zip(ends, truths)]
 
 
@@ -325,8 +368,8 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
 
 
 def best_outcome(outcomes: Sequence[Outcome], ours: bool = True) -> Outcome:
-    """The row ours, or the baseline of the least loss on held-out data (of all, without such)."""
-    chosen = [outcome for outcome in outcomes if outcome.name == OURS]
+    """The one model of ours, or the baseline of least loss on held-out data (else of all)."""
+    chosen = [outcome for name in (ONE, OURS) for outcome in outcomes if outcome.name == name]
     if ours and chosen:
         return chosen[0]
     some = [outcome for outcome in outcomes if outcome.is_ours == ours]

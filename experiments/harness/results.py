@@ -55,6 +55,7 @@ from metriclearn.plots.canvas import number
 
 MEASURE = "partition_loss"
 OURS = "ours"
+ONE = "ours/one model"  # the one that is chosen, where the row ours is a consensus
 TRIVIAL = re.compile("one (segment|region|cluster)")  # what answers without a look at the data
 COLUMNS = {"estimated": "number of segments estimated", "given": "number of segments given"}
 _NUMBER, _NULLABLE = (int, float), (int, float, type(None))

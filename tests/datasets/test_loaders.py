@@ -299,7 +299,7 @@ def test_windows_of_phones_by_hand(tmp_path: Path) -> None:
     assert unknown.labels[1].tolist() == [-1, 0, 0, 1, 1, -1, -1, 2, 2, 2]
     np.testing.assert_array_equal(unknown.sequences[1], kept.sequences[1])
     activities = load_hapt(folder, 4, unlabeled="keep", labels="activities")
-    assert activities.labels[1].tolist() == [-1, 5, 5, 7, 7, -1, -1, 7, 7, 7]
+    assert activities.labels[1].tolist() == [0, 5, 5, 7, 7, 0, 0, 7, 7, 7]
     np.testing.assert_array_equal(dropped.sequences[1], kept.sequences[1][[1, 2, 3, 4, 7, 8, 9]])
     assert [ends.tolist() for ends in dropped.change_points] == [[5], [2, 4, 7]]
 

@@ -36,9 +36,10 @@ def consensus() -> ml.Consensus:
 
 
 def test_every_member_is_kept_for_every_group_left_out(consensus) -> None:
-    assert consensus.families_ == ["diagonal"] * 4 + ["euclidean"] * 2
-    assert len(consensus.models_) == 6
-    assert consensus.held_out_.shape == (3, 8)
+    """Two folds, each with a penalty in two units."""
+    assert consensus.families_ == ["diagonal"] * 8 + ["euclidean"] * 4
+    assert len(consensus.models_) == 12
+    assert consensus.held_out_.shape == (6, 8)
     assert consensus.weights_.sum() == pytest.approx(1.0)
     assert consensus.classes_ is None  # labels are numbers of segments: none returns
 
@@ -46,7 +47,7 @@ def test_every_member_is_kept_for_every_group_left_out(consensus) -> None:
 def test_families_weigh_the_same_without_losses() -> None:
     consensus = ml.Consensus(METRICS, weights="uniform", n_folds=2)
     consensus.fit(DATA.sequences, DATA.labels)
-    np.testing.assert_allclose(consensus.weights_, [1 / 8] * 4 + [1 / 4] * 2)
+    np.testing.assert_allclose(consensus.weights_, [1 / 16] * 8 + [1 / 8] * 4)
     assert consensus.power_ == 0.0
 
 
@@ -54,7 +55,10 @@ def test_a_member_that_is_never_right_counts_little() -> None:
     worse = {**METRICS, "nothing": [ml.ChangePointMetricLearner(regularizer=ml.L1(1e6))]}
     consensus = ml.Consensus(worse, n_folds=2).fit(DATA.sequences, DATA.labels)
     assert consensus.power_ > 0.0
-    assert consensus.weights_[-1] < 0.1 * consensus.weights_[0]
+    weights = dict.fromkeys(worse, 0.0)
+    for name, weight in zip(consensus.families_, consensus.weights_):
+        weights[name] += weight
+    assert weights["nothing"] < 0.25 * weights["diagonal"]
 
 
 @pytest.mark.parametrize("n_segments", [None, 4])

@@ -103,8 +103,8 @@ def load_hapt(
     labels : {"segments", "activities"}
         ``"segments"``: numbers 0 … K−1 in order of time; two neighbors with the same activity are
         two segments. ``"activities"``: 1 walking, 2 upstairs, 3 downstairs,
-        4 sitting, 5 standing, 6 laying, 7 to 12 the transitions between the last three, −1 in
-        gaps; they recur.
+        4 sitting, 5 standing, 6 laying, 7 to 12 the transitions between the last three; they
+        recur. Gaps are 0 if they are kept, −1 if they are unknown.
 
     Returns
     -------
@@ -140,8 +140,9 @@ def load_hapt(
         if unlabeled == "unknown":
             numbers = np.where(inside, np.searchsorted(np.unique(owner[inside]), owner), -1)
         if labels == "activities":
-            gaps = np.full(len(table), -1)  # one before each span; one more after the last
-            numbers = np.append(np.column_stack([gaps, table["label"]]), -1)[owner[kept]]
+            gap = 0 if unlabeled == "keep" else -1
+            gaps = np.full(len(table), gap)  # one before each span; one more after the last
+            numbers = np.append(np.column_stack([gaps, table["label"]]), gap)[owner[kept]]
         parts[name] = X[kept], numbers
     feature_names = [f"{channel}_{function}" for function in functions for channel in channels]
     if features in ("raw", "both"):

@@ -6,7 +6,6 @@ import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import chain
 from typing import Any, ClassVar, Self
 
 import joblib
@@ -36,6 +35,7 @@ from metriclearn.estimators.learners.change_points import ChangePointMetricLearn
 from metriclearn.estimators.names.emissions import FramePosteriors
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.estimators.selection.auto import FAMILIES
 from metriclearn.oracles.consensus import best_consensus
 from metriclearn.problem.consensus import ConsensusForm
@@ -71,8 +71,9 @@ class Consensus(ComponentParameters):
     """The segmentation of least expected loss over many models: nothing is chosen.
 
     On few recordings the choice of one model costs more than models differ. Here every member is
-    fitted once for each group of recordings left out, its penalty is tuned on that group, and all
-    these models stay. The answers N_j of all models for a new recording have one best compromise,
+    fitted once for each group of recordings left out, its penalty is tuned on that group, in the
+    unit of the data and in that of each sequence's variance, and all these models stay. The answers
+    N_j of all models for a new recording have one best compromise,
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
 
@@ -109,9 +110,9 @@ class Consensus(ComponentParameters):
         q, with sum one.
     power_ : float
         p; 0 for uniform weights.
-    held_out_ : array (members, recordings)
+    held_out_ : array (members, N)
         ‖M − N‖²_F of each member on every recording, by the model that has not seen it but for its
-        penalty.
+        penalty; NaN for recordings that were never left out.
     classes_ : array (C,) or None
         The labels, sorted, where they are names.
 
@@ -166,44 +167,99 @@ class Consensus(ComponentParameters):
         data = read_data_sets(who, X)
         truths = read_labelings(who, y, data, segments=True, partial=True)
         units = read_groups(who, groups, 1 if data.single else len(truths))
-        labels = list_labelings(who, y, data)
-        partial = not isinstance(truths[0], Partition)
-        codes: list[NDArray] = []
-        classes = None
-        if self.names is not False:
-            try:
-                codes, classes = read_names(who, y, data, truths)
-            except ValueError:
-                if self.names:
-                    raise
-            if self.names is None and not any(map(_returns, codes)):
-                classes = None
+        labels, classes = list_labelings(who, y, data), self._classes(y, data, truths)
         members = self.members
         if members is None:
+            partial = not isinstance(truths[0], Partition)
             members = default_members(named=classes is not None, partial=partial)
         splitter = GroupKFold(min(self.n_folds, int(units.max()) + 1))
         folds = list(splitter.split(units, groups=units))
-        candidates = list(chain.from_iterable(members.values()))
+        candidates = [(name, one) for name, family in members.items() for one in family]
         calls = [
             joblib.delayed(_left_out)(one, data.arrays, labels, units, train, test)
-            for one in candidates
+            for _, one in candidates
             for train, test in folds
         ]
-        models = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
-        segments = sum(getattr(truth, "n_clusters", 1) for truth in truths)
-        self.name_loss_ = segments / sum(map(len, data.arrays))
-        if self.name_loss is not None:
-            self.name_loss_ = float(self.name_loss)
-        self.classes_ = classes
-        answers = HeldOut.of(self, models, data, truths, folds)
-        families = [name for name, family in members.items() for _ in family]
-        powers = _POWERS if self.weights == "held-out" else (0.0,)
-        self.power_, weights = answers.weights(families, powers, self.name_loss_)
-        self.models_, self.held_out_ = models, answers.losses
-        self.families_ = [name for name in families for _ in folds]
-        self.weights_ = np.repeat(weights, len(folds)) / len(folds)
-        keep_features(self, data)
+        rows = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
+        families, models = [], []
+        for i, (name, _) in enumerate(candidates):
+            for variant in zip(*rows[i * len(folds) : (i + 1) * len(folds)]):
+                families.append(name)
+                models.append(variant)
+        self._weigh(families, models, data, truths, classes, [test for _, test in folds])
         return self
+
+    @classmethod
+    def of_models(
+        cls,
+        families: Sequence[str],
+        models: Sequence[Sequence[Any]],
+        X: Any,
+        y: Any,
+        left_out: Sequence[NDArray],
+        **parameters: Any,
+    ) -> Self:
+        """A consensus of models that have been fitted already.
+
+        Parameters
+        ----------
+        families : sequence of str
+            Of every member.
+        models : sequence of members, each a sequence with a fitted model for every fold
+        X, y
+            All training data.
+        left_out : sequence of int arrays
+            The recordings that the models of a fold have not seen.
+        **parameters
+            Of the consensus.
+        """
+        consensus = cls(**parameters)
+        check_parameters(consensus)
+        data = read_data_sets(cls.__name__, X)
+        truths = read_labelings(cls.__name__, y, data, segments=True, partial=True)
+        classes = consensus._classes(y, data, truths)
+        consensus._weigh(families, models, data, truths, classes, left_out)
+        return consensus
+
+    def _classes(self, y: Any, data: DataSets, truths: Sequence[Any]) -> NDArray | None:
+        """The labels where they are names."""
+        if self.names is False:
+            return None
+        try:
+            codes, classes = read_names(type(self).__name__, y, data, truths)
+        except ValueError:
+            if self.names:
+                raise
+            return None
+        return classes if self.names or any(map(_returns, codes)) else None
+
+    def _weigh(
+        self,
+        families: Sequence[str],
+        models: Sequence[Sequence[Any]],
+        data: DataSets,
+        truths: Sequence[Any],
+        classes: NDArray | None,
+        left_out: Sequence[NDArray],
+    ) -> None:
+        """Keep the models, and weigh them by their answers for recordings left out."""
+        segments = sum(getattr(truth, "n_clusters", 1) for truth in truths)
+        by_default = segments / sum(map(len, data.arrays))
+        self.name_loss_ = by_default if self.name_loss is None else float(self.name_loss)
+        self.classes_ = classes
+        answers = []
+        for row in models:
+            found: dict[int, Partition] = {}
+            for model, places in zip(row, left_out):
+                found.update(zip(places.tolist(), self.segments_of(model, data.subset(places))))
+            answers.append(found)
+        powers = _POWERS if self.weights == "held-out" else (0.0,)
+        chosen = _weights(families, answers, truths, left_out, powers, self.name_loss_)
+        self.power_, weights, self.held_out_ = chosen
+        self.models_ = [model for row in models for model in row]
+        self.families_ = [name for name, row in zip(families, models) for _ in row]
+        self.weights_ = np.repeat(weights, len(left_out)) / len(left_out)
+        keep_features(self, data)
 
     def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
         """Segment ends of every recording, the last one T, as in ruptures.
@@ -301,68 +357,40 @@ class Consensus(ComponentParameters):
         return [NamedPartition(one.change_points, codes[one.names]) for one in found]
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """What members answered for recordings that their models had not seen.
+def _weights(
+    families: Sequence[str],
+    answers: Sequence[Mapping[int, Partition]],
+    truths: Sequence[Any],
+    left_out: Sequence[NDArray],
+    powers: Sequence[float],
+    name_loss: float,
+) -> tuple[float, NDArray, NDArray]:
+    """The power of least loss on recordings left out, the weights, and losses of the members.
 
-    Attributes
-    ----------
-    answers : list of members, of lists of Partition (N,)
-    truths : list of Partition or PartialPartition (N,)
-    fold_of : int array (N,)
-        The fold in which a recording was left out.
-    losses : array (members, N)
-        ‖M − N‖²_F.
+    Members answered for recordings that their models had not seen. The weights that are tried on a
+    fold come from the losses in the other folds, where there are some.
     """
+    sizes = np.array([families.count(name) for name in families], dtype=float)
+    places = np.sort(np.concatenate(left_out))
+    losses = np.full((len(answers), len(truths)), np.nan)
+    for row, found in zip(losses, answers):
+        row[places] = [_squared_norm(found[i], truths[i]) for i in places.tolist()]
 
-    answers: Sequence[Sequence[Partition]]
-    truths: Sequence[Any]
-    fold_of: NDArray
-    losses: NDArray
+    def shares(columns: NDArray, power: float) -> NDArray:
+        means = np.maximum(losses[:, columns].mean(axis=1), 1e-12)
+        values = (means.min() / means) ** power / sizes
+        return values / values.sum()
 
-    @classmethod
-    def of(
-        cls, consensus: Any, models: Sequence[Any], data: DataSets, truths: Any, folds: Any
-    ) -> Self:
-        """From models in the order of members, then folds."""
-        answers, fold_of = [], np.zeros(len(truths), dtype=np.int64)
-        for fold, (_, test) in enumerate(folds):
-            fold_of[test] = fold
-        for start in range(0, len(models), len(folds)):
-            found: list[Any] = [None] * len(truths)
-            for model, (_, test) in zip(models[start:], folds):
-                for i, one in zip(test, consensus.segments_of(model, data.subset(test))):
-                    found[i] = one
-            answers.append(found)
-        losses = np.array([list(map(_squared_norm, found, truths)) for found in answers])
-        return cls(answers, truths, fold_of, losses)
-
-    def weights(
-        self, families: Sequence[str], powers: Sequence[float], name_loss: float = 0.0
-    ) -> tuple[float, NDArray]:
-        """The power whose consensus has the least loss on recordings left out, and its weights.
-
-        The weights for a fold come from the losses in the other folds.
-        """
-        sizes = np.array([families.count(name) for name in families], dtype=float)
-
-        def of_losses(rows: NDArray, power: float) -> NDArray:
-            means = np.maximum(rows.mean(axis=1), 1e-12)
-            shares = (means.min() / means) ** power / sizes
-            return shares / shares.sum()
-
-        means = []
-        for power in powers if len(powers) > 1 else ():
-            total = 0.0
-            for fold in np.unique(self.fold_of):
-                here = self.fold_of == fold
-                shares = of_losses(self.losses[:, ~here], power)
-                for i in np.flatnonzero(here).tolist():
-                    form = ConsensusForm([row[i] for row in self.answers], shares, name_loss)
-                    total += _squared_norm(best_consensus(form), self.truths[i])
-            means.append(total)
-        power = powers[int(np.argmin(means))] if means else powers[0]
-        return power, of_losses(self.losses, power)
+    totals = np.zeros(len(powers))
+    for number_of_power, power in enumerate(powers):
+        for here in left_out:
+            others = np.setdiff1d(places, here)
+            weights = shares(others if len(others) else here, power)
+            for i in here.tolist():
+                form = ConsensusForm([found[i] for found in answers], weights, name_loss)
+                totals[number_of_power] += _squared_norm(best_consensus(form), truths[i])
+    power = powers[int(np.argmin(totals))]
+    return power, shares(places, power), losses
 
 
 def _squared_norm(found: Partition, truth: Any) -> float:
@@ -408,8 +436,8 @@ def _left_out(
     units: NDArray,
     train: NDArray,
     test: NDArray,
-) -> Any:
-    """A member fitted without a group, and its penalty tuned there."""
+) -> list[Any]:
+    """A member fitted without a group, and its penalties tuned there."""
     learner = clone(member)
     for name, value in (("verbose", False), ("n_jobs", 1)):
         if name in learner.get_params(deep=False):
@@ -422,9 +450,20 @@ def _left_out(
         model = learner.fit([arrays[i] for i in train], [labels[i] for i in train], **options)
         if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
             raise KeyboardInterrupt
-        if hasattr(model, "tune_penalty") and len(getattr(model, "components_", [0])):
-            model.tune_penalty([arrays[i] for i in test], [labels[i] for i in test])
-    return model
+        return variants(model, [arrays[i] for i in test], [labels[i] for i in test])
+
+
+def variants(model: Any, X: Any, y: Any) -> list[Any]:
+    """Copies of a fitted model with penalties tuned on other data, for a metric in both units.
+
+    A model without a penalty, or with a metric that is zero, stays as it is.
+    """
+    if not hasattr(model, "tune_penalty") or not len(getattr(model, "components_", [0])):
+        return [model]
+    units: tuple[Any, ...] = ((),)
+    if isinstance(model, MahalanobisSegmenter) and model.name_weights_ is None:
+        units = ((), ("variance",))
+    return [copy.copy(model).tune_penalty(X, y, *unit) for unit in units]
 
 
 def _returns(codes: NDArray) -> bool:
