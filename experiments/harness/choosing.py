@@ -60,9 +60,9 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
     finals: list[Task] = []
     of_pairs = {}
     for key, pair, some in zip(keys, pairs, tasks):
-        trials, tried = tried[: len(some)], tried[len(some) :]
-        of_pairs[pair[0].name, pair[1].name] = trials
-        finals.append(([*key, "final"], (_finish, procedure, *pair, trials)))
+        mine, tried = tried[: len(some)], tried[len(some) :]
+        of_pairs[pair[0].name, pair[1].name] = mine
+        finals.append(([*key, "final"], (_finish, procedure, *pair, mine)))
     results = run_all("fit again", finals, finished, procedure.backend, n_jobs)
     outcomes = [Outcome(method, case, *result) for (method, case), result in zip(pairs, results)]
     for case in cases:

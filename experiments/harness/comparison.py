@@ -206,7 +206,7 @@ def with_tuned_penalty(
 
 
 def sequence_losses(
-    model: MahalanobisSegmenter, data: LabeledSequences, n_clusters: str = "estimated"
+    model: Any, data: LabeledSequences, n_clusters: str = "estimated"
 ) -> NDArray[np.float64]:
     """‖M − N‖²_F of every sequence, with the number of segments estimated or given, (N,).
 
@@ -237,12 +237,12 @@ def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float
 
 
 def segmented(
-    model: MahalanobisSegmenter, data: LabeledSequences, n_clusters: str
+    model: Any, data: LabeledSequences, n_clusters: str
 ) -> list[tuple[Partition, Partition]]:
     """Predicted and true partition of every sequence, number of segments estimated or given."""
     truths = [Partition.from_runs(labels) for labels in data.labels]
-    counts = [[truth.n_clusters for truth in truths]] if n_clusters == "given" else []
-    ends = model.predict_change_points(data.sequences, *counts)
+    given = {"n_segments": [truth.n_clusters for truth in truths]} if n_clusters == "given" else {}
+    ends = model.predict_change_points(data.sequences, **given)
     return [(Partition(ends=e), truth) for e, truth in zip(ends, truths)]
 
 

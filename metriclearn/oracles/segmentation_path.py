@@ -266,8 +266,9 @@ def best_penalty(
     --------
     segmentation_path : the segmentations of one sequence.
     """
-    for values, kinds in (forms, {LowRankForm, ChargedForm}), (truths, {Partition}):
-        if not isinstance(values, (list, tuple)) or not values or set(map(type, values)) - kinds:
+    for values, kinds in (forms, (LowRankForm, ChargedForm)), (truths, Partition):
+        listed = isinstance(values, (list, tuple)) and len(values) > 0
+        if not listed or not all(isinstance(value, kinds) for value in values):  # type: ignore[arg-type]
             raise ValueError(
                 "best_penalty needs a list of LowRankForm as forms and one of Partition as truths, "
                 f"got forms={shown(forms)} and truths={shown(truths)}."

@@ -81,19 +81,14 @@ class FramePosteriors(ComponentParameters):
     context : int
         Number of neighbors on each side.
     n_folds : int
-        At most one for each group.
+        At most one for each group. A single group is divided into as many parts of equal length.
 
     Attributes
     ----------
     models_ : list of fitted classifiers
-    fold_of_ : int array (N,)
-        Which model has not seen a training recording.
+    fold_of_ : list of int arrays (T_i,)
+        Which model has not seen a sample of the training recordings.
     n_names_ : int
-
-    Raises
-    ------
-    ValueError
-        From the learner's ``fit``, if there are fewer than two groups.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -118,28 +113,30 @@ class FramePosteriors(ComponentParameters):
             Recordings of one group are not divided.
         """
         n_groups = len(np.unique(groups))
-        if n_groups < 2:
-            raise ValueError(
-                "FramePosteriors needs recordings of at least two groups, as one is left out, got "
-                f"{n_groups}; use NeighborFeatures, or pass more recordings."
-            )
         rows = [windows(X, self.context) for X in arrays]
         classifier = default_classifier() if self.classifier is None else self.classifier
         self.n_names_ = 1 + max(int(code.max(initial=-1)) for code in codes)
-        self.fold_of_ = np.empty(len(arrays), dtype=np.int64)
+        self.fold_of_ = [np.full(len(X), group) for X, group in zip(arrays, groups)]
+        if n_groups < 2:
+            lengths = np.cumsum([len(X) for X in arrays])
+            parts = np.arange(lengths[-1]) * self.n_folds // lengths[-1]
+            self.fold_of_ = np.split(parts, lengths[:-1])
+        else:
+            splitter = GroupKFold(min(self.n_folds, n_groups))
+            for fold, (_, left_out) in enumerate(splitter.split(arrays, groups=groups)):
+                for i in left_out.tolist():
+                    self.fold_of_[i] = np.full(len(arrays[i]), fold)
+        features, labels = np.vstack(rows), np.concatenate(codes)
+        folds = np.concatenate(self.fold_of_)
         self.models_ = []
-        splitter = GroupKFold(min(self.n_folds, n_groups))
-        for fold, (others, left_out) in enumerate(splitter.split(arrays, groups=groups)):
-            labels = np.concatenate([codes[i] for i in others])
-            features = np.vstack([rows[i] for i in others])
-            known = labels >= 0
+        for fold in range(int(folds.max()) + 1):
+            known = (folds != fold) & (labels >= 0)
             if not known.any():
                 raise ValueError(
                     "FramePosteriors needs names in every part of the training data, but only "
                     "recordings of one fold have some; name samples of more groups."
                 )
             self.models_.append(clone(classifier).fit(features[known], labels[known]))
-            self.fold_of_[left_out] = fold
         return self
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
@@ -148,9 +145,13 @@ class FramePosteriors(ComponentParameters):
         return self._logs(np.mean([self._probabilities(m, rows) for m in self.models_], axis=0))
 
     def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
-        """φ of the training recording ``index`` by the model that has not seen its group."""
-        model = self.models_[self.fold_of_[index]]
-        return self._logs(self._probabilities(model, windows(X, self.context)))
+        """φ of the training recording ``index`` by models that have not seen its group."""
+        rows, folds = windows(X, self.context), self.fold_of_[index][: len(X)]
+        probabilities = np.empty((len(X), self.n_names_))
+        for fold in np.unique(folds):
+            here = folds == fold
+            probabilities[here] = self._probabilities(self.models_[fold], rows[here])
+        return self._logs(probabilities)
 
     def _probabilities(self, model: Any, rows: NDArray) -> NDArray[np.float64]:
         """(T, C); names that a model has not met have the probability 0."""

@@ -117,7 +117,7 @@ class FrameClassifier(ComponentParameters):
 
         Parameters
         ----------
-        X : sequence of (T_i, P) arrays, at least two
+        X : sequence of (T_i, P) arrays, or one
         y : (T_i,) labels for each of them, −1 where unknown
         groups : array (N,), optional
             Recordings that are not divided, such as those of one user.
@@ -128,7 +128,8 @@ class FrameClassifier(ComponentParameters):
         classifier = default_classifier() if self.classifier is None else self.classifier
         labels, losses, chosen = np.concatenate(codes), None, self.amount
         if chosen == "tuned":
-            units = read_groups(who, groups, len(arrays))
+            alone = np.zeros(1, dtype=np.int64)
+            units = read_groups(who, groups, len(arrays)) if len(arrays) > 1 else alone
             folds = FramePosteriors(classifier, self.context, self.n_folds)
             folds.fit(arrays, codes, units)
             # The last column of the emissions is the constant.
