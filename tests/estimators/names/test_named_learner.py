@@ -241,8 +241,6 @@ def test_labels_without_names_are_refused(labels, message) -> None:
 def test_groups_and_folds_are_checked() -> None:
     with pytest.raises(ValueError, match=r"NamedSegmentLearner.*groups"):
         learner().fit(X, Y, groups=[1, 2])
-    with pytest.raises(ValueError, match="FramePosteriors needs recordings"):
-        learner(emissions=FramePosteriors()).fit(X[:1], Y[:1])
     with pytest.raises(ValueError, match='FrameClassifier needs smoothing="viterbi" or "mode"'):
         FrameClassifier(smoothing="median").fit(X, Y)
     with pytest.raises(ValueError, match="NamedSegmentLearner needs BundleDual"):

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from experiments.harness.choosing import choose
 from experiments.harness.comparison import (
@@ -21,7 +22,7 @@ from experiments.harness.procedure import Method
 from experiments.rivals.trivial import EqualCuts
 from experiments.studies.unlabeled_stretches import counts
 from metriclearn import ChangePointMetricLearner
-from metriclearn.baselines import Euclidean, TunedSegmenter
+from metriclearn.baselines import Euclidean, FrameClassifier, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from tests.experiments.command import outcomes_of
@@ -170,6 +171,31 @@ def test_results_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
     for a, b in zip(one, two):
         np.testing.assert_array_equal(a.losses(), b.losses())
         np.testing.assert_array_equal(a.choices["given"].losses, b.choices["given"].losses)
+
+
+def test_ours_is_a_consensus_of_all_candidates_and_folds(tmp_path: Path) -> None:
+    """With the methods that ask to be members; names are scored where a method knows names."""
+    data = steps()
+    named = replace(data, labels=[labels % 2 for labels in data.labels])
+    (case, *_) = group_cases(named, 2, False, 2, 0)
+    grid = [{"penalty": penalty} for penalty in (1.0, 100.0)]
+    frames = FrameClassifier(LogisticRegression(), 1, amount=1.0)
+    once = {"columns": ("estimated",), "member": True}
+    methods = [
+        Method("ours/fixed", Fixed(), grid),
+        Method("frames", frames, options=once),
+        Method("euclidean", TunedSegmenter()),
+    ]
+    outcomes = {o.name: o for o in outcomes_of(Comparison, methods, [case], tmp_path)}
+    assert list(outcomes)[3:] == ["ours/one model", "ours"]
+    consensus = outcomes["ours"].models["estimated"]
+    # Two candidates in two units of the penalty, and one of frames, in two folds.
+    assert consensus.families_ == ["ours/fixed"] * 8 + ["frames"] * 2
+    assert outcomes["ours"].losses() == pytest.approx([0.0, 0.0], abs=1e-9)
+    assert outcomes["ours"].losses("given") == pytest.approx([0.0, 0.0], abs=1e-9)
+    right = {name: o.scores["estimated"].get("names_right") for name, o in outcomes.items()}
+    assert right["ours"].tolist() == right["frames"].tolist() == [1.0, 1.0]
+    assert right["euclidean"] is None
 
 
 @pytest.mark.parametrize(("n_test", "sizes"), [(1, [1] * 5), (2, [2, 2, 1])])
