@@ -57,9 +57,9 @@ from .oracles.segmentation_path import best_penalty as best_penalty
 from .oracles.segmentation_path import segmentation_path as segmentation_path
 from .oracles.spectral import SpectralRelaxation as SpectralRelaxation
 from .oracles.summed_area import SummedArea as SummedArea
+from .problem.consensus_form import ConsensusForm as ConsensusForm
 from .problem.forms import DenseForm as DenseForm
 from .problem.forms import LinearFeatures as LinearFeatures
-from .problem.consensus import ConsensusForm as ConsensusForm
 from .problem.forms import LowRankForm as LowRankForm
 from .problem.knowledge import AT_LEAST_ONE as AT_LEAST_ONE
 from .problem.knowledge import EXACTLY_ONE as EXACTLY_ONE

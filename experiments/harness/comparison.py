@@ -160,6 +160,9 @@ class Comparison(Procedure):
             "made": self.config.dataset is not None and "root" not in self.config.dataset,
             "unit": self.config.unit,
             "model": mine.choices["estimated"].method or mine.name,
+            "members": "".join(
+                f" and {o.name}" for o in first if o.method.options.get("member", False)
+            ),
         }
         encoded = hasattr(mine.models["estimated"], "encoder_")  # its features have no names
         artifacts = Artifacts(
@@ -176,10 +179,10 @@ class Comparison(Procedure):
 def save_model(outcome: Outcome, file: Path) -> None:
     """Save the model of the column "estimated", with sequences and features it was trained on.
 
-    Models without a metric (such as equal cuts) are not saved.
+    Models without a metric (such as equal cuts) are not saved, but a consensus is.
     """
     model, train = outcome.models["estimated"], outcome.case.train
-    if hasattr(model, "components_"):
+    if hasattr(model, "components_") or isinstance(model, Consensus):
         known = copy.copy(model)
         known.training_sequences_ = dict(zip(train.names, fingerprints(train)))
         known.feature_names_in_ = np.array(train.feature_names, dtype=object)

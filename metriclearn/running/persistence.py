@@ -7,6 +7,7 @@ import os
 import pkgutil
 import sys
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import partial
@@ -23,7 +24,6 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 import metriclearn
 from metriclearn.running.atomic import replacing
-from metriclearn.running.classifiers import from_bytes, is_from_scikit_learn, to_bytes
 
 _FORMAT = 2
 _COMPOSED = (Pipeline, FeatureUnion)  # estimators of scikit-learn that hold others
@@ -37,6 +37,18 @@ _REMOVED = {"DataPenaltyMetricLearner": "PenaltyLearner"}
 # only training needs these: augmentations, callbacks, executors, tensors on a device, and the large
 # paths of segmentations and of strengths
 _LEFT_OUT = ("augmentations", "callbacks", "executor", "kept_", "path_", "paths_")
+
+# Types of scikit-learn that skops loads only on request. Trees hold indices that predictions
+# follow without a check, so they are checked here.
+_TREE = "sklearn.tree._tree.Tree"
+_TREES = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
+_OPTIMIZERS = "sklearn.neural_network._stochastic_optimizers."
+_TRUSTED = [
+    _TREE,
+    _TREES,
+    f"{_OPTIMIZERS}AdamOptimizer",
+    f"{_OPTIMIZERS}SGDOptimizer",
+]
 
 
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
@@ -182,8 +194,8 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
         parameters = {k: v for k, v in parameters.items() if k not in _LEFT_OUT}
         fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, *_LEFT_OUT)}
         return {"object": [path, _encode(parameters, arrays), _encode(fitted, arrays)]}
-    if is_from_scikit_learn(value):
-        return {"classifier": _encode(to_bytes(value), arrays)}
+    if _is_from_scikit_learn(value):
+        return {"classifier": _encode(_to_bytes(value), arrays)}
     raise TypeError(
         f"metriclearn.save stores estimators and components of metriclearn, got a "
         f"{cls.__module__}.{cls.__qualname__}; remove it or save it separately, and in "
@@ -290,7 +302,7 @@ def _decode(value: Any, arrays: dict[str, NDArray]) -> Any:
             cls = _module_class(path, "metriclearn.load")
             return partial(cls, *_decode(args, arrays), **_decode(keywords, arrays))
         case "classifier":
-            return from_bytes(_decode(content, arrays))
+            return _from_bytes(_decode(content, arrays))
         case "object" | "record":
             path, *contents = content
             parameters, *fitted = (
@@ -302,3 +314,90 @@ def _decode(value: Any, arrays: dict[str, NDArray]) -> Any:
                 vars(instance).update(values)
             return instance
     raise ValueError(f"unknown kind {kind!r}")
+
+
+def _is_from_scikit_learn(value: Any) -> bool:
+    """Whether a class of scikit-learn, not a subclass elsewhere, made the object."""
+    return isinstance(value, BaseEstimator) and type(value).__module__.startswith("sklearn.")
+
+
+def _to_bytes(estimator: BaseEstimator) -> np.ndarray:
+    """An estimator of scikit-learn, fitted or not, as an array of bytes.
+
+    Raises
+    ------
+    ImportError
+        If skops is not installed.
+    TypeError
+        If it holds objects of other packages.
+    """
+    io = _skops("metriclearn.save")
+    dumped = io.dumps(estimator)
+    foreign = set(io.get_untrusted_types(data=dumped)) - set(_TRUSTED)
+    if foreign:
+        raise TypeError(
+            "metriclearn.save stores classifiers whose parts are of scikit-learn, but "
+            f"{type(estimator).__name__} holds {sorted(foreign)[0]}; take another classifier."
+        )
+    return np.frombuffer(dumped, dtype=np.uint8)
+
+
+def _from_bytes(dumped: np.ndarray) -> Any:
+    """The estimator of :func:`_to_bytes`.
+
+    Raises
+    ------
+    ImportError
+        If skops is not installed.
+    ValueError
+        If a tree points outside its nodes or features, which would read foreign memory.
+    """
+    estimator = _skops("metriclearn.load").loads(dumped.tobytes(), trusted=_TRUSTED)
+    for part in _parts(estimator, set()):
+        kind = f"{type(part).__module__}.{type(part).__qualname__}"
+        if kind == _TREE:
+            inner = part.children_left != -1
+            children = part.children_left[inner], part.children_right[inner]
+            features, n_features = part.feature[inner], int(part.n_features)
+        elif kind == _TREES:
+            inner = part.nodes["is_leaf"] == 0
+            children = part.nodes["left"][inner], part.nodes["right"][inner]
+            features, n_features = part.nodes["feature_idx"][inner], estimator.n_features_in_
+        else:
+            continue
+        parents = np.flatnonzero(inner)
+        # A child stands after its parent, so that every path ends.
+        right = [(child > parents) & (child < len(inner)) for child in children]
+        if not (np.all(right) and np.all((features >= 0) & (features < n_features))):
+            raise ValueError("a decision tree points outside its nodes or features")
+    return estimator
+
+
+def _skops(who: str) -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(
+            f"{who} needs skops for models with a classifier of scikit-learn; "
+            "pip install 'metriclearn[classifiers]'."
+        ) from error
+    return skops.io
+
+
+def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
+    """The object and all that it holds."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    yield value
+    held: Any = ()
+    if isinstance(value, dict):
+        held = value.values()
+    elif isinstance(value, (list, tuple)):
+        held = value
+    elif isinstance(value, np.ndarray) and value.dtype == object:
+        held = value.ravel()
+    elif hasattr(value, "__dict__"):
+        held = vars(value).values()
+    for part in held:
+        yield from _parts(part, seen)

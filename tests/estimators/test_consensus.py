@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 import metriclearn as ml
 from metriclearn.baselines import FrameClassifier, TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.problem.consensus import ConsensusForm
+from metriclearn.problem.consensus_form import ConsensusForm
 from tests.estimators.test_inputs import refused
 
 DATA = make_change_points(8, 80, 6, 3, (3, 5), random_state=0)

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris
-from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import StandardScaler
 
@@ -223,11 +222,10 @@ def test_foreign_objects_are_not_saved(tmp_path, learner) -> None:
     path = ml.save(learner, tmp_path / "model.npz")
     before = path.read_bytes()
     for stranger in (
-        LinearRegression(),
-        ml.ChangePointMetricLearner(regularizer=LinearRegression()),
+        ml.ChangePointMetricLearner(regularizer=open),
         ml.ChangePointMetricLearner(metric=type("DiagonalMetric", (ml.DiagonalMetric,), {})()),
-        baselines.PenaltyLearner(make_pipeline(StandardScaler())),
+        baselines.PenaltyLearner(make_pipeline(type("Scaler", (StandardScaler,), {})())),
     ):
-        with pytest.raises(TypeError, match="stores estimators and components of metriclearn, got"):
+        with pytest.raises(TypeError, match="stores"):
             ml.save(stranger, path)
     assert path.read_bytes() == before

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, component, number
+from metriclearn.running.parameters import Needs, check_parameters, component, number
 
 _LEAST = 1e-3  # probabilities below are this much: a classifier is never so sure
 
@@ -44,8 +44,11 @@ class NeighborFeatures(ComponentParameters):
 
     context: int = 4
 
-    def fit(self, arrays: Sequence[NDArray], codes: Sequence[NDArray], groups: NDArray) -> Self:
+    def fit(
+        self, arrays: Sequence[NDArray], codes: Any = None, groups: NDArray | None = None
+    ) -> Self:
         """Means and deviations over all training samples; names and groups are not used."""
+        check_parameters(self)
         lengths = np.array([len(X) for X in arrays], dtype=float)
         means = np.array([np.mean(X, axis=0) for X in arrays])
         squares = np.array([np.mean(np.square(X), axis=0) for X in arrays])
@@ -101,7 +104,12 @@ class FramePosteriors(ComponentParameters):
     context: int = 4
     n_folds: int = 5
 
-    def fit(self, arrays: Sequence[NDArray], codes: Sequence[NDArray], groups: NDArray) -> Self:
+    def fit(
+        self,
+        arrays: Sequence[NDArray],
+        codes: Sequence[NDArray],
+        groups: NDArray | None = None,
+    ) -> Self:
         """Fit one classifier for each fold to the samples of the other folds.
 
         Parameters
@@ -109,9 +117,11 @@ class FramePosteriors(ComponentParameters):
         arrays : sequence of (T_i, P) arrays
         codes : sequence of int arrays (T_i,)
             Names, −1 where unknown.
-        groups : int array (N,)
-            Recordings of one group are not divided.
+        groups : int array (N,), optional
+            Recordings of one group are not divided; by default every recording is one.
         """
+        check_parameters(self)
+        groups = np.arange(len(arrays)) if groups is None else groups
         n_groups = len(np.unique(groups))
         rows = [windows(X, self.context) for X in arrays]
         classifier = default_classifier() if self.classifier is None else self.classifier

@@ -37,8 +37,8 @@ from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.estimators.selection.auto import FAMILIES
-from metriclearn.oracles.consensus import best_consensus
-from metriclearn.problem.consensus import ConsensusForm
+from metriclearn.oracles.expected_loss import best_consensus
+from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
@@ -78,8 +78,8 @@ class Consensus(ComponentParameters):
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
 
     which one exact program over the ends of the answers finds, see
-    :mod:`metriclearn.oracles.consensus`. Names of segments are found with it, where members know
-    names.
+    :mod:`metriclearn.oracles.expected_loss`. Names of segments are found with it, where members
+    know names.
 
     Parameters
     ----------

@@ -5,8 +5,8 @@ import pytest
 
 import metriclearn as ml
 from metriclearn import FrobeniusLoss, Partition
-from metriclearn.oracles.consensus import best_consensus
-from metriclearn.problem.consensus import ConsensusForm
+from metriclearn.oracles.expected_loss import best_consensus
+from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.knowledge import AT_LEAST_ONE, EXACTLY_ONE, PartialPartition, Region
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
 from tests.budget import examples

@@ -25,7 +25,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from metriclearn.oracles.change_points.segment_values import CALLED, LIGHT, name_score
-from metriclearn.problem.consensus import ConsensusForm
+from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.named_segments import NamedPartition, NameScores
 from metriclearn.problem.partition import Partition, check_count
