@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import real_array, shown
 
 
 class ConsensusForm:
@@ -53,18 +54,26 @@ class ConsensusForm:
         weights: ArrayLike | None = None,
         name_loss: float = 0.0,
     ) -> None:
+        strangers = [one for one in members if not isinstance(one, Partition)]
+        if strangers:
+            raise ValueError(
+                f"ConsensusForm needs partitions as members, got {shown(strangers[0])}; make some "
+                "by Partition.from_labels or Partition.from_change_points."
+            )
         lengths = {member.n_samples for member in members}
         if len(lengths) != 1:
             raise ValueError(
                 "ConsensusForm needs one or more partitions of the same samples, got "
                 f"{len(members)} of lengths {sorted(lengths)}; pass the answers for one data set."
             )
-        shares = np.ones(len(members)) if weights is None else np.asarray(weights, dtype=float)
+        shares = np.ones(len(members))
+        if weights is not None:
+            shares = real_array("ConsensusForm", "weights", weights, 1)
         usable = shares.shape == (len(members),) and np.all(np.isfinite(shares) & (shares >= 0))
         if not usable or not shares.sum() > 0:
             raise ValueError(
                 f"ConsensusForm needs {len(members)} weights of at least 0, of which one is "
-                f"positive, got {weights!r}."
+                f"positive, got {shown(weights)}."
             )
         self.members, self.weights = list(members), shares / shares.sum()
         self.name_loss, self.shift = float(name_loss), 0.0

@@ -156,6 +156,10 @@ GOOD: dict[str, Any] = {
     "Region.start": 1,
     "Region.stop": 5,
     "Region.kind": ml.NO_CHANGE,
+    "Consensus.X": [X] * 4,
+    "Consensus.y": [LABELS] * 4,
+    "Consensus.members": {"a": [ml.ChangePointMetricLearner(solver=_FAST, verbose=False)]},
+    "ConsensusForm.members": [_TRUTH] * 2,
     "ChangePointMetricLearnerCV.X": [X] * 4,
     "ChangePointMetricLearnerCV.y": [LABELS] * 4,
     "NormalizedCutMetricLearner.solver": ml.CCCP(max_rounds=2),
@@ -189,6 +193,7 @@ _METHODS = (
 _LABELS = ("labels_true", "labels_pred", "a", "b")  # optional by signature, but needed
 # Learners call these with checked arguments
 _SEAMS = (ml.FrobeniusLoss, ml.KnownLoss, ml.FeaturePenalty, ml.similarities.SimilarityFeatures)
+_SEAMS += (ml.NeighborFeatures, ml.FramePosteriors)
 _ANNOTATED = {"int": 2, "float": 0.5, "bool": False, "str": "a"}
 
 

@@ -17,13 +17,37 @@ from metriclearn.running.parameters import Needs, check_parameters, component, n
 _LEAST = 1e-3  # probabilities below are this much: a classifier is never so sure
 
 
-def windows(X: NDArray, context: int) -> NDArray[np.float64]:
-    """Every sample with its ``context`` neighbors on both sides, (T, (2·context + 1)·P).
+@dataclass(frozen=True)
+class StandardWindows:
+    """Every sample with its neighbors in time, standardized over all training samples.
 
-    The first and the last sample stand for those beyond the ends.
+    Attributes
+    ----------
+    context : int
+        Number of neighbors on each side.
+    mean, deviation : arrays (P,)
     """
-    padded = np.pad(X, ((context, context), (0, 0)), mode="edge")
-    return np.hstack([padded[k : k + len(X)] for k in range(2 * context + 1)])
+
+    context: int
+    mean: NDArray
+    deviation: NDArray
+
+    @classmethod
+    def of(cls, context: int, arrays: Sequence[NDArray]) -> Self:
+        """With means and deviations of training data; constant features become 0."""
+        lengths = np.array([len(X) for X in arrays], dtype=float)
+        means = np.array([np.mean(X, axis=0) for X in arrays])
+        mean = np.average(means, axis=0, weights=lengths)
+        variances = np.array([np.mean(np.square(X - mean), axis=0) for X in arrays])
+        deviation = np.sqrt(np.average(variances, axis=0, weights=lengths))
+        varies = deviation > 1e-7 * np.abs(mean)
+        return cls(context, mean, np.where(varies, deviation, np.inf))
+
+    def transform(self, X: NDArray) -> NDArray[np.float64]:
+        """(T, (2·context + 1)·P); the first and the last sample stand for those beyond the ends."""
+        edge = ((self.context, self.context), (0, 0))
+        padded = np.pad((X - self.mean) / self.deviation, edge, mode="edge")
+        return np.hstack([padded[k : k + len(X)] for k in range(2 * self.context + 1)])
 
 
 @dataclass(eq=False, repr=False)
@@ -37,7 +61,7 @@ class NeighborFeatures(ComponentParameters):
 
     Attributes
     ----------
-    mean_, deviation_ : arrays (P,)
+    windows_ : StandardWindows
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {"context": number(0, 10**6, whole=True)}
@@ -49,20 +73,12 @@ class NeighborFeatures(ComponentParameters):
     ) -> Self:
         """Means and deviations over all training samples; names and groups are not used."""
         check_parameters(self)
-        lengths = np.array([len(X) for X in arrays], dtype=float)
-        means = np.array([np.mean(X, axis=0) for X in arrays])
-        squares = np.array([np.mean(np.square(X), axis=0) for X in arrays])
-        self.mean_ = np.average(means, axis=0, weights=lengths)
-        variance = np.average(squares, axis=0, weights=lengths) - self.mean_**2
-        deviation = np.sqrt(np.maximum(variance, 0.0))
-        varies = deviation > 1e-7 * np.abs(self.mean_)
-        self.deviation_ = np.where(varies, deviation, np.inf)
+        self.windows_ = StandardWindows.of(self.context, arrays)
         return self
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
         """φ of every sample, (T, Q)."""
-        rows = windows((X - self.mean_) / self.deviation_, self.context)
-        return np.hstack([rows, np.ones((len(X), 1))])
+        return np.hstack([self.windows_.transform(X), np.ones((len(X), 1))])
 
     def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
         """φ of the training recording ``index``, the same as for a new one."""
@@ -88,6 +104,7 @@ class FramePosteriors(ComponentParameters):
 
     Attributes
     ----------
+    windows_ : StandardWindows
     models_ : list of fitted classifiers
     fold_of_ : list of int arrays (T_i,)
         Which model has not seen a sample of the training recordings.
@@ -123,7 +140,8 @@ class FramePosteriors(ComponentParameters):
         check_parameters(self)
         groups = np.arange(len(arrays)) if groups is None else groups
         n_groups = len(np.unique(groups))
-        rows = [windows(X, self.context) for X in arrays]
+        self.windows_ = StandardWindows.of(self.context, arrays)
+        rows = list(map(self.windows_.transform, arrays))
         classifier = default_classifier() if self.classifier is None else self.classifier
         self.n_names_ = 1 + max(int(code.max(initial=-1)) for code in codes)
         self.fold_of_ = [np.full(len(X), group) for X, group in zip(arrays, groups)]
@@ -151,12 +169,12 @@ class FramePosteriors(ComponentParameters):
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
         """φ of every sample of a new recording, (T, C + 1)."""
-        rows = windows(X, self.context)
+        rows = self.windows_.transform(X)
         return self._logs(np.mean([self._probabilities(m, rows) for m in self.models_], axis=0))
 
     def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
         """φ of the training recording ``index`` by models that have not seen its group."""
-        rows, folds = windows(X, self.context), self.fold_of_[index][: len(X)]
+        rows, folds = self.windows_.transform(X), self.fold_of_[index][: len(X)]
         probabilities = np.empty((len(X), self.n_names_))
         for fold in np.unique(folds):
             here = folds == fold

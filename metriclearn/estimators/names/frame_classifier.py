@@ -21,8 +21,8 @@ from metriclearn.estimators.inputs import (
 )
 from metriclearn.estimators.names.emissions import (
     FramePosteriors,
+    StandardWindows,
     default_classifier,
-    windows,
 )
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm
@@ -135,7 +135,8 @@ class FrameClassifier(ComponentParameters):
             # The last column of the emissions is the constant.
             held_out = [folds.held_out(array, i)[:, :-1] for i, array in enumerate(arrays)]
             chosen, losses = self._least_loss(held_out, truths)
-        rows = np.vstack([windows(array, self.context) for array in arrays])[labels >= 0]
+        self.windows_ = StandardWindows.of(self.context, arrays)
+        rows = np.vstack(list(map(self.windows_.transform, arrays)))[labels >= 0]
         self.classifier_ = clone(classifier).fit(rows, labels[labels >= 0])
         self.classes_, self.losses_ = classes, losses
         return self._set(float(chosen))
@@ -207,7 +208,7 @@ class FrameClassifier(ComponentParameters):
 
     def _logs(self, array: NDArray) -> NDArray[np.float64]:
         """Log-probabilities of every sample, (T, C); −∞ never occurs."""
-        rows = windows(array, self.context)
+        rows = self.windows_.transform(array)
         probabilities = np.zeros((len(rows), len(self.classes_)))
         probabilities[:, self.classifier_.classes_] = self.classifier_.predict_proba(rows)
         return np.log(np.maximum(probabilities, _LEAST))

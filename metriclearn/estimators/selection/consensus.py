@@ -442,7 +442,8 @@ def _left_out(
     for name, value in (("verbose", False), ("n_jobs", 1)):
         if name in learner.get_params(deep=False):
             learner.set_params(**{name: value})
-    options = {"groups": units[train]} if has_fit_parameter(learner, "groups") else {}
+    several = len(np.unique(units[train])) > 1 and has_fit_parameter(learner, "groups")
+    options = {"groups": units[train]} if several else {}
     with warnings.catch_warnings():
         # These would come with every fold.
         warnings.simplefilter("ignore", ConvergenceWarning)
