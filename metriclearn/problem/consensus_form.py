@@ -39,6 +39,14 @@ class ConsensusForm:
     ValueError
         For no members, members of different lengths, or weights that cannot be used.
 
+    See Also
+    --------
+    metriclearn.Consensus : learns the members, and finds the best segmentation.
+
+    References
+    ----------
+    Barthélemy & Leclerc, The median procedure for partitions, DIMACS Series 19, 1995.
+
     Examples
     --------
     >>> from metriclearn import ConsensusForm, Partition

@@ -62,6 +62,29 @@ class NeighborFeatures(ComponentParameters):
     Attributes
     ----------
     windows_ : StandardWindows
+
+    Raises
+    ------
+    ValueError
+        For a context that cannot be used.
+
+    See Also
+    --------
+    FramePosteriors : probabilities of a classifier in place of the features.
+
+    References
+    ----------
+    Sarawagi & Cohen, Semi-Markov conditional random fields for information extraction, NIPS 2004
+    (segments that are scored by features of their samples).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn import NeighborFeatures
+    >>> NeighborFeatures(context=1).fit([np.arange(10.0).reshape(5, 2)]).transform(
+    ...     np.zeros((4, 2))
+    ... ).shape
+    (4, 7)
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {"context": number(0, 10**6, whole=True)}
@@ -109,6 +132,30 @@ class FramePosteriors(ComponentParameters):
     fold_of_ : list of int arrays (T_i,)
         Which model has not seen a sample of the training recordings.
     n_names_ : int
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, or where only one part of the training data has names.
+
+    See Also
+    --------
+    NeighborFeatures : the features themselves.
+
+    References
+    ----------
+    Wolpert, Stacked generalization, Neural Networks 5, 1992 (training features from models that
+    have not seen the sample).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from metriclearn import FramePosteriors
+    >>> X, names = np.array([[0.0], [1.0], [5.0], [6.0]]), np.array([0, 0, 1, 1])
+    >>> posteriors = FramePosteriors(GaussianNB(), context=0).fit([X, X + 0.1], [names] * 2)
+    >>> posteriors.transform(X)[:, :2].argmax(axis=1).tolist()
+    [0, 0, 1, 1]
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

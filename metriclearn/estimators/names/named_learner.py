@@ -57,7 +57,8 @@ class NamedSegmentLearner(ChangePointMetricLearner):
 
     Parameters
     ----------
-    metric, regularizer, solver, penalty, ...
+    metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
+oracle, alternation, callbacks, n_jobs, executor, verbose
         As for :class:`~metriclearn.ChangePointMetricLearner`; the penalty is no ``FeaturePenalty``.
     emissions : NeighborFeatures or FramePosteriors
         φ of every sample. Posteriors of a classifier are often better, and need two recordings or
