@@ -102,7 +102,7 @@ class ConsensusForm:
         """Σ_j q_j (‖M − N_j‖² + β · wrong names), the mean loss if a member drawn by q is right."""
         pairs = zip(self.weights, self.members)
         own = sum(q * member.n_clusters for q, member in pairs)
-        return max(0.0, own - self.at(M) + self.shift * M.n_clusters)
+        return max(0.0, float(own - self.at(M) + self.shift * M.n_clusters))
 
     def _wrong(self, M: Any) -> float:
         """Mean number of samples with another name than a member's."""

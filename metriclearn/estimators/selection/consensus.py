@@ -132,8 +132,8 @@ class Consensus(ComponentParameters):
     >>> data = make_change_points(n_features=30, n_relevant=3, random_state=0)
     >>> members = {"diagonal": [ChangePointMetricLearner()]}
     >>> consensus = Consensus(members, n_folds=3).fit(data.sequences, data.labels)
-    >>> len(consensus.models_)
-    3
+    >>> len(consensus.models_)  # three folds, penalties in two units
+    6
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
