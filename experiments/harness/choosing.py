@@ -87,6 +87,8 @@ def _members(
     """The family of every member, and its models, one for each fold."""
     families: list[str] = []
     models: list[Sequence[Any]] = []
+    if not n_folds:
+        return families, models
     for name, some in trials.items():
         for start in range(0, len(some), n_folds):
             for row in zip(*(trial.members for trial in some[start : start + n_folds])):

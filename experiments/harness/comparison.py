@@ -68,9 +68,11 @@ class Comparison(Procedure):
     ``fit`` leaves and the one of :func:`with_tuned_penalty`; without it ``fit`` has tuned the
     penalty itself. Where ``relative`` is true, every method with a metric can have a penalty in
     units of each sequence's variance as well. The option ``columns`` of a method leaves out some.
+    Without ``agrees`` the row ours is one model.
     """
 
     relative = True
+    agrees = True  # the row ours is a consensus
 
     backend = "threads"
     validates_one = True
@@ -117,7 +119,7 @@ class Comparison(Procedure):
 
     def members(self, method: Method, model: Any, held_out: Any) -> list[Any]:
         """Ours and those with the option ``member``, with penalties tuned on the held-out data."""
-        if not (is_ours(method.name) or method.options.get("member")):
+        if not self.agrees or not (is_ours(method.name) or method.options.get("member")):
             return []
         return variants(model, held_out.sequences, held_out.labels)
 

@@ -74,6 +74,8 @@ class DefaultSettings(Procedure):
 class SegmenterSettings(DefaultSettings, Comparison):
     """The procedure for segmenters: a case is a fold of the training part of a data set."""
 
+    agrees = False
+
     def cases(self) -> list[Case]:
         cases = []
         for name in self.config.names:

@@ -37,6 +37,7 @@ class PaperSetting(Comparison):
     """
 
     entries = "settings"
+    agrees = False
     each_candidate = True
     reads_test_root = False
 

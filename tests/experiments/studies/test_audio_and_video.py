@@ -56,10 +56,10 @@ def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert ours < plain
     audio = {m: r["values"] for (t, m, c), r in rows.items() if (t, c) == ("audio", "estimated")}
     parts = [values for method, values in audio.items() if method.startswith("ours/")]
-    assert rows["audio", "ours", "estimated"]["values"] in parts
+    assert rows["audio", "ours/one model", "estimated"]["values"] in parts
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "Metric learned by ours, audio" in page
-    (drawn,) = folder.glob("*-weights-ours-video.svg")
+    assert "Metric learned by ours/one model, audio" in page
+    (drawn,) = folder.glob("*-weights-ours-one-model-video.svg")
     assert not re.search("<!-- feature [0-9]", drawn.read_text())  # features have their names
     assert (folder / "video" / "model.npz").is_file()
     finished = {file: file.stat().st_mtime_ns for file in (folder / "finished").iterdir()}
