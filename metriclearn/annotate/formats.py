@@ -64,8 +64,8 @@ def _read_webvtt(name: str, path: Path) -> list[Segment]:
 def _write_textgrid(name: str, segments: Sequence[Segment], path: Path) -> None:
     grid = optional("pympi", "label").TextGrid(xmax=segments[-1][1])
     tier = grid.add_tier(_TIER)
-    for start, end, label in segments:
-        tier.add_interval(start, end, label)
+    for i, (start, end, label) in enumerate(segments):
+        tier.add_interval(start, end, label or str(i + 1))
     grid.to_file(str(path))
 
 
@@ -79,8 +79,9 @@ def _write_elan(name: str, segments: Sequence[Segment], path: Path) -> None:
     document = optional("pympi", "label").Elan.Eaf()
     document.add_tier(_TIER)
     document.remove_tier("default")
-    for start, end, label in segments:
-        document.add_annotation(_TIER, round(1000 * start), round(1000 * end), label)
+    for i, (start, end, label) in enumerate(segments):
+        text = label or str(i + 1)
+        document.add_annotation(_TIER, round(1000 * start), round(1000 * end), text)
     document.to_file(str(path))
 
 

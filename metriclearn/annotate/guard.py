@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from metriclearn.running.extras import optional
@@ -17,6 +18,20 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+
+
+_WRONG_TOKEN = (
+    "This address is not valid, or no longer. Open the address that metriclearn label printed; if "
+    "the command is not running, start it again."
+)
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Not available</title></head>
+<body style="font: 1.1rem/1.5 system-ui, sans-serif; max-width: 36rem; margin: 4rem auto">
+<h1 style="font-size: 1.4rem">This page is not available</h1>
+<p>{}</p>
+<p>Annotations that were not saved yet are kept in this browser, and are sent once the page of their
+folder is open again.</p></body></html>
+"""
 
 
 class Refusal(Exception):
@@ -52,7 +67,11 @@ class Guard:
             self._check(scope)
             body = await self._body(receive)
         except Refusal as refusal:
-            await answer({"error": str(refusal)}, refusal.status)(scope, receive, send)
+            await _refused(scope, refusal)(scope, receive, send)
+            return
+        if scope["path"] == f"/{self.token}":  # copied without its last character
+            redirect = optional("starlette.responses", "label").RedirectResponse
+            await redirect(f"/{self.token}/", headers=HEADERS)(scope, receive, send)
             return
         scope = {**scope, "path": scope["path"][len(self.token) + 1 :]}
         given = iter([{"type": "http.request", "body": body, "more_body": False}])
@@ -73,7 +92,7 @@ class Guard:
             raise Refusal(403, "Other pages may not use this server.")
         first = scope["path"].split("/")[1] if scope["path"].startswith("/") else ""
         if not secrets.compare_digest(first.encode(), self.token.encode()):
-            raise Refusal(403, "The address lacks the token that metriclearn label printed.")
+            raise Refusal(403, _WRONG_TOKEN)
         length = headers.get(b"content-length", ["0"])[0]
         if not length.isdigit() or int(length) > _LARGEST_BODY:
             raise Refusal(413, f"A request may have at most {_LARGEST_BODY} bytes.")
@@ -87,6 +106,15 @@ class Guard:
                 raise Refusal(413, f"A request may have at most {_LARGEST_BODY} bytes.")
             if not message.get("more_body"):
                 return body
+
+
+def _refused(scope: Any, refusal: Refusal) -> Any:
+    """A page for a person who opens an address in a browser, JSON for scripts."""
+    accepted = dict(scope["headers"]).get(b"accept", b"")
+    if scope["method"] != "GET" or b"text/html" not in accepted:
+        return answer({"error": str(refusal)}, refusal.status)
+    html = optional("starlette.responses", "label").HTMLResponse
+    return html(_PAGE.format(escape(str(refusal))), refusal.status, HEADERS)
 
 
 def answer(content: Any, status: int = 200) -> Any:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
 from metriclearn.annotate.project import Annotation, Project, partial_labels
+from metriclearn.annotate.shown import exact_times, labels_of_person
 from metriclearn.annotate.signals import Recording
 from metriclearn.annotate.suggest import suggest
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, known_stretches
@@ -305,14 +306,15 @@ class Loop:
                 continue
             states = _states(group, annotations)
             for one, margins in zip(group.recordings, group.segment(partial)):
+                mine = annotations.get(one.name, ())
                 ends, likely = margins.change_points, group.probabilities(margins.losses)
                 doubts.append(1 - likely[np.isfinite(margins.losses)])
                 names = []
                 if states is not None:
                     named = states.of(one.features, Partition(ends=ends), None, None)
-                    names = named[ends - 1].tolist()
+                    names = labels_of_person(named[ends - 1].tolist(), ends, mine, one.rate)
                 recordings[one.name] = {
-                    "boundaries": (ends[:-1] / one.rate).tolist(),
+                    "boundaries": exact_times(ends[:-1].tolist(), mine, one.rate),
                     "confidence": np.round(likely, 3).tolist(),
                     "reach": (margins.intervals(margins.typical_score) / one.rate).tolist(),
                     "labels": names,

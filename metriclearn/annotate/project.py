@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import os
 import unicodedata
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +19,6 @@ from typing import Any, NamedTuple, Self
 from metriclearn.datasets.annotations import (
     Segment,
     read_segments,
-    save_segments,
     segments_text,
 )
 from metriclearn.datasets.recordings import recording_files
@@ -27,12 +29,13 @@ from metriclearn.problem.knowledge import (
     PartialPartition,
     Region,
 )
-from metriclearn.running.atomic import reading, replacing
+from metriclearn.running.atomic import locked, reading, replacing, writable
 
 FILE = "metriclearn.json"
 TABLE = "segments.csv"
 UNKNOWN = "unknown"  # label of unannotated time in segments.csv
 _FORMAT = 1
+_BEFORE = "table_before"  # the digest of the table that the first file was written to replace
 _FEATURES = (None, "audio", "video", "both", "tables")
 _KINDS = ("change", "no change", "one change", "segment")
 _SLACK = 1e-6  # seconds by which times may differ and still be the same
@@ -62,7 +65,16 @@ class Annotation(NamedTuple):
             for time in (entry.get("start"), entry.get("end"))
         )
         point = kind == "change"
-        right = 0 < start == end < seconds if point else 0 <= start < end < seconds + 1e-3
+        if 0 <= start < seconds + 1e-3 and 0 <= end < seconds + 1e-3:
+            is_short = 0 <= end - start < 1e-3 - 1e-9
+            # whole milliseconds, as in all tables; a last one may reach beyond the recording
+            start, end = (min(round(time, 3), seconds) for time in (start, end))
+            if kind in _KINDS and not point and (is_short or start == end):
+                raise ValueError(
+                    f"A stretch needs to last a millisecond or longer, got {str(given)[:200]}; "
+                    "mark a longer stretch or set a boundary."
+                )
+        right = 0 < start == end < seconds if point else 0 <= start < end <= seconds
         named = label == "" or _is_word(label)
         if not (
             kind in _KINDS
@@ -77,7 +89,7 @@ class Annotation(NamedTuple):
                 f"the recording of {seconds:g} s (equal for a change), and a label for a segment "
                 f"other than {UNKNOWN!r}, got {str(given)[:200]}; correct or remove it."
             )
-        return cls(float(start), float(min(end, seconds)), str(kind), label)
+        return cls(float(start), float(end), str(kind), label)
 
     def as_json(self) -> dict[str, Any]:
         """The entry of the file."""
@@ -142,8 +154,8 @@ class Project:
     """The annotations of a folder, saved after every change.
 
     The file has a revision number, which every change raises by one. Each annotation has a line, so
-    that two versions can be merged by hand. The file and ``segments.csv`` are each replaced in one
-    step.
+    that two versions can be merged by hand. A change is saved as soon as the file is replaced, in
+    one step; ``segments.csv`` is made from it, and is replaced next. One process saves at a time.
 
     Attributes
     ----------
@@ -214,8 +226,10 @@ class Project:
             If ``revision`` is not the current one, or the file was changed elsewhere.
         ValueError
             If labels cannot be used.
+        OSError
+            If the files cannot be written; nothing is saved then.
         """
-        with self.lock:
+        with self.lock, locked(self.folder):
             if is_changed := read_project(self.folder) != self.seen:  # by hand, or another server
                 self.load()
             if is_changed or revision != self.revision:
@@ -235,43 +249,84 @@ class Project:
             self.revision, self.seen = after.revision, after.seen
             return self.revision
 
-    def is_table_unchanged(self) -> bool:
-        """Whether ``segments.csv`` is missing, or exactly what these annotations give."""
+    @property
+    def is_table_ours(self) -> bool:
+        """Whether ``segments.csv`` is missing, made from these annotations, or from the last ones.
+
+        The last ones it has if the server was stopped after it replaced only the first file.
+        """
         table = self.folder / TABLE
-        return not table.is_file() or table.read_bytes() == segments_text(self.tables()).encode()
+        if not table.is_file():
+            return True
+        found = table.read_bytes()
+        return found == self._table() or _digest(found) == self.seen.get(_BEFORE)
+
+    def mend_table(self) -> None:
+        """Write ``segments.csv`` again if it was made from the last annotations."""
+        table = self.folder / TABLE
+        with self.lock, locked(self.folder):
+            if table.is_file() and self.is_table_ours and table.read_bytes() != self._table():
+                with replacing(table) as stream:
+                    stream.write(self._table())
+
+    def _table(self) -> bytes:
+        tables = self.tables()
+        return segments_text(tables).encode() if tables else b""
 
     def _keep_table(self) -> None:
         """Keep a table that was written or edited elsewhere, under another name."""
-        if self.revision and self.is_table_unchanged():
-            return
         table = self.folder / TABLE
-        if table.is_file():
-            kept = table.with_name(f"{TABLE}.before")
-            while kept.exists():
-                kept = kept.with_name(f"{kept.name}.before")
-            with replacing(kept) as stream:
-                stream.write(table.read_bytes())
+        if not table.is_file() or (self.revision and self.is_table_ours):
+            return
+        found, number = table.read_bytes(), 1
+        kept = table.with_name(f"{TABLE}.before")
+        while kept.exists():
+            if kept.is_file() and kept.read_bytes() == found:
+                return
+            number += 1
+            kept = table.with_name(f"{TABLE}.before.{number}")
+        with replacing(kept) as stream:
+            stream.write(found)
 
     def save(self) -> None:
-        """Write both files."""
+        """Write both files, or neither.
+
+        The change is saved once ``metriclearn.json`` is replaced. Until then all errors are raised,
+        and both files stay as they were. If the table alone cannot be replaced after that, the
+        next change writes it, or the next start of the page.
+        """
+        table, text = writable(self.folder / TABLE), self._table()
+        before = _digest(table.read_bytes()) if table.is_file() else None
+        content = self._text(before if before != _digest(text) else None).encode()
+        is_saved = False
+        try:
+            with replacing(table) if text else nullcontext() as stream:
+                if stream is not None:
+                    stream.write(text)
+                    stream.flush()  # the last bytes may not fit on the disk
+                    os.fsync(stream.fileno())
+                with replacing(self.folder / FILE) as project:
+                    project.write(content)
+                is_saved, self.seen = True, json.loads(content)
+            if not text:  # the labels were removed, so nothing may be learned from them
+                table.unlink(missing_ok=True)
+        except OSError as error:
+            if not is_saved:
+                raise
+            warnings.warn(f"{TABLE} is of the last change but one: {error}", stacklevel=3)
+
+    def _text(self, before: str | None) -> str:
+        """The content of ``metriclearn.json``, which replaces a table with that digest."""
         lists = {name: many for name, many in sorted(self.annotations.items()) if many}
         recordings = [
             f"{_line(name)}: {_lines(one.as_json() for one in many)}"
             for name, many in lists.items()
         ]
         settings = {"format": _FORMAT, "revision": self.revision, "labels": self.labels}
-        parts = [
-            f"{_line(key)}: {_line(value)}" for key, value in (settings | self.settings).items()
-        ]
+        settings |= self.settings | ({_BEFORE: before} if before else {})
+        parts = [f"{_line(key)}: {_line(value)}" for key, value in settings.items()]
         parts.append('"recordings": {\n  ' + ",\n  ".join(recordings) + "\n }")
-        text = "{\n " + ",\n ".join([*parts, f'"curve": {_lines(self.curve)}']) + "\n}\n"
-        with replacing(self.folder / FILE) as stream:
-            stream.write(text.encode())
-        self.seen = json.loads(text)
-        if tables := self.tables():
-            save_segments(tables, self.folder / TABLE)
-        else:  # the labels were removed, so nothing may be learned from them
-            (self.folder / TABLE).unlink(missing_ok=True)
+        return "{\n " + ",\n ".join([*parts, f'"curve": {_lines(self.curve)}']) + "\n}\n"
 
     def tables(self) -> dict[str, list[Segment]]:
         """Segments of every recording with a labeled stretch, for ``segments.csv``."""
@@ -380,6 +435,10 @@ def _is_word(label: Any) -> bool:
     """Whether all formats can hold a label: a line without control characters or surrogates."""
     text = isinstance(label, str) and 0 < len(label) <= 200 and label == label.strip()
     return text and not any(unicodedata.category(one) in ("Cc", "Cs") for one in label)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
 
 
 def _lines(values: Iterable[Any]) -> str:

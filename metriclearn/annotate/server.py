@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import re
-import secrets
 import socket
 import tempfile
 import threading
 import time
 import warnings
 import webbrowser
+import zipfile
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +21,8 @@ from urllib.parse import quote
 from urllib.request import Request as Query
 from urllib.request import urlopen
 
-from metriclearn.annotate.formats import FORMATS, read_file
+from metriclearn.annotate.address import Address
+from metriclearn.annotate.formats import FORMATS, Format, read_file
 from metriclearn.annotate.guard import HEADERS, Guard, Refusal, answer
 from metriclearn.annotate.learning import Loop
 from metriclearn.annotate.project import (
@@ -32,8 +35,9 @@ from metriclearn.annotate.project import (
     read_project,
     segments_of,
 )
+from metriclearn.annotate.shown import divided_segments, merged_segments
 from metriclearn.annotate.signals import BINS, Recording, open_recordings
-from metriclearn.datasets.annotations import Segment, read_segments, row_labels
+from metriclearn.datasets.annotations import Segment, read_segments, row_labels, segments_text
 from metriclearn.datasets.sequences import of_parts
 from metriclearn.estimators.learners.recording_segmenter import RecordingSegmenter
 from metriclearn.running.extras import optional
@@ -65,12 +69,13 @@ class Page:
             "/": ("GET", self.static),
             "/static/{file}": ("GET", self.static),
             "/api/project": ("GET", self.state),
-            "/api/learned/{serial:int}": ("GET", self.learned),
+            "/api/learned/{serial}": ("GET", self.learned),
             "/api/changes": ("PUT", self.change),
-            "/api/tiles/{name}/{level:int}/{index:int}": ("GET", self.tiles),
-            "/api/spectrogram/{name}/{level:int}/{index:int}": ("GET", self.spectrogram),
+            "/api/tiles/{name}/{level}/{index}": ("GET", self.tiles),
+            "/api/spectrogram/{name}/{level}/{index}": ("GET", self.spectrogram),
             "/api/thumbnails/{name}": ("GET", self.thumbnails),
             "/media/{name}": ("GET", self.media),
+            "/export/{kind}": ("GET", self.export_all),
             "/export/{kind}/{name}": ("GET", self.export),
             "/import/{kind}/{name}": ("POST", self.parse),
         }
@@ -101,6 +106,7 @@ class Page:
         formats = [{"kind": kind, "title": one.title} for kind, one in FORMATS.items()]
         return {
             "folder": self.folder.name,
+            "id": hashlib.sha256(str(self.folder).encode()).hexdigest()[:16],
             "bins": BINS,
             "recordings": recordings,
             "formats": formats,
@@ -121,7 +127,7 @@ class Page:
 
     def learned(self, request: Any, body: bytes) -> Any:
         """The latest result, as soon as it is newer than the given serial number."""
-        return self.loop.wait(request.path_params["serial"], _PATIENCE)
+        return self.loop.wait(_number(request, "serial"), _PATIENCE)
 
     def change(self, request: Any, body: bytes) -> Any:
         """Check the annotations of recordings and the labels, replace both, and save."""
@@ -161,10 +167,10 @@ class Page:
         return "application/octet-stream", one.spectrogram(level, index).tobytes()
 
     def _tile(self, request: Any) -> tuple[Recording, int, int]:
-        asked = request.path_params
-        if asked["level"] > 30 or asked["index"] > 1 << 40:
+        level, index = _number(request, "level"), _number(request, "index")
+        if level > 30 or index > 1 << 40:
             raise Refusal(404, "There is no such tile.")
-        return self._recording(asked["name"]), asked["level"], asked["index"]
+        return self._recording(request.path_params["name"]), level, index
 
     def thumbnails(self, request: Any, body: bytes) -> Any:
         """All pictures of a video side by side."""
@@ -182,39 +188,48 @@ class Page:
             if kind == "model":
                 path = Path(folder) / f"{self.folder.name}.model"
                 self._model(one).save(path)
-            elif kind in FORMATS:
-                path = Path(folder) / f"{one.name}{FORMATS[kind].ending}"
-                shown = self._shown(one, request.query_params.get("what") == "known")
-                FORMATS[kind].write(one.name, shown, path)
             else:
-                raise Refusal(404, f"There is no format {kind!r}.")
-            disposition = f"attachment; filename*=UTF-8''{quote(path.name)}"
-            return optional("starlette.responses", "label").Response(
-                path.read_bytes(), headers=HEADERS | {"Content-Disposition": disposition}
-            )
+                form = _format(kind)
+                path = Path(folder) / f"{one.name}{form.ending}"
+                form.write(one.name, self._shown(one, _is_known(request)), path)
+            return _download(path.name, path.read_bytes())
+
+    def export_all(self, request: Any, body: bytes) -> Any:
+        """The segments of all recordings: one table, or in other formats an archive of files."""
+        kind, known = request.path_params["kind"], _is_known(request)
+        form = _format(kind)
+        tables = {name: self._shown(one, known) for name, one in self.recordings.items()}
+        if kind == "csv":
+            text = segments_text(_named(tables)).encode()
+            return _download(f"{self.folder.name}{form.ending}", text)
+        archive = io.BytesIO()
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(archive, "w") as files_of:
+            for name, segments in tables.items():
+                path = Path(folder) / f"{name}{form.ending}"
+                form.write(name, segments, path)
+                files_of.write(path, path.name)
+        return _download(f"{self.folder.name}.{kind}.zip", archive.getvalue())
 
     def parse(self, request: Any, body: bytes) -> Any:
         """Annotations read from a file in a format; the page saves them like any others."""
         one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
-        if kind not in FORMATS:
-            raise Refusal(404, f"There is no format {kind!r}.")
+        ending = _format(kind).ending
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"imported{FORMATS[kind].ending}"
+            path = Path(folder) / f"imported{ending}"
             path.write_bytes(body)
             segments = read_file(kind, one.name, path)
         annotations = _imported(one.name, segments, one.seconds)
         return {"annotations": [annotation.as_json() for annotation in annotations]}
 
     def _shown(self, one: Recording, known: bool) -> list[Segment]:
-        """Predicted segments, which agree with the labels; or the labels alone."""
+        """Predicted segments under the labels; or the labels alone."""
         learned = self.loop.learned["recordings"].get(one.name)
+        many = self.project.annotations.get(one.name, [])
         if known or learned is None:
-            many = self.project.annotations.get(one.name, [])
             classes = any(annotation.kind == "segment" for annotation in many)
-            return segments_of(one.name, many, one.seconds, classes)
-        ends = [0.0, *learned["boundaries"], one.seconds]
-        labels = learned["labels"] or [""] * (len(ends) - 1)
-        return list(zip(ends, ends[1:], labels))
+            return divided_segments(segments_of(one.name, many, one.seconds, classes), many)
+        predicted = learned["boundaries"], learned["labels"]
+        return merged_segments(many, *predicted, one.seconds, one.rate)
 
     def _model(self, one: Recording) -> RecordingSegmenter:
         """A model of all recordings with the same features, as ``metriclearn fit`` makes it."""
@@ -243,6 +258,38 @@ class Page:
         if one.kind not in kinds or not inside:
             raise Refusal(404, f"There is no such file of {one.name!r}; it may have been removed.")
         return one
+
+
+def _number(request: Any, name: str) -> int:
+    text = request.path_params[name]
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise Refusal(404, f"The address needs a whole number, got {text[:20]!r}.")
+    return int(text)
+
+
+def _format(kind: str) -> Format:
+    if kind not in FORMATS:
+        raise Refusal(404, f"There is no format {kind!r}.")
+    return FORMATS[kind]
+
+
+def _is_known(request: Any) -> bool:
+    return bool(request.query_params.get("what") == "known")
+
+
+def _download(name: str, content: bytes) -> Any:
+    disposition = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
+    return optional("starlette.responses", "label").Response(content, headers=HEADERS | disposition)
+
+
+def _named(tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
+    """Tables in which either all segments have a label, or none has one."""
+    if not any(label for segments in tables.values() for *_, label in segments):
+        return tables
+    return {
+        name: [(a, b, label or f"{name} {i + 1}") for i, (a, b, label) in enumerate(segments)]
+        for name, segments in tables.items()
+    }
 
 
 def _endpoint(function: Callable[..., Any]) -> Any:
@@ -278,10 +325,16 @@ def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[An
     number = re.compile(rf"({re.escape(name)} )?\d+")
     numbered = len(set(labels)) == len(labels) and all(map(number.fullmatch, labels))
     entries: list[dict[str, Any]] = []
+    unlabeled = -1.0  # end of the last unlabeled segment
     for start, end, label in sorted(segments):
-        if label == UNKNOWN or start >= seconds:
-            continue
         start, end = round(start, 3), min(round(end, 3), seconds)
+        if start >= seconds or end <= 0:
+            continue
+        if label == UNKNOWN:  # two that touch have a boundary between them
+            if start == unlabeled:
+                entries.append({"kind": "change", "start": start, "end": start})
+            unlabeled = end
+            continue
         before = entries[-1] if entries else {}
         if abs(start - before.get("end", -1.0)) < 1e-3:  # the precision of tables
             start = before["end"]
@@ -339,7 +392,7 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     project = Project(folder, lengths, settings=settings).load()
     if not earlier:
         _begin_with_table(project)
-    elif not project.is_table_unchanged():
+    elif not project.is_table_ours:
         warnings.warn(
             f"{str(folder / TABLE)!r} was edited elsewhere. The page uses metriclearn.json, and "
             f"the next saved change keeps the table as {TABLE}.before. To use the table instead, "
@@ -366,13 +419,12 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
         If the check fails.
     """
     uvicorn = optional("uvicorn", "label")
-    with socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", port or 0))
-        port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
-        address = f"http://127.0.0.1:{port}/{token}/"
+    kept = Address.of(page.folder)
+    with _listening(port, kept.port) as listening:
+        used, token = listening.getsockname()[1], kept.token
+        address = f"http://127.0.0.1:{used}/{token}/"
         settings = uvicorn.Config(
-            application(page, port, token),
+            application(page, used, token),
             log_level="warning",
             timeout_graceful_shutdown=1,
             server_header=False,
@@ -387,6 +439,9 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
             _check(page, address)
             server.should_exit = True
             return
+        page.project.mend_table()
+        if port or not kept.port:  # a page that is open asks at the same address again
+            Address(token, used).keep(page.folder)
         print(
             f"{address}\nOpen this address in a browser on this computer. Ctrl-C stops the server.",
             flush=True,
@@ -394,6 +449,21 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
         if browser:
             webbrowser.open(address)
         server.run([listening])
+
+
+def _listening(port: int | None, last: int) -> socket.socket:
+    """A socket of the given port; by default of the last one if it is free, else of any."""
+    for one in [port] if port else [last, 0]:
+        listening = socket.socket()
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", one))
+            return listening
+        except OSError:
+            listening.close()
+            if port or not one:
+                raise
+    raise AssertionError
 
 
 def _check(page: Page, address: str) -> None:

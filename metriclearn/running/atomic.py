@@ -6,6 +6,7 @@ import errno
 import hashlib
 import logging
 import os
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -135,6 +136,41 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 stream.close()
         with suppress(FileNotFoundError):  # it was renamed to the target
             os.unlink(temporary)
+
+
+@contextmanager
+def locked(folder: str | os.PathLike[str], seconds: float = 10.0) -> Iterator[None]:
+    """Let only one process at a time run the block for a folder.
+
+    File systems without locks, such as some network drives, run it without waiting.
+
+    Raises
+    ------
+    OSError
+        If another process holds the folder for longer than ``seconds``.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor, deadline = os.open(folder, os.O_RDONLY), time.monotonic() + seconds
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise OSError(
+                        f"another program has been writing in {folder} for {seconds:g} s; stop it "
+                        "or try again."
+                    ) from error
+                time.sleep(0.005)
+                continue
+            except OSError:  # a file system without locks
+                pass
+            break
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _lock(stream: BufferedIOBase, wait: bool) -> None:

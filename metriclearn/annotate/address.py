@@ -1,0 +1,50 @@
+"""The token and the port of the label page, kept in its folder so that an open page stays valid."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+FILE = ".metriclearn.address"
+
+
+class Address(NamedTuple):
+    """The token in the address of a page, and its port: 0 for any free one."""
+
+    token: str
+    port: int
+
+    @classmethod
+    def of(cls, folder: Path) -> Address:
+        """The address of the last server of a folder, or a new token.
+
+        A file that belongs to someone else, or that others may read, is not used.
+        """
+        try:
+            descriptor = os.open(folder / FILE, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+            with open(descriptor, encoding="utf8") as stream:
+                found = os.fstat(descriptor)
+                kept = json.loads(stream.read(1000))
+            token, port = kept["token"], kept["port"]
+            is_private = os.name != "posix" or (
+                found.st_uid == os.getuid() and not found.st_mode & 0o077
+            )
+            is_token = re.fullmatch(r"[0-9A-Za-z_-]{32}", token)
+            if is_private and is_token and type(port) is int and 0 <= port < 1 << 16:
+                return cls(token, port)
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return cls(secrets.token_urlsafe(24), 0)
+
+    def keep(self, folder: Path) -> None:
+        """Write the file for its owner only; nothing happens in a folder that may only be read."""
+        with suppress(OSError):
+            (folder / FILE).unlink(missing_ok=True)
+            descriptor = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "w", encoding="utf8") as stream:
+                json.dump(self._asdict(), stream)

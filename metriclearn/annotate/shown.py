@@ -1,0 +1,120 @@
+"""Segments as the page shows them: a person's annotations with their exact times, over the model's
+segments, which lie on its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.annotate.project import UNKNOWN, Annotation
+from metriclearn.datasets.annotations import Segment
+
+_NEAR = 0.75  # rows from a person's boundary within which a boundary of the model is the same
+
+
+def exact_times(rows: Iterable[int], annotations: Iterable[Annotation], rate: float) -> list[float]:
+    """Times of the changes before ``rows``: a person's where one was set in that row.
+
+    A boundary counts more than the end of a stretch, and the nearest more than others.
+    """
+    given: dict[int, tuple[bool, float, float]] = {}
+    for one in annotations:
+        for time in (one.start, one.end) if one.kind != "one change" else ():
+            row = round(time * rate)
+            found = (one.kind != "change", abs(time * rate - row), time)
+            given[row] = min(given.get(row, found), found)
+    return [given[row][-1] if row in given else row / rate for row in rows]
+
+
+def labels_of_person(
+    names: list[str], ends: NDArray[np.int64], annotations: Iterable[Annotation], rate: float
+) -> list[str]:
+    """Labels of predicted segments: a person's where one was given within, of the longest."""
+    segments = [one for one in annotations if one.kind == "segment"]
+    names = names.copy()
+    for one in sorted(segments, key=lambda one: one.end - one.start):
+        middle = (one.start + one.end) / 2
+        place = int(np.searchsorted(ends, middle * rate, side="right"))
+        if (one.end - one.start) * rate > 1 and place < len(names):  # shorter ones bind no rows
+            names[place] = one.label
+    return names
+
+
+def merged_segments(
+    annotations: Sequence[Annotation],
+    boundaries: Sequence[float],
+    labels: Sequence[str],
+    seconds: float,
+    rate: float,
+) -> list[Segment]:
+    """Segments that cover a recording: a person's where annotated, the model's elsewhere.
+
+    All boundaries of a person stay, at their times. Other neighbors with the same label are joined.
+    If there are labels, segments without one are called "unknown"; otherwise all labels are empty.
+
+    Parameters
+    ----------
+    annotations : sequence of Annotation
+        In order of time.
+    boundaries : sequence of float
+        Times of the model's changes, in order.
+    labels : sequence of str
+        Of the model's segments; empty if it has none.
+    rate : float
+        Rows per second of the model.
+    """
+    segments = [one for one in annotations if one.kind == "segment"]
+    fixed = {one.start for one in annotations if one.kind == "change"}
+    fixed |= {b.start for a, b in pairwise(segments) if b.start <= a.end and a.label != b.label}
+    given = [one for one in annotations if one.kind in ("segment", "no change")]
+    predicted = set(_outside(boundaries, given, sorted(fixed), rate))
+    ends = {time for one in segments for time in (one.start, one.end)}
+    cuts = sorted({0.0, seconds} | fixed | predicted | ends)
+    is_named = bool(segments or labels)
+    result: list[Segment] = []
+    mine = 0  # the first of the person's segments that ends later
+    for start, end in pairwise(cuts):
+        while mine < len(segments) and segments[mine].end <= start:
+            mine += 1
+        label = UNKNOWN if is_named else ""
+        if mine < len(segments) and segments[mine].start <= start:
+            label = segments[mine].label
+        elif labels:
+            label = labels[int(np.searchsorted(boundaries, (start + end) / 2, side="right"))]
+        divided = start in fixed or (label in ("", UNKNOWN) and start in predicted)
+        if result and result[-1][2] == label and not divided:
+            start = result.pop()[0]
+        result.append((start, end, label))
+    return result
+
+
+def _outside(
+    times: Sequence[float], stretches: Sequence[Annotation], fixed: Sequence[float], rate: float
+) -> list[float]:
+    """The model's boundaries that no stretch of a person excludes, and no boundary replaces."""
+    starts, ends = (np.array([one[i] for one in stretches], dtype=float) for i in (0, 1))
+    points = np.array([-np.inf, *fixed, np.inf])
+    kept = []
+    for time in times:
+        last = int(np.searchsorted(starts, time)) - 1  # the last stretch that starts before
+        right = int(np.searchsorted(points, time))
+        gap = min(time - points[right - 1], points[right] - time)
+        if gap * rate > _NEAR and (last < 0 or time >= ends[last]):
+            kept.append(time)
+    return kept
+
+
+def divided_segments(
+    segments: Iterable[Segment], annotations: Iterable[Annotation]
+) -> list[Segment]:
+    """Segments with the unlabeled ones cut at the boundaries that a person has set."""
+    changes = [one.start for one in annotations if one.kind == "change"]
+    result: list[Segment] = []
+    for start, end, label in segments:
+        inside = changes if label == UNKNOWN else []
+        cuts = [start, *(time for time in inside if start < time < end), end]
+        result += [(a, b, label) for a, b in pairwise(cuts)]
+    return result
