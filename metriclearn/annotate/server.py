@@ -48,6 +48,7 @@ _STATIC = {
     "index.html": "text/html",
     "app.js": "text/javascript",
     "edits.js": "text/javascript",
+    "saving.js": "text/javascript",
     "timeline.js": "text/javascript",
     "style.css": "text/css",
     "uPlot.iife.min.js": "text/javascript",

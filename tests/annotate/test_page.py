@@ -1,12 +1,7 @@
 """The page of ``metriclearn label`` in a browser: from recordings to a model, and killed."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +11,7 @@ from scipy.io import wavfile
 
 from metriclearn.__main__ import main
 from metriclearn.datasets.annotations import read_segments
+from tests.annotate.browsing import RATE, SECONDS, Page
 from tests.features.sounds import write_video
 
 pytest.importorskip("uvicorn", reason="needs the extra label")
@@ -23,8 +19,6 @@ pytest.importorskip("starlette", reason="needs the extra label")
 pytest.importorskip("soundfile", reason="needs the extra audio")
 
 CHANGES = {"first": (8.0, 15.0, 24.0), "second": (5.0, 18.0, 22.0)}
-SECONDS, RATE = 30.0, 10
-STATUS = "return document.getElementById('status').textContent"
 
 
 @pytest.fixture(scope="module")
@@ -42,90 +36,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sound = np.concatenate([tone, noise, tone]) * 30000
     wavfile.write(place / "third.wav", 8000, sound.astype(np.int16))
     return place
-
-
-@pytest.fixture
-def serve(folder: Path) -> Iterator[Callable[..., tuple[subprocess.Popen, str]]]:
-    """Start the server; returns its process and the address it prints."""
-    processes = []
-
-    def start(place: Path = folder) -> tuple[subprocess.Popen, str]:
-        command = [sys.executable, "-m", "metriclearn", "label", str(place), "--quiet"]
-        process = subprocess.Popen(
-            [*command, "--rate", str(RATE)], stdout=subprocess.PIPE, text=True
-        )
-        processes.append(process)
-        assert process.stdout is not None
-        return process, process.stdout.readline().strip()
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
-
-
-class Page:
-    """Actions on the page, and the content of the saved file."""
-
-    def __init__(self, browser: Any, address: str, folder: Path) -> None:
-        from selenium.webdriver.common.action_chains import ActionChains
-
-        self.browser, self.folder = browser, folder
-        self.actions = lambda: ActionChains(browser, duration=20)
-        browser.get(address)
-        self.until(lambda: self.all("#recordings button"))
-
-    def all(self, selector: str) -> list[Any]:
-        return self.browser.find_elements("css selector", selector)
-
-    def until(self, condition: Callable[[], Any], seconds: float = 120.0) -> Any:
-        deadline = time.monotonic() + seconds
-        while not (result := condition()):
-            assert time.monotonic() < deadline, self.browser.execute_script(STATUS)
-            time.sleep(0.05)
-        return result
-
-    def saved(self) -> None:
-        """Wait until all is saved and learned from."""
-        words = ("Saved. Learned", "Saved. The model needs", "No labels yet")
-        self.until(lambda: self.browser.execute_script(STATUS).startswith(words))
-        self.until(lambda: "checking" not in self.browser.execute_script(STATUS))
-
-    def open(self, name: str) -> None:
-        (button,) = [b for b in self.all("#recordings button") if name in b.text]
-        button.click()
-
-    def at(self, second: float, below: bool = False) -> Any:
-        """Position of a second in a recording shown as a whole, or in the strips below it."""
-        (area,) = self.all("#timeline .u-over")
-        across = round((second / SECONDS - 0.5) * area.rect["width"])
-        down = area.rect["height"] / 2 - 20 if below else 0
-        return self.actions().move_to_element_with_offset(area, across, int(down))
-
-    def click(self, second: float, below: bool = False) -> None:
-        self.at(second, below).click().perform()
-
-    def drag(self, start: float, end: float, below: bool = False) -> None:
-        self.at(start, below).click_and_hold().perform()
-        self.at((start + end) / 2, below).perform()
-        self.at(end, below).release().perform()
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self.actions().send_keys(key).perform()
-
-    def file(self) -> dict[str, Any]:
-        return json.loads((self.folder / "metriclearn.json").read_text("utf-8"))
-
-    def changes(self, name: str) -> list[float]:
-        entries = self.file()["recordings"].get(name, [])
-        return [one["start"] for one in entries if one["kind"] == "change"]
-
-    def shown(self) -> str:
-        """The picture as text; it changes with the predictions."""
-        return self.browser.execute_script(
-            "return document.querySelector('#timeline canvas').toDataURL()"
-        )
 
 
 def _no_errors(browser: Any) -> None:
@@ -189,7 +99,7 @@ def _accept_a_suggestion(page: Page) -> None:
 def test_from_recordings_to_a_model(
     browser: Any, folder: Path, serve: Any, tmp_path: Path, capsys: Any
 ) -> None:
-    process, address = serve()
+    process, address = serve(folder)
     browser.set_window_size(1400, 1000)
     browser.get("about:blank")  # the page before may still ask its server
     browser.get_log("browser")
@@ -205,7 +115,7 @@ def test_from_recordings_to_a_model(
     state = page.file()
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    _, address = serve()
+    _, address = serve(folder)
     browser.get("about:blank")
     browser.get_log("browser")  # errors after the server was killed
     page = Page(browser, address, folder)
@@ -268,7 +178,7 @@ def test_a_video_is_seen_and_heard_of_in_other_windows(
 
 
 def test_sound_on_small_and_large_screens(browser: Any, folder: Path, serve: Any) -> None:
-    _, address = serve()
+    _, address = serve(folder)
     for width, scheme in ((390, "dark"), (1400, "light")):
         metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
@@ -287,6 +197,6 @@ def test_sound_on_small_and_large_screens(browser: Any, folder: Path, serve: Any
         assert page.all("dialog[open]")
         page.all("#keys button")[0].click()
         page.all("#files")[0].click()
-        assert len(page.all("#transfer a")) == 11
+        assert len(page.all("#transfer a")) == 21
         _no_errors(browser)
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -3,6 +3,7 @@
 /* global uPlot */
 
 import * as edits from "./edits.js";
+import { Saver } from "./saving.js";
 import { Timeline, clock } from "./timeline.js";
 
 const find = (id) => document.getElementById(id);
@@ -34,9 +35,14 @@ const state = {
   recordings: [], annotations: {}, labels: [], revision: 0, bins: 256,
   current: null, cursor: 0, selection: null, chosen: null, asked: -1,
   learned: { recordings: {}, suggestions: [], curve: [], serial: 0 },
-  done: [], undone: [], unsaved: 0, channels: {}, dragged: null,
+  done: [], undone: [], silence: "", channels: {}, dragged: null,
 };
-let timeline, curve, media, saving = Promise.resolve();
+const saver = new Saver(state, {
+  call,
+  changed: () => [saver.pending || remember(), refresh()],
+  replaced: () => Object.assign(state, { done: [], undone: [], selection: null, chosen: null }),
+});
+let timeline, curve, media;
 
 // ---- labels
 
@@ -59,30 +65,7 @@ function commit(annotations, labels = state.labels, record = true) {
   }
   Object.assign(state.annotations, annotations);
   state.labels = labels;
-  state.unsaved += 1;
-  saving = saving.then(() => save(annotations, labels, before));
-  refresh();
-}
-
-async function save(annotations, labels, before) {
-  try {
-    const answer = await call("api/changes", "PUT", { revision: state.revision, annotations, labels });
-    if (answer.ok) state.revision = answer.content.revision;
-    else {
-      toast(answer.content.error);
-      if (answer.status === 409) adopt(answer.content);
-      else Object.assign(state.annotations, before.annotations);
-      state.labels = answer.status === 409 ? answer.content.labels : before.labels;
-      [state.done, state.undone] = [answer.status === 409 ? [] : state.done.slice(0, -1), []];
-    }
-  } catch {
-    toast("The server does not answer, so the last change is not saved. Run metriclearn label again and open the address it prints.");
-    Object.assign(state.annotations, before.annotations);
-    state.labels = before.labels;
-    state.done.pop();
-  }
-  state.unsaved -= 1;
-  if (!state.unsaved) remember();
+  saver.add(annotations, labels, before);
   refresh();
 }
 
@@ -90,28 +73,29 @@ async function save(annotations, labels, before) {
 function remember() {
   const { revision, done, undone } = state;
   try {
-    sessionStorage.setItem("undo", JSON.stringify({ revision, done: done.slice(-100), undone }));
+    sessionStorage.setItem(`undo:${state.id}`, JSON.stringify({ revision, done: done.slice(-100), undone }));
   } catch {
-    sessionStorage.removeItem("undo"); // too large to store
+    sessionStorage.removeItem(`undo:${state.id}`); // too large to store
   }
 }
 
 function recall() {
-  const kept = JSON.parse(sessionStorage.getItem("undo") ?? "null");
+  const kept = JSON.parse(sessionStorage.getItem(`undo:${state.id}`) ?? "null");
   if (kept?.revision === state.revision) Object.assign(state, { done: kept.done, undone: kept.undone });
-}
-
-function adopt(content) {
-  state.revision = content.revision;
-  state.labels = content.labels;
-  state.annotations = content.annotations;
-  Object.assign(state, { selection: null, chosen: null });
 }
 
 async function call(address, method = "GET", body = undefined) {
   const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-  const answer = await fetch(address, { method, headers, body: body && JSON.stringify(body) });
-  return { ok: answer.ok, status: answer.status, content: await answer.json() };
+  const signal = AbortSignal.timeout(30000);
+  let answer;
+  try {
+    answer = await fetch(address, { method, headers, signal, body: body && JSON.stringify(body) });
+    return { ok: answer.ok, status: answer.status, content: await answer.json() };
+  } catch {
+    const port = location.port && ` --port ${location.port}`;
+    throw new Error(answer ? `The server failed (status ${answer.status}).`
+      : `The server does not answer: start it again by metriclearn label FOLDER${port}.`);
+  }
 }
 
 function undo() {
@@ -136,36 +120,47 @@ function replay({ annotations, labels }) {
 
 const edit = (list) => commit({ [state.current.name]: list });
 
-// The stretch to mark: the selection, or the segment around the cursor.
+// The stretch to mark: the selection, or the segment around the cursor. Boundaries of the model that are
+// less than a step away from yours do not count.
 function target() {
   if (state.selection) return state.selection;
-  const ends = [0, ...boundaries().map((one) => one.time), state.current.seconds];
+  const mine = [0, ...edits.stops(known()), state.current.seconds];
+  const isFar = (time) => mine.every((t) => Math.abs(t - time) > 1 / state.current.rate - 1e-6);
+  const theirs = boundaries().map((one) => one.time).filter(isFar);
+  const ends = [...mine, ...theirs].sort((a, b) => a - b);
   const after = ends.findIndex((t) => t > state.cursor + 1e-9);
-  return [ends[Math.max(after - 1, 0)], ends[after < 0 ? ends.length - 1 : after]];
+  return after < 0 ? [ends.findLast((t) => t < state.cursor), state.cursor] : [ends[after - 1], ends[after]];
 }
 
 function say(kind, label) {
   const [start, end] = target().map(edits.rounded);
   if (!(end > start)) return;
-  edit(kind ? edits.mark(known(), start, end, kind, label) : edits.erase(known(), start, end));
+  const { rate, seconds } = state.current;
+  edit(kind ? edits.mark(known(), ...edits.filled(known(), start, end, 1 / rate, seconds), kind, label)
+    : edits.erase(known(), start, end));
 }
 
-// Turn the model's segments into labels.
+// Turn the model's segments into labels, where there are none yet.
 function accept() {
   const said = state.learned.recordings[state.current.name];
   if (!said) return toast("The model has no segments yet: set a boundary, and label the stretches around it.");
-  const [start, end] = state.selection ?? [timeline.from, timeline.to];
-  const inside = said.boundaries.map(edits.rounded).filter((t) => t > start && t < end);
-  let list = edits.erase(known(), start, end);
-  const ends = [edits.rounded(start), ...inside, edits.rounded(end)];
+  const [start, end] = (state.selection ?? [timeline.from, timeline.to]).map(edits.rounded);
+  const mine = edits.stretches(known());
+  const labeled = (time, kinds) => mine.some((one) => kinds.includes(one.kind) && one.start < time && time < one.end);
+  const shown = boundaries()
+    .map((one) => edits.rounded(one.time))
+    .filter((t) => t > start && t < end && !labeled(t, ["segment", "no change"]));
+  const edges = edits.stops(known()).filter((t) => t > start && t < end);
+  const ends = [...new Set([start, ...shown, ...edges, end])].sort((a, b) => a - b);
+  let list = known();
   for (let i = 0; i + 1 < ends.length; i++) {
     const middle = (ends[i] + ends[i + 1]) / 2;
     const label = said.labels[said.boundaries.filter((t) => t <= middle).length];
+    if (labeled(middle, label ? ["segment"] : ["segment", "no change"])) continue;
     list = edits.mark(list, ends[i], ends[i + 1], label ? "segment" : "no change", label);
-    if (i) list = edits.part(list, ends[i]);
   }
   // after the loop, as setting a boundary divides neighbors that mark() has joined
-  edit(list);
+  edit(shown.reduce((cut, time) => edits.part(cut, time), list));
 }
 
 function label(number) {
@@ -224,6 +219,7 @@ function marks() {
   const texts = { "no change": "no change", "one change": "one change" };
   return {
     boundaries: boundaries(),
+    edges: edits.stretches(shownList()).flatMap((one) => [one.start, one.end]),
     predicted: predicted(),
     stretches: edits.stretches(shownList()).map((one) => ({
       ...one,
@@ -242,6 +238,7 @@ function refresh() {
   find("redo").disabled = !state.undone.length;
   find("next").disabled = !state.learned.suggestions.length;
   showStatus();
+  showAlarm();
   showList();
   showLabels();
   showCurve();
@@ -255,7 +252,7 @@ function hint() {
   if (state.selection) {
     const [start, end] = state.selection;
     const also = state.learned.recordings[state.current.name] ? ", or accept the model's segments" : "";
-    return `${clock(start, 1)} to ${clock(end, 1)} selected: label it${also}.`;
+    return `${clock(start, 3)}${whose(start)} to ${clock(end, 3)}${whose(end)} selected: label it${also}.`;
   }
   const anything = Object.values(state.annotations).some((list) => list.length);
   if (!anything) return "Click where something changes. Then drag across a stretch, or click below it, and label it.";
@@ -263,20 +260,38 @@ function hint() {
   return "Click to set a boundary, drag to select a stretch. “Next question” shows where a label helps most.";
 }
 
+function whose(time) {
+  const has = (times) => times.some((t) => Math.abs(t - time) < 6e-4); // the selection is rounded
+  if (has(edits.stops(known()))) return " (your boundary)";
+  return has(state.learned.recordings[state.current.name]?.boundaries ?? []) ? " (the model's boundary)" : "";
+}
+
+// What the server has not accepted, until it has.
+function showAlarm() {
+  const place = find("alarm");
+  place.hidden = !(saver.problem && saver.pending);
+  if (place.hidden) return;
+  const kept = saver.isKept ? "are kept in this browser" : "are only on this page: do not close it. They";
+  find("alarm-text").textContent = `Not saved. ${saver.problem} Your last changes ${kept}${
+    saver.isDisputed ? "." : " and are sent again."}`;
+  find("again").textContent = saver.isDisputed ? "Save mine" : "Save now";
+}
+
 function showStatus() {
   const { learned } = state;
-  const isEmpty = !state.revision && !state.unsaved && !Object.keys(state.annotations).length;
+  const isEmpty = !state.revision && !saver.pending && !Object.keys(state.annotations).length;
   const isLearned = Object.keys(learned.recordings).length > 0;
-  const saved = state.unsaved ? "Saving" : state.revision ? "Saved" : "Loaded from segments.csv";
-  const learning = learned.error ? learned.error
+  const saved = saver.pending ? (saver.problem ? "Not saved" : "Saving") : state.revision ? "Saved" : "Loaded from segments.csv";
+  const learning = state.silence ? state.silence
+    : learned.error ? learned.error
     : learned.revision === undefined ? "Opening"
-    : learned.revision !== state.revision || state.unsaved ? "Learning"
+    : learned.revision !== state.revision || saver.pending ? "Learning"
     : isLearned ? `Learned in ${learned.seconds.toFixed(1)} s${learned.busy ? ", still checking" : ""}`
     : "The model needs more labels to begin";
-  const isReady = !learned.error && learned.revision === state.revision;
+  const isReady = !state.silence && !learned.error && learned.revision === state.revision;
   find("status").textContent = isEmpty && isReady ? "No labels yet. Mark a boundary to begin."
-    : isEmpty ? `${learning}.`
-    : `${saved}. ${learning}.`;
+    : isEmpty ? `${learning.replace(/\.$/, "")}.`
+    : `${saved}. ${learning.replace(/\.$/, "")}.`;
 }
 
 function showList() {
@@ -465,7 +480,13 @@ function remove() {
   const mine = edits.changes(known()).some((t) => Math.abs(t - state.chosen) < 1e-6);
   const half = 2 / state.current.rate;
   if (mine) edit(edits.join(known(), state.chosen));
-  else edit(edits.mark(known(), edits.rounded(Math.max(0, state.chosen - half)), edits.rounded(Math.min(state.current.seconds, state.chosen + half)), "no change"));
+  else {
+    const mine = [0, ...edits.stops(known()), state.current.seconds];
+    const start = Math.max(state.chosen - half, ...mine.filter((t) => t <= state.chosen));
+    const end = Math.min(state.chosen + half, ...mine.filter((t) => t > state.chosen));
+    const stretch = [edits.rounded(start), edits.rounded(end)];
+    edit(edits.mark(known(), ...edits.filled(known(), ...stretch, 1 / state.current.rate, state.current.seconds), "no change"));
+  }
   state.chosen = null;
   refresh();
 }
@@ -529,9 +550,12 @@ function key(event) {
 function showFiles() {
   const name = encodeURIComponent(state.current.name);
   const link = (address, text) => `<a href="${address}">${text}</a>`;
+  const cells = (address) =>
+    `<td>${link(address, "as shown")}</td><td>${link(`${address}?what=known`, "only your labels")}</td>`;
   const rows = state.formats.map(({ kind, title }) =>
-    `<tr><td>${title}</td><td>${link(`export/${kind}/${name}`, "as shown")}</td><td>${link(`export/${kind}/${name}?what=known`, "only your labels")}</td></tr>`);
-  rows.push(`<tr><td>Model</td><td colspan="2">${link(`export/model/${name}`, "for metriclearn segment")}</td></tr>`);
+    `<tr><th>${title}</th>${cells(`export/${kind}/${name}`)}${cells(`export/${kind}`)}</tr>`);
+  rows.unshift("<tr><td></td><th colspan=2>this recording</th><th colspan=2>all recordings</th></tr>");
+  rows.push(`<tr><th>Model</th><td colspan="4">${link(`export/model/${name}`, "for metriclearn segment")}</td></tr>`);
   find("transfer").querySelector("table").innerHTML = rows.join("");
   find("imported").textContent = state.current.name;
   find("file").accept = ".csv,.txt,.vtt,.TextGrid,.eaf";
@@ -569,20 +593,26 @@ async function listen() {
   let patience = 500;
   for (;;) {
     try {
-      const { content } = await call(`api/learned/${state.learned.serial}`);
+      const { ok, content } = await call(`api/learned/${state.learned.serial}`);
+      if (!ok) throw new Error(content.error);
+      if (state.silence) { // another server may answer now, with serial numbers of its own
+        Object.assign(state, { silence: "", learned: { ...state.learned, serial: 0 } });
+        saver.send();
+      }
       if (content.serial !== state.learned.serial) {
         if (!content.suggestions?.length && content.busy) content.suggestions = state.learned.suggestions ?? [];
         else state.asked = -1;
         state.learned = { suggestions: [], recordings: {}, curve: [], ...content };
-        if (content.revision > state.revision && !state.unsaved) {
-          const elsewhere = await call("api/project"); // another window has saved
-          if (!state.unsaved) [adopt(elsewhere.content), (state.done = []), (state.undone = [])];
+        if (content.revision > state.revision && !saver.sending) { // another window has saved
+          const { ok: isRead, content: theirs } = await call("api/project");
+          if (isRead && theirs.revision > state.revision && !saver.sending) saver.merge(theirs);
         }
-        refresh();
       }
+      refresh();
       patience = 500;
-    } catch {
-      find("status").textContent = "The server does not answer.";
+    } catch (error) {
+      state.silence = error.message;
+      refresh();
       await new Promise((go) => setTimeout(go, patience));
       patience = Math.min(2 * patience, 8000);
     }
@@ -598,9 +628,12 @@ function button(text, pressed, action, needs = "") {
 }
 
 async function begin() {
-  const { content } = await call("api/project");
-  adopt(content);
+  const { ok, content } = await call("api/project");
+  if (!ok) throw new Error(content.error);
+  const { id, revision, labels, annotations } = content;
+  Object.assign(state, { id, revision, labels, annotations });
   recall();
+  await saver.restore(content);
   Object.assign(state, { formats: content.formats, bins: content.bins });
   state.recordings = content.recordings.map((one) => ({ ...one, bins: content.bins }));
   document.title = `${content.folder} · label`;
@@ -620,7 +653,7 @@ async function begin() {
         Object.assign(state, { selection: null, chosen: null });
         state.selection = target().map(edits.rounded);
       } else {
-        const meant = edits.rounded(timeline.near(time)?.time ?? time);
+        const meant = edits.rounded(timeline.snap(time).time);
         if (meant > 0 && meant < state.current.seconds) edit(edits.part(known(), meant));
         Object.assign(state, { chosen: meant, selection: null });
       }
@@ -657,6 +690,8 @@ async function begin() {
   for (const [id, action] of Object.entries(clicks)) find(id).onclick = action;
   find("file").onchange = (event) => event.target.files.length && importFile(event.target.files[0]);
   find("transfer").querySelector("table").onclick = download;
+  find("again").onclick = () => saver.isDisputed ? saver.insist() : saver.send();
+  find("discard").onclick = () => confirm("Discard the changes that are not saved?") && saver.discard();
   document.addEventListener("keydown", key);
   open(state.recordings[0].name);
   find("timeline").focus();
@@ -664,6 +699,6 @@ async function begin() {
 }
 
 begin().catch((error) => {
-  find("status").textContent = `The page failed to load: ${error.message}.`;
+  find("status").textContent = `The page failed to load: ${error.message}`;
   throw error;
 });

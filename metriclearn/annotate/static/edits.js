@@ -10,6 +10,8 @@ export const changes = (list) => list.filter(isChange).map((one) => one.start);
 export const stretches = (list) => list.filter((one) => !isChange(one));
 export const ordered = (list) => [...list].sort((a, b) => a.start - b.start || a.end - b.end);
 
+export const stops = (list) => [...changes(list), ...stretches(list).flatMap((one) => [one.start, one.end])];
+
 const change = (time) => ({ start: time, end: time, kind: "change" });
 
 // Remove all annotations from start to end; changes at both ends stay.
@@ -50,6 +52,18 @@ export function mark(list, start, end, kind, label) {
     }
   }
   return ordered([...rest, given]);
+}
+
+// A stretch to mark, extended over unlabeled rests on both sides that are shorter than the step.
+export function filled(list, start, end, step, seconds) {
+  const all = [0, seconds, ...stops(list)];
+  const isOpen = (time) => !stretches(list).some((one) => one.start < time && time < one.end);
+  const reach = (time, stop) =>
+    Math.abs(stop - time) < step - 1e-6 && isOpen((stop + time) / 2) ? stop : time;
+  return [
+    reach(start, Math.max(...all.filter((t) => t < start + 1e-6))),
+    reach(end, Math.min(...all.filter((t) => t > end - 1e-6))),
+  ];
 }
 
 // Add a change; it divides a segment around it in two.

@@ -69,7 +69,7 @@ class Tiles {
 export class Timeline {
   // actions: click(time), drag(boundary, time, done), select(start, end), marks() and view()
   constructor(place, actions) {
-    Object.assign(this, { place, actions, from: 0, to: 1, waiting: false, touches: new Map() });
+    Object.assign(this, { place, actions, from: 0, to: 1, waiting: false, touches: new Map(), snaps: [] });
     new ResizeObserver(() => this.recording && this.resize()).observe(place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolor());
     place.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -323,7 +323,7 @@ export class Timeline {
 
   over() {
     const { marks } = this;
-    this.pen((ctx, x) => {
+    this.pen((ctx, x, width) => {
       ctx.fillStyle = this.color("soft");
       this.rows.lanes.forEach(({ top }, k) => {
         if (this.channels.length > 1) {
@@ -360,6 +360,11 @@ export class Timeline {
         ctx.globalAlpha = 0.12;
         ctx.fillRect(x(start), 0, x(end) - x(start), this.height);
         ctx.globalAlpha = 1;
+      }
+      ctx.fillStyle = this.color("accent");
+      for (const { time, text } of this.snaps) {
+        ctx.fillRect(x(time) - 2, 0, 4, this.height);
+        ctx.fillText(`${text} ${clock(time, 3)}`, Math.min(x(time) + 6, width - 170), 14);
       }
       ctx.fillStyle = this.color("error");
       ctx.fillRect(x(marks.cursor) - 0.75, 0, 1.5, this.height);
@@ -419,11 +424,38 @@ export class Timeline {
     return this.plot.over.clientWidth / (this.to - this.from); // in pixels
   }
 
-  // The nearest boundary within reach of the pointer, yours or the model's.
-  near(time, yours) {
-    const gap = (one) => Math.abs(one.time - time) * this.second;
-    const close = this.actions.marks().boundaries.filter((b) => (b.yours || !yours) && gap(b) <= NEAR);
-    return close.sort((a, b) => gap(a) - gap(b))[0];
+  nearest(times, time) {
+    const gap = (t) => Math.abs(t - time) * this.second;
+    return times.filter((t) => gap(t) <= NEAR).sort((a, b) => gap(a) - gap(b))[0];
+  }
+
+  // Your boundary within reach of the pointer.
+  held(time) {
+    const mine = this.actions.marks().boundaries.filter((one) => one.yours);
+    const near = this.nearest(mine.map((one) => one.time), time);
+    return mine.find((one) => one.time === near);
+  }
+
+  // Where a click or the end of a selection goes: to your boundary or an end of your stretches nearby, only
+  // then to the model's boundary, and otherwise to the time itself; `text` says where.
+  snap(time, limits = []) {
+    const { boundaries, edges } = this.actions.marks();
+    const times = (yours) => boundaries.filter((one) => Boolean(one.yours) === yours).map((one) => one.time);
+    const mine = this.nearest([...times(true), ...edges], time);
+    if (mine !== undefined) return { time: mine, text: "your boundary" };
+    const limit = this.nearest(limits, time);
+    if (limit !== undefined) return { time: limit, text: limit ? "the end" : "the start" };
+    const theirs = this.nearest(times(false), time);
+    return theirs === undefined ? { time, text: "" } : { time: theirs, text: "the model's boundary" };
+  }
+
+  // Show where ends go until the next call.
+  point(snaps) {
+    const shown = snaps.filter((one) => one.text);
+    if (JSON.stringify(shown) === JSON.stringify(this.snaps)) return;
+    this.snaps = shown;
+    this.place.dataset.snaps = shown.map((one) => `${one.text} ${clock(one.time, 3)}`).join(", ");
+    this.draw();
   }
 
   pointers(area) {
@@ -433,20 +465,22 @@ export class Timeline {
       area.setPointerCapture(event.pointerId);
       this.touches.set(event.pointerId, event.clientX);
       const time = this.time(event);
-      const held = this.inStrips(event) ? null : this.near(time, true);
+      const held = this.inStrips(event) ? null : this.held(time);
       begun = this.touches.size > 1 ? null : { x: event.clientX, time, held, moved: false };
     });
     area.addEventListener("pointermove", (event) => {
       const time = this.time(event);
-      area.classList.toggle("grab", Boolean(begun?.held || (!this.inStrips(event) && this.near(time, true))));
+      area.classList.toggle("grab", Boolean(begun?.held || (!this.inStrips(event) && this.held(time))));
       if (this.touches.size === 2 && this.touches.has(event.pointerId)) return this.pinch(event);
-      if (!begun) return;
+      const limits = [0, this.recording.seconds];
+      if (!begun) return this.point([this.snap(time, this.inStrips(event) ? limits : [])]);
       begun.moved ||= Math.abs(event.clientX - begun.x) > 5;
       if (!begun.moved) return;
       if (begun.held) this.actions.drag(begun.held.time, time, false);
       else {
-        const [start, end] = [begun.time, time].map((t) => this.near(t)?.time ?? t);
-        this.actions.select(Math.min(start, end), Math.max(start, end));
+        const ends = [begun.time, time].map((t) => this.snap(t, limits)).sort((a, b) => a.time - b.time);
+        this.point(ends);
+        this.actions.select(ends[0].time, ends[1].time);
       }
     });
     const end = (event) => {
@@ -459,6 +493,7 @@ export class Timeline {
     };
     area.addEventListener("pointerup", end);
     area.addEventListener("pointercancel", end);
+    area.addEventListener("pointerleave", () => begun ?? this.point([]));
   }
 
   pinch(event) {
