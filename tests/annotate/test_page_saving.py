@@ -1,10 +1,11 @@
-"""The label page in a browser while its server is killed, restarted and refuses; exact selections."""
+"""The label page in a browser: its server is killed, restarted and refuses; exact selections."""
 
 import json
 import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -209,4 +210,4 @@ def test_accepting_keeps_what_you_have_labeled(page: Any) -> None:
     assert page.changes("first")[:2] == [7.93, 8.01]
     stretches = [one for one in after if one["kind"] == "segment"]
     ends = [0.0, *page.changes("first"), SECONDS]
-    assert [(one["start"], one["end"]) for one in stretches] == list(zip(ends, ends[1:]))
+    assert [(one["start"], one["end"]) for one in stretches] == list(pairwise(ends))

@@ -37,6 +37,7 @@ def write_table(path: Path, n_rows: int = 90, seed: int = 0) -> None:
 class Server(NamedTuple):
     folder: Path
     port: int
+    page: Any
 
     def ask(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
@@ -97,7 +98,7 @@ def running(folder: Path, rate: float = 10.0) -> Iterator[Server]:
     thread.start()
     while not serving.started:
         time.sleep(0.01)
-    yield Server(folder, port)
+    yield Server(folder, port, page)
     serving.should_exit = True
     thread.join()
     listening.close()

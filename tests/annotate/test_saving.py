@@ -1,0 +1,228 @@
+"""What the server of the label page acknowledges is saved, by one process at a time, and opens."""
+
+import errno
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from metriclearn.annotate.address import FILE, Address
+from metriclearn.annotate.project import Annotation, Project, read_annotations
+from metriclearn.datasets.annotations import read_segments
+from tests.annotate.test_server import SEGMENTS, TOKEN, Server, running, two_tables
+
+pytest.importorskip("uvicorn", reason="needs the extra label")
+pytest.importorskip("starlette", reason="needs the extra label")
+
+# Adds a segment at a time to its recording, and repeats a change after a conflict.
+_PROCESS = """
+import sys
+from pathlib import Path
+from metriclearn.annotate.project import Annotation, Conflict, Project
+project = Project(Path(sys.argv[1]), {"one": 100.0, "two": 100.0}).load()
+print("ready", flush=True)
+sys.stdin.readline()
+for n in range(1, 21):
+    given = [Annotation(k, k + 1.0, "segment", "abc"[k % 3]) for k in range(n)]
+    while True:
+        try:
+            project.change(project.revision, {sys.argv[2]: given})
+            break
+        except Conflict:
+            pass
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    yield from running(two_tables(tmp_path))
+
+
+def test_two_processes_lose_no_acknowledged_change(tmp_path: Path) -> None:
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", _PROCESS, str(tmp_path), name], **pipes)
+        for name in ("one", "two")
+    ]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    content = json.loads((tmp_path / "metriclearn.json").read_text())
+    assert content["revision"] == 40  # each acknowledged change raises it by one
+    assert {name: len(many) for name, many in content["recordings"].items()} == {
+        "one": 20,
+        "two": 20,
+    }
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["metriclearn.json", "segments.csv"]
+
+
+@pytest.mark.parametrize("name", ["segments.csv", "metriclearn.json"])
+def test_a_folder_of_that_name_keeps_both_files(server: Server, name: str) -> None:
+    (server.folder / name).mkdir()
+    status, content = server.change(0, one=SEGMENTS)
+    assert status == 422
+    assert "is a folder" in content["error"]
+    assert server.written() == {name}
+    (server.folder / name).rmdir()
+    assert server.change(0, one=SEGMENTS) == (200, {"revision": 1})
+
+
+@pytest.mark.filterwarnings("ignore:segments.csv is of the last change but one")
+@pytest.mark.parametrize("failing", [0, 1, 2, 3])
+def test_a_full_disk_keeps_both_files(
+    server: Server, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert server.change(0, one=SEGMENTS)[0] == 200
+    before = {p.name: p.read_bytes() for p in server.folder.iterdir() if p.is_file()}
+    calls, write = iter(range(100)), os.fsync
+
+    def full(descriptor: int) -> None:
+        if next(calls) == failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        status, content = server.change(1, one=[], two=SEGMENTS)
+    after = {p.name: p.read_bytes() for p in server.folder.iterdir() if p.is_file()}
+    if status == 200:
+        assert after["metriclearn.json"] != before["metriclearn.json"]
+    else:
+        assert content["error"].startswith("Not saved: ")
+        assert after == before
+    # whatever happened, the next change goes by the answer
+    revision = 2 if status == 200 else 1
+    assert server.change(revision, one=[], two=SEGMENTS)[0] == 200
+    assert set(read_segments(server.folder / "segments.csv")) == {"two"}
+    assert server.written() == {"metriclearn.json", "segments.csv"}
+
+
+def test_a_table_that_was_not_replaced_in_time_is_replaced_at_the_next_start(
+    server: Server,
+) -> None:
+    assert server.change(0, one=SEGMENTS)[0] == 200
+    table = server.folder / "segments.csv"
+    earlier = table.read_bytes()
+    assert server.change(1, two=SEGMENTS)[0] == 200
+    table.write_bytes(earlier)  # as if the server was killed after the first file
+    lengths = {"one": 9.0, "two": 9.0}
+    project = Project(server.folder, lengths).load()
+    assert project.is_table_ours
+    project.mend_table()
+    assert set(read_segments(table)) == {"one", "two"}
+    table.write_bytes(earlier + b"two,0,1,edited\n")
+    project = Project(server.folder, lengths).load()
+    assert not project.is_table_ours
+    project.mend_table()
+    assert table.read_bytes().endswith(b"edited\n")
+
+
+def test_names_of_kept_tables_stay_short(server: Server) -> None:
+    table = server.folder / "segments.csv"
+    for revision in range(36):
+        assert server.change(revision, one=SEGMENTS[: 1 + 2 * (revision % 2)])[0] == 200
+        table.write_text(f"recording,start,end,label\none,0,1,{revision % 35}\n")
+    names = sorted(name for name in server.written() if "before" in name)
+    assert len(names) == 35  # the last one has the content of the first
+    assert max(map(len, names)) <= len("segments.csv.before.35")
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        ({"start": 9.0004, "end": 9.0008, "kind": "no change"}, "a millisecond or longer"),
+        ({"start": 3.0001, "end": 3.0004, "kind": "no change"}, "a millisecond or longer"),
+        ({"start": 3.0004, "end": 3.0006, "kind": "no change"}, "a millisecond or longer"),
+        ({"start": 9.0, "end": 9.0005, "kind": "no change"}, "a millisecond or longer"),
+        ({"start": 9.0, "end": 9.0, "kind": "change"}, "within the recording"),
+        ({"start": 0.0001, "end": 0.0001, "kind": "change"}, "within the recording"),
+        ({"start": 9.5, "end": 9.6, "kind": "no change"}, "within the recording"),
+    ],
+)
+def test_impossible_times_are_refused_in_one_sentence(
+    server: Server, entry: dict[str, Any], sentence: str
+) -> None:
+    status, content = server.change(0, one=[entry])
+    assert status == 422
+    assert sentence in content["error"]
+    assert "\n" not in content["error"]
+    assert server.written() == set()
+
+
+def test_what_is_acknowledged_can_be_opened(tmp_path: Path) -> None:
+    generator, seconds = np.random.default_rng(0), 9.0
+    project, n_refused = Project(tmp_path, {"one": seconds}), 0
+    for _ in range(300):
+        near = generator.choice([0.0, 3.0, seconds])
+        start, end = near + generator.normal(size=2) * 10.0 ** generator.integers(-5, -1)
+        kind = str(generator.choice(["change", "segment", "no change"]))
+        entry = {"start": start, "end": start if kind == "change" else end, "kind": kind}
+        try:
+            given = read_annotations([entry | ({"label": "a"} if kind == "segment" else {})], 9.0)
+        except ValueError:
+            n_refused += 1
+            continue
+        project.change(project.revision, {"one": given})
+        again = Project(tmp_path, {"one": seconds}).load()
+        assert again.annotations == {"one": given}
+        if (tmp_path / "segments.csv").exists():
+            assert read_segments(tmp_path / "segments.csv")["one"]
+    assert 50 < n_refused < 250
+
+
+def test_times_are_whole_milliseconds() -> None:
+    entry = {"start": 1.23449, "end": 9.0004, "kind": "no change"}
+    assert read_annotations([entry], 9.0) == [Annotation(1.234, 9.0, "no change")]
+
+
+def test_the_address_is_kept_for_its_owner_only(tmp_path: Path) -> None:
+    first = Address.of(tmp_path)
+    assert first.port == 0
+    Address(first.token, 4567).keep(tmp_path)
+    assert Address.of(tmp_path) == (first.token, 4567)
+    file = tmp_path / FILE
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(0o644)  # others may have read the token
+    assert Address.of(tmp_path).token != first.token
+    Address(first.token, 4567).keep(tmp_path)
+    assert Address.of(tmp_path).token == first.token
+    for damaged in ("", "[]", '{"token": "../", "port": 1}', '{"token": 3, "port": 1}'):
+        file.write_text(damaged)
+        assert len(Address.of(tmp_path).token) == 32
+    file.unlink()
+    (tmp_path / "elsewhere").write_text(json.dumps(first._asdict()))
+    file.symlink_to(tmp_path / "elsewhere")
+    assert Address.of(tmp_path).token != first.token
+
+
+def test_a_wrong_address_is_answered_by_a_page(server: Server) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml"}
+    status, content = server.ask("GET", "/wrong/", headers=browser)
+    assert status == 403
+    assert content.startswith(b"<!doctype html>")
+    assert b"Open the address that metriclearn label printed" in content
+    status, content = server.ask("GET", "/wrong/api/project", headers={"Accept": "*/*"})
+    assert status == 403
+    assert "error" in json.loads(content)
+
+
+def test_an_address_without_its_last_character_leads_to_the_page(server: Server) -> None:
+    assert server.ask("GET", f"/{TOKEN}")[0] == 307
+    assert server.ask("GET", f"/{TOKEN}/")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["api/learned/%s", "api/tiles/one/0/%s", "api/tiles/one/%s/0"])
+def test_numbers_of_any_length_are_refused(server: Server, path: str) -> None:
+    assert server.ask("GET", f"/{TOKEN}/{path % ('9' * 5000)}")[0] == 404
