@@ -54,6 +54,7 @@ class Guard:
     app: Any
     port: int
     token: str
+    code: str = ""  # leads to the page instead of the token, once
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass the request on, or answer with 4xx and a sentence."""
@@ -69,7 +70,9 @@ class Guard:
         except Refusal as refusal:
             await _refused(scope, refusal)(scope, receive, send)
             return
-        if scope["path"] == f"/{self.token}":  # copied without its last character
+        if not scope["path"].startswith(f"/{self.token}/"):  # without its last character, or a code
+            if scope["path"] != f"/{self.token}":
+                self.code = ""
             redirect = optional("starlette.responses", "label").RedirectResponse
             await redirect(f"/{self.token}/", headers=HEADERS)(scope, receive, send)
             return
@@ -91,7 +94,8 @@ class Guard:
         if not set(headers.get(b"origin", [])) <= {f"http://{host}" for host in hosts}:
             raise Refusal(403, "Other pages may not use this server.")
         first = scope["path"].split("/")[1] if scope["path"].startswith("/") else ""
-        if not secrets.compare_digest(first.encode(), self.token.encode()):
+        valid = [self.token] + ([self.code] if self.code else [])
+        if not any(secrets.compare_digest(first.encode(), one.encode()) for one in valid):
             raise Refusal(403, _WRONG_TOKEN)
         length = headers.get(b"content-length", ["0"])[0]
         if not length.isdigit() or int(length) > _LARGEST_BODY:

@@ -244,12 +244,6 @@ class Loop:
             self._wanted = True
             self._changed.notify_all()
 
-    def wait(self, serial: int, seconds: float) -> dict[str, Any]:
-        """The latest result, as soon as its number is not ``serial``."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.learned["serial"] != serial, seconds)
-            return self.learned
-
     def _run(self) -> None:
         compile_programs()
         while True:
@@ -290,10 +284,8 @@ class Loop:
         self._publish(result | {"suggestions": suggestions, "busy": False})
 
     def _publish(self, result: dict[str, Any]) -> None:
-        with self._changed:
-            serial = self.learned["serial"] + 1
-            self.learned = result | {"serial": serial, "curve": list(self.project.curve)}
-            self._changed.notify_all()
+        serial = self.learned["serial"] + 1
+        self.learned = result | {"serial": serial, "curve": list(self.project.curve)}
 
     def _segmented(
         self, labels: list[list[PartialPartition]], annotations: Mapping[str, Sequence[Annotation]]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 import json
 import re
+import secrets
 import socket
 import tempfile
 import threading
@@ -44,6 +46,7 @@ from metriclearn.running.extras import optional
 
 _MOST_CHANNELS = 12
 _PATIENCE = 10.0  # seconds that the page waits for news
+_TICK = 0.03
 _STATIC = {
     "index.html": "text/html",
     "app.js": "text/javascript",
@@ -63,6 +66,7 @@ class Page:
         self.folder = folder.resolve()
         self.recordings = {one.name: one for one in recordings}
         self.project, self.loop = project, Loop(project, recordings)
+        self.is_closing = False
 
     def routes(self) -> list[Any]:
         """All addresses, for starlette."""
@@ -70,7 +74,6 @@ class Page:
             "/": ("GET", self.static),
             "/static/{file}": ("GET", self.static),
             "/api/project": ("GET", self.state),
-            "/api/learned/{serial}": ("GET", self.learned),
             "/api/changes": ("PUT", self.change),
             "/api/tiles/{name}/{level}/{index}": ("GET", self.tiles),
             "/api/spectrogram/{name}/{level}/{index}": ("GET", self.spectrogram),
@@ -81,7 +84,8 @@ class Page:
             "/import/{kind}/{name}": ("POST", self.parse),
         }
         Route = optional("starlette.routing", "label").Route
-        return [
+        waiting = Route("/api/learned/{serial}", self.learned, methods=["GET"])
+        return [waiting] + [
             Route(path, _endpoint(function), methods=[method])
             for path, (method, function) in table.items()
         ]
@@ -126,9 +130,21 @@ class Page:
                 "annotations": annotations,
             }
 
-    def learned(self, request: Any, body: bytes) -> Any:
-        """The latest result, as soon as it is newer than the given serial number."""
-        return self.loop.wait(_number(request, "serial"), _PATIENCE)
+    async def learned(self, request: Any) -> Any:
+        """The latest result, as soon as it is newer than the given serial number.
+
+        No thread waits for it, so that any number of windows may be open.
+        """
+        try:
+            serial = _number(request, "serial")
+        except Refusal as refusal:
+            return answer({"error": str(refusal)}, refusal.status)
+        deadline = time.monotonic() + _PATIENCE
+        while self.loop.learned["serial"] == serial and time.monotonic() < deadline:
+            if self.is_closing:
+                break
+            await asyncio.sleep(_TICK)
+        return answer(self.loop.learned)
 
     def change(self, request: Any, body: bytes) -> Any:
         """Check the annotations of recordings and the labels, replace both, and save."""
@@ -212,15 +228,23 @@ class Page:
         return _download(f"{self.folder.name}.{kind}.zip", archive.getvalue())
 
     def parse(self, request: Any, body: bytes) -> Any:
-        """Annotations read from a file in a format; the page saves them like any others."""
+        """Annotations by recording from a file in a format; the page saves them like any others."""
         one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
         ending = _format(kind).ending
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"imported{ending}"
             path.write_bytes(body)
-            segments = read_file(kind, one.name, path)
-        annotations = _imported(one.name, segments, one.seconds)
-        return {"annotations": [annotation.as_json() for annotation in annotations]}
+            segments = {one.name: read_file(kind, one.name, path)}
+            if kind == "csv":
+                segments |= read_segments(path)
+        given = {
+            name: [
+                entry.as_json() for entry in _imported(name, many, self.recordings[name].seconds)
+            ]
+            for name, many in segments.items()
+            if name in self.recordings
+        }
+        return {"annotations": given}
 
     def _shown(self, one: Recording, known: bool) -> list[Segment]:
         """Predicted segments under the labels; or the labels alone."""
@@ -424,13 +448,17 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
     with _listening(port, kept.port) as listening:
         used, token = listening.getsockname()[1], kept.token
         address = f"http://127.0.0.1:{used}/{token}/"
+        guard = application(page, used, token)
         settings = uvicorn.Config(
-            application(page, used, token),
-            log_level="warning",
-            timeout_graceful_shutdown=1,
-            server_header=False,
+            guard, log_level="warning", timeout_graceful_shutdown=1, server_header=False
         )
         server = uvicorn.Server(settings)
+
+        def close(*given: Any) -> None:
+            page.is_closing = True  # so that no request waits for news
+            type(server).handle_exit(server, *given)
+
+        server.handle_exit = close
         page.loop.thread.start()
         listening.listen()  # early requests wait until the server answers
         if check:
@@ -448,7 +476,9 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
             flush=True,
         )
         if browser:
-            webbrowser.open(address)
+            # other users see the command line of a browser, so it holds a code that is valid once
+            guard.code = secrets.token_urlsafe(24)
+            webbrowser.open(f"http://127.0.0.1:{used}/{guard.code}/")
         server.run([listening])
 
 

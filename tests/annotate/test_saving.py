@@ -1,14 +1,19 @@
 """What the server of the label page acknowledges is saved, by one process at a time, and opens."""
 
 import errno
+import http.client
 import json
 import os
+import signal
+import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -218,11 +223,52 @@ def test_a_wrong_address_is_answered_by_a_page(server: Server) -> None:
     assert "error" in json.loads(content)
 
 
-def test_an_address_without_its_last_character_leads_to_the_page(server: Server) -> None:
-    assert server.ask("GET", f"/{TOKEN}")[0] == 307
+@pytest.mark.parametrize("first", [TOKEN, "code"])
+def test_addresses_that_lead_to_the_page(server: Server, first: str) -> None:
+    server.guard.code = "code"
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request("GET", f"/{first}" + "/" * (first == "code"))
+    answer = connection.getresponse()
+    assert (answer.status, answer.getheader("Location")) == (307, f"/{TOKEN}/")
+    connection.close()
+    # the command line of a browser shows the code, so it is valid once
+    assert server.ask("GET", "/code/")[0] == (307 if first == TOKEN else 403)
     assert server.ask("GET", f"/{TOKEN}/")[0] == 200
 
 
 @pytest.mark.parametrize("path", ["api/learned/%s", "api/tiles/one/0/%s", "api/tiles/one/%s/0"])
 def test_numbers_of_any_length_are_refused(server: Server, path: str) -> None:
     assert server.ask("GET", f"/{TOKEN}/{path % ('9' * 5000)}")[0] == 404
+
+
+def test_windows_that_wait_do_not_delay_others(server: Server) -> None:
+    def wait() -> socket.socket:
+        waiting = socket.create_connection(("127.0.0.1", server.port))
+        host = f"Host: 127.0.0.1:{server.port}"
+        waiting.sendall(f"GET /{TOKEN}/api/learned/0 HTTP/1.1\r\n{host}\r\n\r\n".encode())
+        return waiting
+
+    waiting = [wait() for _ in range(80)]
+    begun = time.monotonic()
+    assert server.change(0, one=SEGMENTS)[0] == 200
+    assert time.monotonic() - begun < 5.0  # a window waits for ten seconds
+    for one in waiting:
+        one.close()
+
+
+def test_a_server_that_is_stopped_with_a_page_open_prints_a_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "metriclearn", "label", str(two_tables(tmp_path)), "--quiet"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([*command, "--rate", "10"], **pipes)
+    address = urlsplit(process.stdout.readline().strip())
+    server, learned = Server(tmp_path, address.port, None, None), {"serial": 0, "busy": True}
+    while learned["busy"]:
+        path = f"{address.path}api/learned/{learned['serial']}"
+        learned = {"busy": True} | json.loads(server.ask("GET", path)[1])
+    waiting = http.client.HTTPConnection("127.0.0.1", address.port, timeout=30)
+    waiting.request("GET", f"{address.path}api/learned/{learned['serial']}")
+    time.sleep(0.2)  # so that the request has arrived
+    process.send_signal(signal.SIGINT)
+    _, printed = process.communicate(timeout=30)
+    waiting.close()
+    assert printed == "Interrupted. No file was left incomplete.\n"

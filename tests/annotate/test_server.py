@@ -38,6 +38,7 @@ class Server(NamedTuple):
     folder: Path
     port: int
     page: Any
+    guard: Any
 
     def ask(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
@@ -98,8 +99,8 @@ def running(folder: Path, rate: float = 10.0) -> Iterator[Server]:
     thread.start()
     while not serving.started:
         time.sleep(0.01)
-    yield Server(folder, port, page)
-    serving.should_exit = True
+    yield Server(folder, port, page, config.app)
+    serving.should_exit = page.is_closing = True
     thread.join()
     listening.close()
 
@@ -440,7 +441,7 @@ def test_formats_give_back_what_they_were_given(server: Server, kind: str) -> No
         status, content = server.ask("GET", f"/{TOKEN}/export/{kind}/one?what=known")
         assert status == 200
         status, content = server.ask("POST", f"/{TOKEN}/import/{kind}/one", content)
-        assert (status, json.loads(content)) == (200, {"annotations": known})
+        assert (status, json.loads(content)) == (200, {"annotations": {"one": known}})
 
 
 @pytest.mark.parametrize(("level", "n_bins"), [(0, 90), (2, 23), (7, 1)])

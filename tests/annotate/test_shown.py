@@ -49,7 +49,7 @@ def test_every_export_has_a_persons_times(learned: Any, kind: str, what: str) ->
     status, content = learned.ask("GET", f"/{TOKEN}/export/{kind}/one{what}")
     assert status == 200
     _, content = learned.ask("POST", f"/{TOKEN}/import/{kind}/one", content)
-    again = json.loads(content)["annotations"]
+    again = json.loads(content)["annotations"]["one"]
     assert [one for one in again if one["start"] < 5.4] == EXACT[:3]
     assert 5.467 in {one["start"] for one in again}
     named = [one for one in again if one["kind"] == "segment"]
@@ -72,6 +72,10 @@ def test_all_recordings_are_exported_at_once(learned: Any, kind: str, tmp_path: 
     tables = read_segments(tmp_path / "all.csv")
     assert sorted(tables) == ["one", "two"]
     assert tables["one"][1][:2] == (3.043, 5.467)
+    _, content = learned.ask("POST", f"/{TOKEN}/import/csv/two", content)
+    again = json.loads(content)["annotations"]  # of all recordings, too
+    assert again["one"][:3] == EXACT[:3]
+    assert again["two"]
     assert learned.ask("GET", f"/{TOKEN}/export/nothing")[0] == 404
 
 
@@ -82,7 +86,7 @@ def test_boundaries_without_labels_are_exported(kind: str, tmp_path: Path) -> No
         assert server.change(0, one=changes)[0] == 200
         _, content = server.ask("GET", f"/{TOKEN}/export/{kind}/one?what=known")
         _, content = server.ask("POST", f"/{TOKEN}/import/{kind}/one", content)
-        assert json.loads(content)["annotations"] == changes
+        assert json.loads(content)["annotations"]["one"] == changes
 
 
 def _random_annotations(generator: np.random.Generator) -> list[Annotation]:

@@ -569,9 +569,9 @@ async function importFile(file) {
   const answer = await fetch(`import/${kind}/${encodeURIComponent(state.current.name)}`, { method: "POST", body: file });
   const content = await answer.json();
   if (!answer.ok) return toast(content.error);
-  const used = content.annotations.map((one) => one.label).filter(Boolean);
+  const used = Object.values(content.annotations).flat().map((one) => one.label).filter(Boolean);
   const labels = [...new Set([...state.labels, ...used])].slice(0, 9);
-  commit({ [state.current.name]: content.annotations }, labels);
+  commit(content.annotations, labels);
   find("transfer").close();
 }
 
