@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
-from metriclearn.annotate.project import Annotation, Project, partial_labels
+from metriclearn.annotate.project import Annotation, Project, partial_labels, row_at
 from metriclearn.annotate.shown import exact_times, labels_of_person
 from metriclearn.annotate.signals import Recording
 from metriclearn.annotate.suggest import suggest
@@ -336,7 +336,7 @@ class Loop:
 def _states(group: Group, annotations: Mapping[str, Sequence[Annotation]]) -> States | None:
     """Means of labeled segments under the learned metric, if there are two labels."""
     segments = [
-        (one.features[round(given.start * one.rate) : round(given.end * one.rate)], given.label)
+        (one.features[row_at(given.start, one.rate) : row_at(given.end, one.rate)], given.label)
         for one in group.recordings
         for given in annotations.get(one.name, ())
         if given.kind == "segment"

@@ -119,6 +119,11 @@ def read_annotations(given: Any, seconds: float) -> list[Annotation]:
     return annotations
 
 
+def row_at(time: float, rate: float) -> int:
+    """The first row whose middle is not before a time, as in tables that ``fit`` reads."""
+    return math.ceil(time * rate - 0.5)
+
+
 def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) -> PartialPartition:
     """The partial labels of a recording with ``rate`` rows per second, from its annotations.
 
@@ -132,7 +137,7 @@ def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) 
     """
 
     def row(time: float) -> int:
-        return min(max(round(time * rate), 0), n_rows)
+        return min(max(row_at(time, rate), 0), n_rows)
 
     kinds = {"no change": NO_CHANGE, "segment": NO_CHANGE, "one change": EXACTLY_ONE}
     regions = [
@@ -227,7 +232,7 @@ class Project:
         ValueError
             If labels cannot be used.
         OSError
-            If the files cannot be written; nothing is saved then.
+            If the files cannot be written; both stay as they were.
         """
         with self.lock, locked(self.folder):
             if is_changed := read_project(self.folder) != self.seen:  # by hand, or another server

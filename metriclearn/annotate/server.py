@@ -484,17 +484,16 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
 
 def _listening(port: int | None, last: int) -> socket.socket:
     """A socket of the given port; by default of the last one if it is free, else of any."""
-    for one in [port] if port else [last, 0]:
-        listening = socket.socket()
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind(("127.0.0.1", one))
-            return listening
-        except OSError:
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port or last))
+    except OSError:
+        if port or not last:
             listening.close()
-            if port or not one:
-                raise
-    raise AssertionError
+            raise
+        listening.bind(("127.0.0.1", 0))
+    return listening
 
 
 def _check(page: Page, address: str) -> None:

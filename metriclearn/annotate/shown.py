@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.annotate.project import UNKNOWN, Annotation
+from metriclearn.annotate.project import UNKNOWN, Annotation, row_at
 from metriclearn.datasets.annotations import Segment
 
 _NEAR = 0.75  # rows from a person's boundary within which a boundary of the model is the same
@@ -23,7 +23,7 @@ def exact_times(rows: Iterable[int], annotations: Iterable[Annotation], rate: fl
     given: dict[int, tuple[bool, float, float]] = {}
     for one in annotations:
         for time in (one.start, one.end) if one.kind != "one change" else ():
-            row = round(time * rate)
+            row = row_at(time, rate)
             found = (one.kind != "change", abs(time * rate - row), time)
             given[row] = min(given.get(row, found), found)
     return [given[row][-1] if row in given else row / rate for row in rows]

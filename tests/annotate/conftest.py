@@ -1,4 +1,4 @@
-"""The command ``metriclearn label`` in a process of its own."""
+"""The command ``metriclearn label`` in a separate process."""
 
 import subprocess
 import sys

@@ -18,6 +18,7 @@ from metriclearn import (
 from metriclearn.annotate.learning import Group
 from metriclearn.annotate.project import partial_labels, read_annotations
 from metriclearn.annotate.signals import Recording
+from metriclearn.datasets.annotations import row_labels
 
 
 def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, PartialPartition]:
@@ -68,3 +69,14 @@ def test_rows_of_annotations() -> None:
     assert not known.allows(Partition(ends=[25, 70, 90]))  # none at 5 s
     assert not known.allows(Partition(ends=[25, 40, 50, 70, 90]))  # one in b
     assert not known.allows(Partition(ends=[25, 50, 65, 75, 90]))  # two from 6 to 8 s
+
+
+@pytest.mark.parametrize("time", [0.375, 0.625, 1.125, 4.853])
+def test_the_page_and_tables_have_the_same_rows(time: float) -> None:
+    given = [
+        {"start": 0.0, "end": time, "kind": "segment", "label": "a"},
+        {"start": time, "end": 9.0, "kind": "segment", "label": "b"},
+    ]
+    labels = row_labels([(0.0, time, "a"), (time, 9.0, "b")], 36, 4.0)
+    known = partial_labels(read_annotations(given, 9.0), 36, 4.0)
+    assert known.allows(Partition(ends=[int(np.sum(labels == "a")), 36]))

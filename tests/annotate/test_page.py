@@ -115,7 +115,8 @@ def test_from_recordings_to_a_model(
     state = page.file()
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    _, address = serve(folder)
+    _, again = serve(folder)
+    assert again == address
     browser.get("about:blank")
     browser.get_log("browser")  # errors after the server was killed
     page = Page(browser, address, folder)

@@ -71,7 +71,7 @@ def test_what_a_killed_server_did_not_get_is_kept_and_sent_again(page: Any) -> N
     assert "Saved" not in page.all("#status")[0].text
     page.click(20.0)
     assert len(page.changes("first")) == 1
-    page.start()  # the tab that is open goes on by itself
+    page.start()  # the open tab saves without a click
     page.until(lambda: len(page.changes("first")) == 3, 30)
     page.saved()
     assert page.alarm() == ""
@@ -141,7 +141,7 @@ def test_the_person_decides_what_was_changed_twice(page: Any, button: str) -> No
     page.saved()
     kept = [3.0] if button == "discard" else [7.0, 15.0]
     assert page.changes("first") == pytest.approx(kept, abs=0.1)
-    page.click(28.0)  # and saving goes on
+    page.click(28.0)  # later changes are saved, too
     page.saved()
     assert page.changes("first") == pytest.approx([*kept, 28.0], abs=0.1)
 

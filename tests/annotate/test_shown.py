@@ -73,7 +73,7 @@ def test_all_recordings_are_exported_at_once(learned: Any, kind: str, tmp_path: 
     assert sorted(tables) == ["one", "two"]
     assert tables["one"][1][:2] == (3.043, 5.467)
     _, content = learned.ask("POST", f"/{TOKEN}/import/csv/two", content)
-    again = json.loads(content)["annotations"]  # of all recordings, too
+    again = json.loads(content)["annotations"]  # for all recordings
     assert again["one"][:3] == EXACT[:3]
     assert again["two"]
     assert learned.ask("GET", f"/{TOKEN}/export/nothing")[0] == 404
