@@ -173,6 +173,12 @@ def test_selections_end_at_your_boundaries_first(page: Any) -> None:
     page.saved()
     stretches = [one for one in page.file()["recordings"]["first"] if one["kind"] == "segment"]
     assert [one["end"] for one in stretches][:1] == [stretches[1]["start"]] == [7.87]
+    # a click in the row You selects between yours, although the model has a boundary at 24 s
+    area = page.all("#timeline .u-over")[0].rect
+    across = round((20.0 / SECONDS - 0.5) * area["width"])
+    place = page.all("#timeline .u-over")[0], across, int(area["height"] / 2 - 54)
+    page.actions().move_to_element_with_offset(*place).click().perform()
+    assert page.all("#hint")[0].text.startswith("0:17.000 (your boundary) to 0:30.000 selected")
 
 
 def test_a_stretch_leaves_no_rest_below_the_step(page: Any) -> None:

@@ -12,7 +12,7 @@ const LANES = 6;
 const KEYS = [
   ["Click", "set a boundary (near a boundary of the model: exactly there)"],
   ["Drag", "select a stretch; on a boundary: move it"],
-  ["Click below", "in the rows You and Model: select the segment there"],
+  ["Click below", "in the row You: select from one of your boundaries to the next; in Model: its segment"],
   ["1 – 9", "label the selection, or the segment at the cursor"],
   ["N", "mark the selection: no change"],
   ["O", "mark the selection: exactly one change, anywhere"],
@@ -120,13 +120,13 @@ function replay({ annotations, labels }) {
 
 const edit = (list) => commit({ [state.current.name]: list });
 
-// The stretch to mark: the selection, or the segment around the cursor. Boundaries of the model that are
-// less than a step away from yours do not count.
-function target() {
+// The stretch to mark: the selection, or the segment around the cursor, of yours alone or of the model, too.
+// Boundaries of the model that are less than a step away from yours do not count.
+function target(isYours = false) {
   if (state.selection) return state.selection;
   const mine = [0, ...edits.stops(known()), state.current.seconds];
   const isFar = (time) => mine.every((t) => Math.abs(t - time) > 1 / state.current.rate - 1e-6);
-  const theirs = boundaries().map((one) => one.time).filter(isFar);
+  const theirs = isYours ? [] : boundaries().map((one) => one.time).filter(isFar);
   const ends = [...mine, ...theirs].sort((a, b) => a - b);
   const after = ends.findIndex((t) => t > state.cursor + 1e-9);
   return after < 0 ? [ends.findLast((t) => t < state.cursor), state.cursor] : [ends[after - 1], ends[after]];
@@ -646,12 +646,12 @@ async function begin() {
       bar.left = `${(100 * timeline.from) / state.current.seconds}%`;
       bar.width = `${(100 * (timeline.to - timeline.from)) / state.current.seconds}%`;
     },
-    click: (time, inStrips, held) => {
+    click: (time, strip, held) => {
       moveCursor(time);
       if (held) Object.assign(state, { chosen: held.time, selection: null });
-      else if (inStrips) {
+      else if (strip) {
         Object.assign(state, { selection: null, chosen: null });
-        state.selection = target().map(edits.rounded);
+        state.selection = target(strip === "yours").map(edits.rounded);
       } else {
         const meant = edits.rounded(timeline.snap(time).time);
         if (meant > 0 && meant < state.current.seconds) edit(edits.part(known(), meant));

@@ -363,8 +363,14 @@ export class Timeline {
       }
       ctx.fillStyle = this.color("accent");
       for (const { time, text } of this.snaps) {
+        const words = `${text} ${clock(time, 3)}`;
+        const wide = ctx.measureText(words).width + 12;
+        const left = Math.max(Math.min(x(time), width - wide), 0);
         ctx.fillRect(x(time) - 2, 0, 4, this.height);
-        ctx.fillText(`${text} ${clock(time, 3)}`, Math.min(x(time) + 6, width - 170), 14);
+        ctx.fillRect(left, 4, wide, 20);
+        ctx.fillStyle = this.color("on-accent");
+        ctx.fillText(words, left + 6, 14);
+        ctx.fillStyle = this.color("accent");
       }
       ctx.fillStyle = this.color("error");
       ctx.fillRect(x(marks.cursor) - 0.75, 0, 1.5, this.height);
@@ -488,8 +494,9 @@ export class Timeline {
       const was = begun;
       begun = null;
       if (!was) return;
+      this.point([]);
       if (was.moved && was.held) this.actions.drag(was.held.time, this.time(event), event.type === "pointerup");
-      else if (!was.moved && event.type === "pointerup") this.actions.click(was.time, this.inStrips(event), was.held);
+      else if (!was.moved && event.type === "pointerup") this.actions.click(was.time, this.strip(event), was.held);
     };
     area.addEventListener("pointerup", end);
     area.addEventListener("pointercancel", end);
@@ -504,8 +511,14 @@ export class Timeline {
     if (was > 10 && is > 10) this.zoom(was / is, this.time({ clientX: other }));
   }
 
-  // Whether the pointer is below the signals, where it selects segments and moves no boundary.
+  // The row below the signals, where the pointer selects segments and moves no boundary: "yours", "model"
+  // or none.
+  strip(event) {
+    const down = event.clientY - this.plot.over.getBoundingClientRect().top;
+    return down >= this.rows.model.top ? "model" : down >= this.rows.yours.top ? "yours" : "";
+  }
+
   inStrips(event) {
-    return event.clientY - this.plot.over.getBoundingClientRect().top >= this.rows.yours.top;
+    return this.strip(event) !== "";
   }
 }
