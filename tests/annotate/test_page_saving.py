@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def page(browser: Any, folder: Path, serve: Any) -> Iterator[Callable[..., Page]]:
-    """Starts the server at the same port every time, and stops it with a signal."""
+def page(browser: Any, folder: Path, serve: Any, request: Any) -> Iterator[Page]:
+    """Starts the server at the same port every time, and stops it with a signal.
+
+    A parameter holds annotations to begin with.
+    """
+    if given := getattr(request, "param", None):
+        labels = sorted({one["label"] for one in given if "label" in one})
+        state = {"format": 1, "revision": 1, "labels": labels, "recordings": {"first": given}}
+        (folder / "metriclearn.json").write_text(json.dumps(state))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -146,20 +153,17 @@ def test_the_person_decides_what_was_changed_twice(page: Any, button: str) -> No
     assert page.changes("first") == pytest.approx([*kept, 28.0], abs=0.1)
 
 
+_GAPS = [
+    {"start": 3.0, "end": 7.87, "kind": "segment", "label": "rest"},
+    {"start": 14.0, "end": 14.0, "kind": "change"},
+    {"start": 14.0, "end": 15.0, "kind": "segment", "label": "rest"},
+    {"start": 15.0, "end": 15.0, "kind": "change"},
+    {"start": 15.0, "end": 17.0, "kind": "segment", "label": "work"},
+]
+
+
+@pytest.mark.parametrize("page", [_GAPS], indirect=True, ids=["labeled"])
 def test_selections_end_at_your_boundaries_first(page: Any) -> None:
-    mine = [
-        {"start": 3.0, "end": 7.87, "kind": "segment", "label": "rest"},
-        {"start": 14.0, "end": 14.0, "kind": "change"},
-        {"start": 14.0, "end": 15.0, "kind": "segment", "label": "rest"},
-        {"start": 15.0, "end": 15.0, "kind": "change"},
-        {"start": 15.0, "end": 17.0, "kind": "segment", "label": "work"},
-    ]
-    state = {"format": 1, "revision": 1, "labels": ["rest", "work"]}
-    page.kill()
-    content = json.dumps(state | {"recordings": {"first": mine}})
-    (page.folder / "metriclearn.json").write_text(content)
-    page.browser.get(page.start())
-    page.until(lambda: page.all("#recordings button"))
     page.saved()
     # 7.97 is nearer to the model's boundary at 8.0 than to the end of the stretch at 7.87
     page.at(7.97, below=True).click_and_hold().perform()
@@ -179,9 +183,15 @@ def test_selections_end_at_your_boundaries_first(page: Any) -> None:
     place = page.all("#timeline .u-over")[0], across, int(area["height"] / 2 - 54)
     page.actions().move_to_element_with_offset(*place).click().perform()
     assert page.all("#hint")[0].text.startswith("0:17.000 (your boundary) to 0:30.000 selected")
-
-
-def test_a_stretch_leaves_no_rest_below_the_step(page: Any) -> None:
+    # an unlabeled rest below a step of 0.1 s is labeled, too, where the pointer is far from its end
+    page.press("+", "+", "+", "+")
+    zoomed = [15.0 + (second - 15.0) / 0.6**4 for second in (13.3, 13.94)]
+    page.drag(*zoomed, below=True)
+    assert "to 0:13.9" in page.all("#hint")[0].text
+    page.press("1")
+    page.saved()
+    stretches = [one for one in page.file()["recordings"]["first"] if one["kind"] == "segment"]
+    assert 14.0 in [one["end"] for one in stretches]
     script = """
         const done = arguments[arguments.length - 1];
         import(location.pathname + "static/edits.js").then(({ filled, mark }) => {
@@ -195,20 +205,17 @@ def test_a_stretch_leaves_no_rest_below_the_step(page: Any) -> None:
     assert found == [[4, 5], [4.2, 4.8], [0, 4], [6, 10], [5.03, 5.97], [4, 5]]
 
 
+_SHORT = [
+    {"start": 3.0, "end": 7.93, "kind": "segment", "label": "rest"},
+    {"start": 7.93, "end": 7.93, "kind": "change"},
+    {"start": 7.93, "end": 8.01, "kind": "segment", "label": "blip"},
+    {"start": 8.01, "end": 8.01, "kind": "change"},
+    {"start": 8.01, "end": 12.0, "kind": "segment", "label": "work"},
+]
+
+
+@pytest.mark.parametrize("page", [_SHORT], indirect=True, ids=["labeled"])
 def test_accepting_keeps_what_you_have_labeled(page: Any) -> None:
-    mine = [
-        {"start": 3.0, "end": 7.93, "kind": "segment", "label": "rest"},
-        {"start": 7.93, "end": 7.93, "kind": "change"},
-        {"start": 7.93, "end": 8.01, "kind": "segment", "label": "blip"},
-        {"start": 8.01, "end": 8.01, "kind": "change"},
-        {"start": 8.01, "end": 12.0, "kind": "segment", "label": "work"},
-    ]
-    state = {"format": 1, "revision": 1, "labels": ["rest", "work", "blip"]}
-    page.kill()
-    content = json.dumps(state | {"recordings": {"first": mine}})
-    (page.folder / "metriclearn.json").write_text(content)
-    page.browser.get(page.start())
-    page.until(lambda: page.all("#recordings button"))
     page.saved()
     page.press("a")
     page.saved()
