@@ -136,7 +136,7 @@ class FramePosteriors(ComponentParameters):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or where only one part of the training data has names.
+        For parameters that cannot be used, or where a part of the training data has one name.
 
     See Also
     --------
@@ -206,10 +206,11 @@ class FramePosteriors(ComponentParameters):
         self.models_ = []
         for fold in range(int(folds.max()) + 1):
             known = (folds != fold) & (labels >= 0)
-            if not known.any():
+            if len(np.unique(labels[known])) < 2:
                 raise ValueError(
-                    "FramePosteriors needs names in every part of the training data, but only "
-                    "recordings of one fold have some; name samples of more groups."
+                    "FramePosteriors needs samples of two names and more outside every part that "
+                    "is left out, but without one part of the training data there are fewer; name "
+                    "samples of more groups, or use NeighborFeatures."
                 )
             self.models_.append(clone(classifier).fit(features[known], labels[known]))
         return self

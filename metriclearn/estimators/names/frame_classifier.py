@@ -125,6 +125,11 @@ class FrameClassifier(ComponentParameters):
         data, truths = read_labeled(self, X, y, segments=True, partial=True)
         who, arrays = type(self).__name__, data.arrays
         codes, classes = read_names(who, y, data, truths)
+        if len(classes) < 2:
+            raise ValueError(
+                f"{who} needs two names and more to tell apart, got {classes[0]!r} only; use "
+                "ChangePointMetricLearner for boundaries without names."
+            )
         classifier = default_classifier() if self.classifier is None else self.classifier
         labels, losses, chosen = np.concatenate(codes), None, self.amount
         if chosen == "tuned":

@@ -238,6 +238,14 @@ def test_labels_without_names_are_refused(labels, message) -> None:
         FrameClassifier().fit(X, labels)
 
 
+def test_a_single_name_is_refused() -> None:
+    same = [np.zeros_like(y, dtype=int) for y in Y]
+    with pytest.raises(ValueError, match="FrameClassifier needs two names and more"):
+        FrameClassifier().fit(X, same)
+    with pytest.raises(ValueError, match="FramePosteriors needs samples of two names"):
+        learner(emissions=FramePosteriors()).fit(X, same)
+
+
 def test_groups_and_folds_are_checked() -> None:
     with pytest.raises(ValueError, match=r"NamedSegmentLearner.*groups"):
         learner().fit(X, Y, groups=[1, 2])
