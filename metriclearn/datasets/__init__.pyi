@@ -9,6 +9,10 @@ from .loaders.images import LabeledImages as LabeledImages
 from .loaders.images import load_bsds500 as load_bsds500
 from .loaders.images import load_images as load_images
 from .loaders.images import load_weizmann_horses as load_weizmann_horses
+from .loaders.named import load_billboard as load_billboard
+from .loaders.named import load_birdsong as load_birdsong
+from .loaders.named import load_gazecom as load_gazecom
+from .loaders.named import load_piano_keys as load_piano_keys
 from .loaders.neuroblastoma import AnnotatedProfiles as AnnotatedProfiles
 from .loaders.neuroblastoma import load_neuroblastoma as load_neuroblastoma
 from .loaders.series import load_beedance as load_beedance

@@ -259,7 +259,12 @@ def test_windows_that_wait_do_not_delay_others(server: Server) -> None:
 def test_a_server_that_is_stopped_with_a_page_open_prints_a_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "metriclearn", "label", str(two_tables(tmp_path)), "--quiet"]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([*command, "--rate", "10"], **pipes)
+    process = subprocess.Popen(
+        [*command, "--rate", "10"],
+        # Processes of a shell in the background ignore the signal, and so would their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **pipes,
+    )
     address = urlsplit(process.stdout.readline().strip())
     server, learned = Server(tmp_path, address.port, None, None), {"serial": 0, "busy": True}
     while learned["busy"]:

@@ -1,0 +1,257 @@
+"""Recordings whose labels recur: gaze, notes of a finch, sections of songs, keys of sonatas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import uniform_filter1d
+
+from metriclearn.datasets.registry import PathLike, read
+from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
+from metriclearn.running.parameters import needs, number
+
+# What each data set stores: the file of arrays, and the column of the names.
+_FILES = {
+    "gazecom": ("sequences_int16.npz", "label"),
+    "birdsong": ("sequences_int8.npz", "label"),
+    "billboard": ("sequences_uint8.npz", "label"),
+    "piano_keys": ("sequences.npz", "key"),
+}
+_PITCHES = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
+_CHROMA = [f"{part}_{pitch}" for part in ("bass", "treble") for pitch in _PITCHES]
+_DEGREE = 26.7  # pixels
+_STILL = 0.01  # degrees, added before logarithms
+
+
+@needs(step=number(1, whole=True))
+def load_gazecom(root: PathLike | None = None, step: int = 5) -> LabeledSequences:
+    """Gaze of eleven viewers of films: fixation, saccade, smooth pursuit, noise.
+
+    Rows are means of ``step`` samples at 250 Hz. Features, over 16, 48 and 160 ms: natural
+    logarithm of the displacement in degrees, the displacement over the path's length, and the
+    logarithm of the standard deviation in degrees; the confidence of the tracker, 0 to 1. Groups
+    are viewers.
+
+    Data: Dorr, Martinetz, Gegenfurtner & Barth, Variability of eye movements when viewing dynamic
+    natural scenes, Journal of Vision 10(10), 2010; labels of Startsev, Agtzidis & Dorr, Behavior
+    Research Methods 51, 2019. Cost O(samples).
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder with ``sequences_int16.npz`` and ``segments.csv``; see
+        :func:`metriclearn.datasets.data_folder`.
+    step : int
+        Samples of a row; an incomplete last row is dropped, and a row has the label of its middle.
+
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, 10), ``labels`` (T_i,), ``groups``, ``names``.
+
+    Raises
+    ------
+    ValueError
+        If the step is no positive whole number, or the files are damaged or do not fit together.
+    FileNotFoundError
+        If the files are missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_gazecom
+    >>> data = load_gazecom()  # doctest: +SKIP
+    """
+    kinds = ("log_displacement", "straightness", "log_deviation")
+    names = [f"{kind}_{4 * scale}ms" for scale in (4, 12, 40) for kind in kinds]
+    return _load("gazecom", root, step, [*names, "confidence"], _gaze, viewers=True)
+
+
+def _gaze(track: NDArray) -> NDArray[np.float64]:
+    """Displacement, straightness and deviation of gaze at three scales, (T, 10)."""
+    place = track[:, :2].astype(np.float64) / 10.0 / _DEGREE
+    steps = np.linalg.norm(np.diff(place, axis=0, prepend=place[:1]), axis=1)
+    columns = []
+    for scale in (4, 12, 40):
+        padded = np.pad(place, ((scale // 2, scale // 2), (0, 0)), mode="edge")
+        moved = np.linalg.norm(padded[scale:] - padded[:-scale], axis=1)
+        path = scale * uniform_filter1d(steps, scale + 1, mode="nearest")
+        mean, squares = (uniform_filter1d(v, scale, axis=0) for v in (place, place**2))
+        deviation = np.sqrt(np.maximum(squares - mean**2, 0.0).sum(axis=1))
+        columns += [np.log(moved + _STILL), moved / (path + _STILL), np.log(deviation + _STILL)]
+    return np.column_stack([*columns, track[:, 2] / 100.0])
+
+
+@needs(step=number(1, whole=True))
+def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequences:
+    """Songs of a Bengalese finch: nine notes and silence, a row every 4 ms.
+
+    Features are powers in 32 mel bands from 500 to 12,000 Hz in decibels relative to full scale,
+    and their change over 16 ms. Every bout is a group; all are of one bird.
+
+    Data: Koumura & Okanoya, Automatic recognition of element classes and boundaries in the birdsong
+    with variable sequences, PLoS ONE 11(7), 2016. Cost O(rows).
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder with ``sequences_int8.npz`` and ``segments.csv``; see
+        :func:`metriclearn.datasets.data_folder`.
+    step : int
+        Stored rows of a row; a row has the label of its middle.
+
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, 64), ``labels`` (T_i,), ``groups``, ``names``.
+
+    Raises
+    ------
+    ValueError
+        If the step is no positive whole number, or the files are damaged or do not fit together.
+    FileNotFoundError
+        If the files are missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_birdsong
+    >>> data = load_birdsong()  # doctest: +SKIP
+    """
+    names = [f"{kind}_{band:02d}" for kind in ("mel", "delta") for band in range(32)]
+    return _load("birdsong", root, step, names, _bands)
+
+
+def _bands(powers: NDArray) -> NDArray[np.float64]:
+    """Decibels, and their change over four rows, (T, 64)."""
+    decibels = powers / 2.0 - 60.0
+    padded = np.pad(decibels, ((2, 2), (0, 0)), mode="edge")
+    return np.hstack([decibels, padded[4:] - padded[:-4]])
+
+
+def load_billboard(root: PathLike | None = None) -> LabeledSequences:
+    """Sections of chart songs (verse, chorus, …), a row every half second.
+
+    Features are square roots of 24 chroma values, moving means over 4 and 32 rows, and for both the
+    largest cosine similarity to what was heard more than 16 rows before. Every song is a group.
+    Neighboring sections of one name are one segment.
+
+    Data: Burgoyne, Wild & Fujinaga, An expert ground truth set for audio chord recognition and
+    music analysis, ISMIR 2011 (McGill Billboard). Cost O(rows²) for each song.
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder with ``sequences_uint8.npz`` and ``segments.csv``; see
+        :func:`metriclearn.datasets.data_folder`.
+
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, 50), ``labels`` (T_i,), ``groups``, ``names``.
+
+    Raises
+    ------
+    ValueError
+        If the files are damaged or do not fit together.
+    FileNotFoundError
+        If the files are missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_billboard
+    >>> data = load_billboard()  # doctest: +SKIP
+    """
+    names = [f"{chroma}_{scale}" for scale in (4, 32) for chroma in _CHROMA]
+    return _load("billboard", root, 1, [*names, "heard_before_4", "heard_before_32"], _chroma)
+
+
+def _chroma(values: NDArray) -> NDArray[np.float64]:
+    """Smoothed chroma at two scales, and similarity to what was heard before, (T, 50)."""
+    roots = np.sqrt(values / 50.0)
+    smooth = [uniform_filter1d(roots, scale, axis=0, mode="nearest") for scale in (4, 32)]
+    before = []
+    for rows in smooth:
+        unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+        likeness = np.tril(unit @ unit.T, -16)
+        before.append(likeness.max(axis=1))
+    return np.column_stack([*smooth, *before])
+
+
+def load_piano_keys(root: PathLike | None = None) -> LabeledSequences:
+    """Local keys in movements of Mozart's piano sonatas, a row for every quarter note.
+
+    Features are profiles of twelve pitch classes, square roots of their shares of the sounding time
+    over 2, 8 and 32 quarters. Names are keys, such as ``G major``. Every movement is a group.
+
+    Data: Hentschel, Neuwirth & Rohrmeier, The annotated Mozart sonatas, TISMIR 4(1), 2021. Cost
+    O(rows).
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder with ``sequences.npz`` and ``segments.csv``; see
+        :func:`metriclearn.datasets.data_folder`.
+
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, 36), ``labels`` (T_i,), ``groups``, ``names``.
+
+    Raises
+    ------
+    ValueError
+        If the files are damaged or do not fit together.
+    FileNotFoundError
+        If the files are missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_piano_keys
+    >>> data = load_piano_keys()  # doctest: +SKIP
+    """
+    names = [f"{pitch}_{scale}" for scale in (2, 8, 32) for pitch in _PITCHES]
+    return _load("piano_keys", root, 1, names, _profiles)
+
+
+def _profiles(rows: NDArray) -> NDArray[np.float64]:
+    """Square roots of the shares of pitch classes at three scales, (T, 36)."""
+    columns = []
+    for scale in (2, 8, 32):
+        sums = uniform_filter1d(rows[:, :12].astype(np.float64), scale, axis=0, mode="nearest")
+        sums = np.maximum(sums, 0.0)
+        columns.append(np.sqrt(sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-9)))
+    return np.hstack(columns)
+
+
+def _load(
+    name: str,
+    root: PathLike | None,
+    step: int,
+    feature_names: Sequence[str],
+    features: Callable[[NDArray], NDArray],
+    viewers: bool = False,
+) -> LabeledSequences:
+    """Features and names of segments of every recording, means and middles of ``step`` rows.
+
+    With ``viewers`` names are VIEWER_FILM: groups are viewers, recordings in the order of films.
+    """
+    file, column = _FILES[name]
+    arrays = read(name, file, root)
+    arrays.pop("channels", None)
+    columns = {"sequence": str, "start": int, "end": int, "label": str}
+    if column == "key":
+        columns |= {"tonic": int, "mode": str}
+    table = read(name, "segments.csv", root, columns)
+    if column == "key":
+        tonic = [_PITCHES[i % 12] for i in table["tonic"]]
+        table = table.assign(label=[f"{a} {b}" for a, b in zip(tonic, table["mode"])])
+    labels = covering_labels(table, {one: len(arrays[one]) for one in sorted(arrays)})
+    parts = {}
+    for one in sorted(arrays, key=(lambda one: one.split("_")[::-1]) if viewers else None):
+        X = features(arrays[one])
+        n_rows = len(X) // step
+        rows = X[: n_rows * step].reshape(n_rows, step, -1).mean(axis=1)
+        parts[one] = rows, labels[one][step // 2 :: step][:n_rows]
+    groups = [one.partition("_")[0] for one in parts] if viewers else None
+    return of_parts(name, parts, feature_names, groups)
