@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from metriclearn.oracles.change_points.segment_values import CALLED, LIGHT, name_score
+from metriclearn.oracles.change_points.segment_values import LIGHT, called, name_score
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.named_segments import NamedPartition, NameScores
@@ -129,7 +129,7 @@ def _is_allowed(positions, rules, s, u):
     return rules[0, u] != 0 and rules[1, u] <= positions[s] < rules[2, u]
 
 
-@njit(**CALLED)
+@called
 def _recursion(positions, table, weights, names, rules, c):
     """Where the last segment up to every position begins, (1, E), and the value of the best."""
     n = len(positions)
@@ -154,7 +154,7 @@ def _recursion(positions, table, weights, names, rules, c):
     return back.reshape(1, n), best[n - 1]
 
 
-@njit(**CALLED)
+@called
 def _layers(positions, table, weights, names, rules, c, count):
     """The same for every number of segments up to ``count``, (K+1, E)."""
     n = len(positions)

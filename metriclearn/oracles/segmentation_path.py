@@ -160,6 +160,8 @@ def segmentation_path(
         low = low if np.isinf(dear) else problem.solve(dear)
         high = problem.solve(cheap)
     else:
+        # Long segments can be worse the more there are, and no penalty is below 0.
+        high = problem.solve(0.0) if min_size > 1 else high
         # A segment costs the mean residual of a sample, first around the mean of all, then around
         # the optimum at that penalty.
         cheap, dear, last = 0.0, np.inf, low

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import numbers
 import os
 import pkgutil
 import sys
@@ -25,7 +27,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 import metriclearn
 from metriclearn.running.atomic import replacing
 
-_FORMAT = 2
+_FORMAT = 3  # since 3 a file has a digest of its contents
 _COMPOSED = (Pipeline, FeatureUnion)  # estimators of scikit-learn that hold others
 # format 1 wrote these records without their name: kind in the file -> name of the dataclass
 _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
@@ -90,6 +92,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     }
     target = Path(path)
     arrays["metriclearn"] = np.array(json.dumps(document))
+    arrays["digest"] = np.array(_digest(arrays))
     with replacing(target) as stream:
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
     return target
@@ -134,6 +137,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             text = str(file["metriclearn"])
             # unused arrays are not read, because a small file can hold gigabytes of zeros
             arrays = {name: file[name] for name in file.files if f'"{name}"' in text}
+            digest = str(file["digest"]) if "digest" in file.files else None
         document = json.loads(text)
         version = int(document["format"])
     except PermissionError:
@@ -147,6 +151,11 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ValueError(
             f"metriclearn.load reads format {_FORMAT}, but {path} has format {version} of "
             f"metriclearn {document.get('version')}; upgrade metriclearn."
+        )
+    if version > 2 and digest != _digest({**arrays, "metriclearn": np.array(text)}):
+        raise ValueError(
+            f"metriclearn.load needs a file as metriclearn.save wrote it, but {path} was changed; "
+            "save the model again."
         )
     for name, instead in _REMOVED.items():
         if f'{name}"' in text:
@@ -167,11 +176,21 @@ def load(path: str | os.PathLike[str]) -> Any:
         ) from error
 
 
+def _digest(arrays: dict[str, NDArray]) -> str:
+    """SHA-256 of names, types, shapes and contents."""
+    total = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        total.update(f"{name} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
+    return total.hexdigest()
+
+
 def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, numbers.Real):  # such as a fraction
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return {"names": [str(item) for item in value]}

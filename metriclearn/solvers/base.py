@@ -24,9 +24,21 @@ from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import RegularizationTerms
 
 # Error of a product of vectors over the product of their lengths.
-ROUNDING = 1e-15
+_ROUNDING = 1e-15
 # shares of the cut at the start in the mixtures that limit the penalty
 _SHARES = (1.0, 0.1, 0.01, 0.001)
+
+
+def product_rounding(slopes: NDArray, w: NDArray, cone: MetricCone) -> NDArray:
+    """Bounds the rounding error of ⟨slope, w⟩ for every slope, (…, n) → (…).
+
+    A metric may be large along directions that the data lack, where the slope is rounding: so the
+    lengths count there. The coefficients of a penalty have units of their own, and each counts
+    alone.
+    """
+    n = cone.n_metric
+    lengths = np.linalg.norm(slopes[..., :n], axis=-1) * np.linalg.norm(w[:n])
+    return _ROUNDING * (lengths + np.abs(slopes[..., n:]) @ np.abs(w[n:]))
 
 
 class Cuts(NamedTuple):
@@ -307,8 +319,10 @@ class Iteration(ABC):
         except Stop as stop:
             reason = str(stop)
         except (KeyboardInterrupt, SystemError) as error:
-            if not np.isfinite(self.objective) or not is_interrupt(error):
+            if not is_interrupt(error):
                 raise
+            if not np.isfinite(self.objective):
+                raise KeyboardInterrupt from None
             reason = "interrupted"
         if reason != "interrupted" and self.solved():
             reason = "converged"
@@ -410,7 +424,7 @@ class Minimization(Iteration):
         self.oracle_calls += len(cuts.values)
         value = cuts.mean + self.omega(w)
         # A metric so large that its product with the slope may be rounding proves nothing.
-        rounding = ROUNDING * float(np.linalg.norm(cuts.slope) * np.linalg.norm(w))
+        rounding = float(product_rounding(cuts.slope, w, self.cone))
         known = max(self.settings.tolerance, 1e-9) * self.scale
         if value < self.objective and rounding <= known:
             self.objective, self.best = value, w

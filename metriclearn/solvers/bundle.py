@@ -130,7 +130,7 @@ class _Bundle(Minimization):
         self.units = np.ones_like(start)
         # Factors of the cuts, as far as they are known.
         self._factors: NDArray | None = None
-        self.cuts = table_of(cuts, start)
+        self.cuts = table_of(cuts, start, self.cone)
         self.cuts["weight"] = cuts.weights
         self.archive = self.cuts[:0].copy()
         if warm is not None and warm.cuts is not None:
@@ -171,7 +171,7 @@ class _Bundle(Minimization):
         move(self.cuts, gone, archive)
         archive["age"][n:] = number + np.arange(len(archive) - n)
         move(archive, np.argsort(archive["age"])[: max(0, len(archive) - room)])
-        new = table_of(cuts, w, self.units)
+        new = table_of(cuts, w, self.cone, self.units)
         move(new, np.arange(len(new)), self.cuts)
 
     def _query(self) -> tuple[NDArray, float]:
@@ -201,7 +201,9 @@ class _Bundle(Minimization):
         curvature = terms.curvature + self.proximity
         if cone.learns_penalty:
             # √(curvature at the penalty / curvature elsewhere); the former falls with ν to a floor
-            typical = max(abs(float(self.anchor_slope[-1])), 1e-12)
+            typical = abs(float(self.anchor_slope[-1]))
+            if typical < 1e-12:  # at the start every answer has as many segments as its labels
+                typical = units[-1] * float(np.max(np.abs(cuts["slope"][:, -1]))) or 1.0
             at_penalty = _PENALTY_CURVATURE * typical**2 / max(self.scale, 1e-12)
             unit = np.sqrt(at_penalty / (terms.curvature + self.first_proximity))
             unit = max(unit, np.sqrt(_PENALTY_FLOOR * at_penalty / curvature))

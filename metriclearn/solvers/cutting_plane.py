@@ -122,7 +122,7 @@ class _Planes(Minimization):
 
     def step(self) -> None:
         """Master problem, lower bound, query, new cuts."""
-        x, share = self._solve_master(), self.settings.stabilization
+        x, share = self._solve_master(), float(self.settings.stabilization)
         w = self.cone.project((1.0 - share) * x + share * self.best)
         cuts, _ = self.visit(w)
         self.cuts = np.concatenate([self.cuts, self._table(cuts, w)])
@@ -130,7 +130,7 @@ class _Planes(Minimization):
     def _table(self, cuts: Cuts, w: NDArray) -> NDArray:
         """One cut for every function, or for their mean."""
         mean = Cuts(np.array([cuts.mean]), cuts.slope[None, :], np.ones(1))
-        return table_of(cuts if self.settings.n_slack else mean, w)
+        return table_of(cuts if self.settings.n_slack else mean, w, self.cone)
 
     def _value(self, w: NDArray) -> float:
         """Ω(w) of the user's own."""

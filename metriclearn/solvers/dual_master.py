@@ -10,19 +10,20 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import linprog
 
-from metriclearn.solvers.base import ROUNDING, Cuts
+from metriclearn.solvers.base import Cuts, product_rounding
 from metriclearn.solvers.mahalanobis import Jacobian, MetricCone
 
 _FIELDS = [("offset", float), ("rounding", float), ("weight", float), ("group", int), ("age", int)]
 
 
-def table_of(cuts: Cuts, w: NDArray, units: NDArray | float = 1.0) -> NDArray:
+def table_of(cuts: Cuts, w: NDArray, cone: MetricCone, units: NDArray | float = 1.0) -> NDArray:
     """One record for every function: the minorant offset + ⟨slope, ·⟩ of it that was met at w.
 
     Parameters
     ----------
     cuts : Cuts
     w : array (n,)
+    cone : MetricCone
     units : array (n,), optional
         By which the coordinates of w are multiplied, and slopes therefore divided, in the table.
 
@@ -36,10 +37,8 @@ def table_of(cuts: Cuts, w: NDArray, units: NDArray | float = 1.0) -> NDArray:
     linear = cuts.slopes @ w
     table = np.zeros(len(linear), dtype=[("slope", float, w.shape), *_FIELDS])
     table["slope"], table["offset"] = cuts.slopes / units, cuts.values - linear
-    # where a metric is large along directions that the data lack, much cancels in the product
-    lengths = np.sqrt(np.einsum("ij,ij->i", cuts.slopes, cuts.slopes))
     table["rounding"] = 1e-14 * (np.abs(cuts.values) + np.abs(linear))
-    table["rounding"] += ROUNDING * lengths * np.linalg.norm(w)
+    table["rounding"] += product_rounding(cuts.slopes, w, cone)
     table["group"] = np.arange(len(table))
     return table
 

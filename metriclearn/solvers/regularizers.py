@@ -173,7 +173,8 @@ class Trace(BaseEstimator):
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         check_parameters(self)
-        return RegularizationTerms(0.0, self.strength * cone.metric.identity(cone.n_features))
+        identity = cone.metric.identity(cone.n_features)
+        return RegularizationTerms(0.0, float(self.strength) * identity)
 
 
 @dataclass(eq=False, repr=False)

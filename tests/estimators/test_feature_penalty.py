@@ -332,3 +332,17 @@ def test_short_sequences_tell_nothing_of_the_penalty() -> None:
     assert fitted.tune_penalty(*short).penalty_ == penalty
     with pytest.raises(ValueError, match="at least min_size=3"):
         fitted.tune_penalty(np.ones((2, 2)), np.zeros(2))
+
+
+def test_the_unit_of_the_data_does_not_matter_where_no_metric_is_best() -> None:
+    """Coefficients of penalties have other units than the metric: their rounding is their own."""
+    given = {"penalty": ml.FeaturePenalty((loudness,)), "standardize": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the metric is nearly zero
+        first, second = (
+            learner(solver=ml.BundleDual(), **given).fit([unit * X for X in XS], YS).solution_
+            for unit in (1e-3, 1e-6)
+        )
+    assert first.converged
+    assert second.converged
+    assert second.objective == pytest.approx(first.objective, rel=2e-3)

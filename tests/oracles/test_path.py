@@ -29,6 +29,14 @@ def test_whole_path_is_the_hull_of_all_segmentations(seed, min_size) -> None:
         assert mine == pytest.approx(np.min(costs + penalty * counts), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", [23, 112, 136, 151])
+def test_the_default_path_of_long_segments_ends_at_a_penalty_above_zero(seed) -> None:
+    """Three segments of two samples can be worse than two."""
+    path = segmentation_path(np.random.default_rng(seed).normal(size=(8, 2)), min_size=2)
+    assert np.all(path.penalties >= 0)
+    assert np.all(np.diff(path.costs) < 0)
+
+
 @pytest.mark.parametrize("min_size", [1, 4])
 @pytest.mark.parametrize("seed", range(4))
 def test_every_penalty_of_a_fine_grid_and_close_to_every_switch(seed, min_size) -> None:

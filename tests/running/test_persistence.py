@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 from dataclasses import is_dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def test_one_file_of_arrays_and_json_without_pickle(tmp_path, learner) -> None:
     with np.load(path, allow_pickle=False) as file:
         arrays = dict(file)
     document = json.loads(str(arrays["metriclearn"]))
-    assert document["format"] == 2
+    assert document["format"] == 3
     assert document["version"] == ml.__version__
     assert all(array.dtype != object for array in arrays.values())
 
@@ -161,11 +162,12 @@ def test_damaged_and_foreign_files_are_refused(tmp_path, learner) -> None:
         assert "\n" not in str(caught.value)
 
 
-def rewrite(path: Path, change) -> None:
-    """Apply ``change`` to the JSON document and arrays of a saved file."""
+def rewrite(path: Path, change, version: int = 2) -> None:
+    """Apply ``change`` to the JSON document and arrays of a file; format 2 had no digest."""
     with np.load(path, allow_pickle=False) as file:
         arrays = dict(file)
     document = json.loads(str(arrays["metriclearn"]))
+    document["format"] = version
     change(document, arrays)
     arrays["metriclearn"] = np.array(json.dumps(document))
     with path.open("wb") as stream:
@@ -190,11 +192,36 @@ def test_incomplete_invented_or_newer_contents_are_refused(tmp_path, learner) ->
         rewrite(path, change)
         with pytest.raises(ValueError, match=r"metriclearn\.load .*model\.npz"):
             ml.load(path)
-    rewrite(path, lambda document, _: document.update(format=3, version="9.1"))
+    rewrite(path, lambda document, _: document.update(format=4, version="9.1"))
     with pytest.raises(
-        ValueError, match=r"reads format 2, but .* has format 3 of metriclearn 9\.1; upgrade"
+        ValueError, match=r"reads format 3, but .* has format 4 of metriclearn 9\.1; upgrade"
     ):
         ml.load(path)
+
+
+def test_fractions_are_numbers(tmp_path) -> None:
+    solver = ml.CuttingPlane(stabilization=Fraction(1, 3), tolerance=1e-2)
+    learner = LEARNER(ml.FullMetric(), ml.Trace(Fraction(1, 100)), solver).fit(XS, YS)
+    loaded = ml.load(learner.save(tmp_path / "model.npz"))
+    assert loaded.regularizer.strength == 0.01
+    np.testing.assert_array_equal(loaded.components_, learner.components_)
+
+
+def test_an_array_that_another_program_changed_is_refused(tmp_path, learner) -> None:
+    path = ml.save(learner, tmp_path / "model.npz")
+    content = path.read_bytes()
+    with np.load(path, allow_pickle=False) as file:
+        names = [name for name in file.files if name.startswith("array")]
+    for name in names:
+        for damage in (lambda a: a[:0], lambda a: 2 * a + 1, np.float16):
+            path.write_bytes(content)
+
+            def change(_, arrays, name=name, damage=damage) -> None:
+                arrays[name] = damage(arrays[name])
+
+            rewrite(path, change, 3)
+            with pytest.raises(ValueError, match=r"as metriclearn\.save wrote it, .* changed"):
+                ml.load(path)
 
 
 def test_parameters_that_are_gone_and_classes_that_stand_elsewhere(tmp_path, learner) -> None:

@@ -1,5 +1,7 @@
 """What every solver has from the loop: certificates, callbacks, budgets, interruption."""
 
+import signal
+import threading
 from functools import cache
 
 import numpy as np
@@ -8,10 +10,12 @@ from sklearn.base import clone
 
 from metriclearn import (
     BundleDual,
+    ChangePointMetricLearner,
     CuttingPlane,
     FullMetric,
     ProjectedSubgradient,
     SquaredFrobenius,
+    segmentation_path,
 )
 from metriclearn.solvers.base import Cuts
 from metriclearn.solvers.subgradient import ConstantStep, DecreasingStep
@@ -120,3 +124,27 @@ def test_interruption_inside_the_risk_keeps_the_best_point(solver, calls, kind) 
     assert solution.objective == pytest.approx(value)
     assert solution.objective <= solution.scale
     assert solution.lower_bound <= PROBLEM.optimum + 1e-6
+
+
+def test_a_penalty_rises_although_no_label_needs_it_at_the_start() -> None:
+    """One segment everywhere and a large metric: the optimum is about 0, not the start's 0.15."""
+    XS = [np.random.default_rng(seed).normal(size=(40, 3)) for seed in range(3)]
+    learner = ChangePointMetricLearner(regularizer=SquaredFrobenius(1e-3, center=10.0))
+    with pytest.warns(UserWarning, match="nothing to separate"):
+        learner.fit(XS, [np.zeros(40, dtype=int)] * 3)
+    assert learner.solution_.converged
+    assert learner.solution_.objective < 1e-3
+
+
+def test_ctrl_c_in_a_kernel_is_a_keyboard_interrupt() -> None:
+    signals = np.random.default_rng(0).normal(size=(40, 4000, 2))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
+    try:
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+            timer.start()
+            for X in signals:
+                segmentation_path(X)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)

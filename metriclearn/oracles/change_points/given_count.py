@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from metriclearn.oracles.change_points.segment_values import (
-    CALLED,
     allowed_starts,
+    called,
     penalty_at,
     segment_value,
 )
 
 
-@njit(**CALLED)
+@called
 def best_layers(signal, n_segments, positions, rest, floor):
     """Maximize Σ f − Σ p over segmentations into ``n_segments`` with ends among ``positions``.
 

@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 
 from metriclearn.oracles.change_points.search import PenalizedSegmentation, slope
 from metriclearn.oracles.change_points.segment_values import (
-    CALLED,
     LIGHT,
     WITHIN,
     allowed_starts,
     boundary_worths,
+    called,
     penalty_at,
     segment_value,
     split_slack,
@@ -307,7 +307,7 @@ def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> t
         penalty = slope(low, high)
 
 
-@njit(**CALLED)
+@called
 def _without(signal, sides, boundaries, tolerance):
     """W of every boundary, and whether it is exact.
 
@@ -451,7 +451,7 @@ def _turned(layers: Layers) -> Layers:
     return Layers(layers.rows[::-1].copy(), layers.deficits, layers.limits[::-1].copy())
 
 
-@njit(**CALLED)
+@called
 def _widened(signal, best, layers, needs, lost, n_segments):
     """Layers with all deficits up to ``needs`` of samples in at most ``n_segments`` segments.
 
@@ -554,7 +554,7 @@ def _least_deficit(ahead, behind, s, u, n_segments):
     return least, min(ahead.limits[s], behind.limits[u])
 
 
-@njit(**CALLED)
+@called
 def _least_deficits(sides):
     """The least deficit of n segments with a change at every t."""
     least = np.empty(len(sides.forward))

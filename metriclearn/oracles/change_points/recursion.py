@@ -15,10 +15,10 @@ from metriclearn.oracles.change_points.bounds import (
     try_levels,
 )
 from metriclearn.oracles.change_points.segment_values import (
-    CALLED,
     INTEGER,
     WITHIN,
     allowed_starts,
+    called,
     penalty_at,
     segment_value,
 )
@@ -26,7 +26,7 @@ from metriclearn.oracles.change_points.segment_values import (
 _PAYS = 1.5  # work since the last checkpoint, in units of its cost, that makes a new one pay
 
 
-@njit(**CALLED)
+@called
 def best_segmentation(signal):
     """Maximize Σ f − Σ p over allowed segmentations into segments of at least ``min_size`` samples.
 

@@ -18,6 +18,8 @@ it for the terms that a signal has and leaves out those that are None.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,12 +28,10 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.losses import charge
 from metriclearn.problem.named_segments import NameScores
+from metriclearn.running.callbacks import is_interrupt
 
 # Python calls the first kind of kernel. Other kernels alone call the second kind, which is compiled
 # with its callers and cannot be called from Python.
-# Numba caches the first kind by the file that it stands in: after a change in another file of this
-# folder, touch recursion.py and margins.py, or set NUMBA_CACHE_DIR to a new folder.
-CALLED: Any = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}
 WITHIN: Any = {
     "nogil": True,
     "no_cpython_wrapper": True,
@@ -48,6 +48,27 @@ _REDUCTION = {"reassoc", "contract", "nsz"}
 # Columns of truth_table and rows of SegmentRules.
 START, SHARE, BEFORE, AFTER, END, LACK = range(6)
 _ALLOWED, _FLOOR, _CEILING, _REACH = range(4)
+
+
+def called(function: Callable[..., Any]) -> Any:
+    """Compile a kernel of the first kind; Ctrl-C in it is a KeyboardInterrupt, not a SystemError.
+
+    Numba caches it by the file that it stands in: after a change in another file of this folder,
+    touch recursion.py and margins.py, or set NUMBA_CACHE_DIR to a new folder.
+    """
+    kernel = njit(nogil=True, cache=True, no_cfunc_wrapper=True)(function)
+
+    @wraps(function)
+    def interruptible(*arguments: Any) -> Any:
+        try:
+            return kernel(*arguments)
+        except SystemError as error:
+            if is_interrupt(error):
+                raise KeyboardInterrupt from None
+            raise
+
+    interruptible.py_func = function  # type: ignore[attr-defined]
+    return interruptible
 
 
 class Signal(NamedTuple):
@@ -99,7 +120,7 @@ class Signal(NamedTuple):
         return self._replace(c=-float(penalty))
 
 
-@njit(**CALLED)
+@called
 def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
     """Columns of the true segments from which g takes O(1), (T+1, 6).
 
@@ -214,7 +235,7 @@ def legal_from(rules, t, min_size):
     return t + min_size if rules is None else max(t + min_size, rules[_REACH, t] + 1)
 
 
-@njit(**CALLED)
+@called
 def segment_values(signal, starts, ends):
     """f of the segments between starts and ends, less the penalties of their ends, (K,)."""
     values = np.empty(len(ends))
