@@ -56,7 +56,8 @@ def called(function: Callable[..., Any]) -> Any:
     Numba caches it by the file that it stands in: after a change in another file of this folder,
     touch recursion.py and margins.py, or set NUMBA_CACHE_DIR to a new folder.
     """
-    kernel = njit(nogil=True, cache=True, no_cfunc_wrapper=True)(function)
+    options: Any = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}
+    kernel = njit(**options)(function)
 
     @wraps(function)
     def interruptible(*arguments: Any) -> Any:
