@@ -36,13 +36,13 @@ from experiments.harness.results import ONE, OURS, is_ours
 
 @dataclass(frozen=True)
 class _Trial:
-    """One fit: its losses on other data, and the model where no other fit is to follow."""
+    """One fit: its losses on other data, and the model where it is used again."""
 
     losses: Losses
     seconds: float
     fit_seconds: float
     model: Any = None
-    members: Sequence[Any] = ()
+    member: Any = None
 
 
 def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> list[Outcome]:
@@ -71,10 +71,10 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
             continue
         one = chosen(procedure, mine)
         trials = {method.name: of_pairs[method.name, case.name] for method in methods}
-        families, models = _members(trials, len(case.folds))
-        if families:
+        members = _members(trials, len(case.folds))
+        if members:
             outcomes.append(replace(one, method=Method(ONE, None)))
-            call = (_agree, procedure, families, models, case, one)
+            call = (_agree, procedure, members, case, one)
             key = ["consensus", case.name, prints[case.name]]
             one = Outcome(Method(OURS, None), case, *finished(key, *call))
         outcomes.append(one)
@@ -83,28 +83,24 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
 
 def _members(
     trials: Mapping[str, Sequence[_Trial]], n_folds: int
-) -> tuple[list[str], list[Sequence[Any]]]:
-    """The family of every member, and its models, one for each fold."""
-    families: list[str] = []
-    models: list[Sequence[Any]] = []
-    if not n_folds:
-        return families, models
+) -> dict[str, Sequence[Sequence[Any]]]:
+    """The members of every family, each with its models of the folds."""
+    members: dict[str, Sequence[Sequence[Any]]] = {}
     for name, some in trials.items():
-        for start in range(0, len(some), n_folds):
-            for row in zip(*(trial.members for trial in some[start : start + n_folds])):
-                families.append(name)
-                models.append(row)
-    return families, models
+        models = [trial.member for trial in some if trial.member is not None]
+        if n_folds and models:
+            members[name] = [models[i : i + n_folds] for i in range(0, len(models), n_folds)]
+    return members
 
 
 def _agree(
-    procedure: Procedure, families: list[str], models: list[Sequence[Any]], case: Case, one: Outcome
+    procedure: Procedure, members: Mapping[str, Sequence[Any]], case: Case, one: Outcome
 ) -> tuple[Any, ...]:
     """The fields of the outcome of a consensus but the first two."""
     begun = time.thread_time()
-    consensus = procedure.consensus(families, models, case)
+    consensus = procedure.consensus(members, case)
     choices, scores = {}, {}
-    words = f"consensus of {len(models)} members in {len(case.folds)} folds"
+    words = f"consensus of {len(consensus.held_out_)} members in {len(case.folds)} folds"
     for column in one.choices:
         choices[column] = Choice({}, None, np.zeros(0), words)
         scores[column] = procedure.score(consensus, None, column, case)[1]
@@ -164,9 +160,9 @@ def _try(
     begun = time.thread_time()
     model, fit_seconds = _fitted(procedure, method, candidate, train)
     losses = procedure.validate(method, model, train, held_out)
-    members = procedure.members(method, model, held_out)
     seconds = time.thread_time() - begun
-    return _Trial(losses, seconds, fit_seconds, model if whole else None, members)
+    member = model if procedure.is_member(method) else None
+    return _Trial(losses, seconds, fit_seconds, model if whole else None, member)
 
 
 def _fitted(procedure: Procedure, method: Method, candidate: int, data: Any) -> tuple[Any, float]:

@@ -49,7 +49,6 @@ from metriclearn import (
 )
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
-from metriclearn.estimators.selection.consensus import variants
 
 NAMES = "names_right"
 LEARNED, TUNED, RELATIVE = "learned", "tuned", "relative"  # where a penalty comes from
@@ -117,23 +116,20 @@ class Comparison(Procedure):
             scores[NAMES] = names_right(model, case.test)
         return model, scores
 
-    def members(self, method: Method, model: Any, held_out: Any) -> list[Any]:
-        """Ours and those with the option ``member``, with penalties tuned on the held-out data."""
-        if not self.agrees or not (is_ours(method.name) or method.options.get("member")):
-            return []
-        return variants(model, held_out.sequences, held_out.labels)
+    def is_member(self, method: Method) -> bool:
+        """Ours, and those with the option ``member``."""
+        return self.agrees and (is_ours(method.name) or bool(method.options.get("member")))
 
-    def consensus(
-        self, families: Sequence[str], models: Sequence[Sequence[Any]], case: Case
-    ) -> Consensus:
+    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Consensus:
         """Of all candidates and folds, with names where some member has names."""
-        named = any(hasattr(row[0], "classes_") for row in models)
+        rows = [row for family in members.values() for row in family]
+        named = any(hasattr(row[0], "classes_") for row in rows)
         held_out = [part for _, part in case.folds]
         sequences = [X for part in held_out for X in part.sequences]
         labels = [y for part in held_out for y in part.labels]
         stops = np.cumsum([len(part) for part in held_out])
         places = np.split(np.arange(stops[-1]), stops[:-1])
-        return Consensus.of_models(families, models, sequences, labels, places, names=named)
+        return Consensus.of_models(members, sequences, labels, places, names=named)
 
     def words(self, outcome: Outcome, column: str) -> str:
         choice = outcome.choices[column]

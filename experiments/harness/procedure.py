@@ -234,14 +234,12 @@ class Procedure(Protocol):
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         """The model with the chosen option of a column, and its scores on the test data."""
 
-    def members(self, method: Method, model: Any, held_out: Any) -> list[Any]:
-        """Models that take part in a consensus, tuned on data that they have not seen; or none."""
-        return []
+    def is_member(self, method: Method) -> bool:
+        """Whether the models of a method take part in a consensus."""
+        return False
 
-    def consensus(
-        self, families: Sequence[str], models: Sequence[Sequence[Any]], case: Case
-    ) -> Any:
-        """A consensus of the members of every fold, (members, folds)."""
+    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
+        """A consensus of the members of every method, each with its models of the folds."""
 
     def columns(self, method: Method) -> Sequence[str]:
         """The columns of a method."""

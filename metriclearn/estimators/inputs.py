@@ -350,11 +350,15 @@ def read_labelings(
                 f"{length} samples of {place}{ends}."
             )
         truths.append(truth)
-    if PartialPartition in map(type, truths):
-        for i, truth in enumerate(truths):
-            if isinstance(truth, Partition):
-                truths[i] = PartialPartition.from_partition(truth)
-    return truths
+    return alike(truths)
+
+
+def alike(truths: list[Any]) -> list[Any]:
+    """Partitions, or all of them partial where one is."""
+    if PartialPartition not in map(type, truths):
+        return truths
+    given = PartialPartition.from_partition
+    return [given(truth) if isinstance(truth, Partition) else truth for truth in truths]
 
 
 def _read_labeling(

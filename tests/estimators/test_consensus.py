@@ -1,13 +1,17 @@
 """Consensus: members, their answers and the measures of doubt."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
 
 import metriclearn as ml
 from metriclearn.baselines import FrameClassifier, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.problem.consensus_form import ConsensusForm
+from metriclearn.problem.losses import FrobeniusLoss
 from tests.estimators.test_inputs import refused
 
 DATA = make_change_points(8, 80, 6, 3, (3, 5), random_state=0)
@@ -42,6 +46,26 @@ def test_every_member_is_kept_for_every_group_left_out(consensus) -> None:
     assert consensus.held_out_.shape == (6, 8)
     assert consensus.weights_.sum() == pytest.approx(1.0)
     assert consensus.classes_ is None  # labels are numbers of segments: none returns
+
+
+def test_the_models_of_a_member_share_the_penalty_that_is_best_for_all_of_them(consensus) -> None:
+    """No common penalty has a smaller mean loss on the recordings left out."""
+    folds = [model.penalty_ for model in consensus.models_]
+    np.testing.assert_array_equal(folds[::2], folds[1::2])
+    places = np.flatnonzero(~np.isnan(consensus.held_out_[0]))
+    assert len(places) == 8
+    parts = GroupKFold(2).split(places, groups=places)
+    pairs = [(model, test) for model, (_, test) in zip(consensus.models_[:2], parts)]
+    for factor in (0.5, 0.9, 1.1, 2.0):
+        losses = []
+        for model, test in pairs:
+            other = copy.copy(model)
+            other.penalty_ = factor * model.penalty_
+            for i in test:
+                found = ml.Partition(ends=other.predict_change_points(DATA.sequences[i]))
+                truth = ml.Partition.from_labels(DATA.labels[i])
+                losses.append(FrobeniusLoss().squared_norm(found, truth))
+        assert np.mean(losses) >= consensus.held_out_[0].mean() - 1e-9
 
 
 def test_families_weigh_the_same_without_losses() -> None:

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from metriclearn.estimators.inputs import (
     DataSets,
+    alike,
     check_features,
     read_data_sets,
     read_groups,
@@ -155,10 +156,28 @@ class FrameClassifier(ComponentParameters):
             Others than those of the training.
         y : (T_i,) labels, change-points or partial labels, for each of them
         """
-        data = self.read_data(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        chosen, self.losses_ = self._least_loss(list(map(self._logs, data.arrays)), truths)
-        return self._set(chosen)
+        self.tune_together([self], [(X, y)])
+        return self
+
+    @staticmethod
+    def tune_together(models: Sequence[FrameClassifier], parts: Sequence[tuple[Any, Any]]) -> None:
+        """Set one penalty, or width, for models of one kind: the best, each on its own data.
+
+        Parameters
+        ----------
+        models : sequence of FrameClassifier
+            Fitted, with the same parameters.
+        parts : sequence of (X, y)
+            Recordings and labels for each model, as for :meth:`tune_penalty`.
+        """
+        logs, truths = [], []
+        for model, (X, y) in zip(models, parts):
+            data = model.read_data(X)
+            logs += list(map(model._logs, data.arrays))
+            truths += read_labelings(type(model).__name__, y, data, segments=True, partial=True)
+        chosen, losses = models[0]._least_loss(logs, alike(truths))
+        for model in models:
+            model._set(chosen).losses_ = losses
 
     def _least_loss(self, logs: Sequence[NDArray], truths: Sequence[Any]) -> tuple[float, NDArray]:
         """The penalty or width of least mean loss, and the losses of all candidates."""

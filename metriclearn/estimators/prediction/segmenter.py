@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from metriclearn.estimators.inputs import (
     DataSets,
+    alike,
     check_features,
     list_labelings,
     read_counts,
@@ -261,22 +262,48 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         ValueError
             If all sequences are too short, or data or labels cannot be used.
         """
-        who, data, tuned = type(self).__name__, self.read_data(X), copy.copy(self)
-        _UNIT.check(who, "unit", unit)
-        truths = read_labelings(who, y, data, segments=True, partial=True)
-        tuned.penalty_, tuned.penalty_unit_ = self.penalty_ or 0.0, unit
-        given = tuned.segmented(data, None, lambda form: form)
-        long = [i for i, form in enumerate(given) if not isinstance(form, Partition)]
-        if not long:
-            raise ValueError(
-                f"{who} needs a sequence of at least min_size={self.min_size} samples to tune its "
-                "penalty, but all are shorter; pass others."
-            )
-        self.penalty_, _ = self.penalty_of_least_loss(
-            [given[i] for i in long], [truths[i] for i in long]
-        )
-        self.penalty_unit_ = unit
+        self.tune_together([self], [(X, y)], unit)
         return self
+
+    @staticmethod
+    def tune_together(
+        models: Sequence[MahalanobisSegmenter],
+        parts: Sequence[tuple[Any, Any]],
+        unit: str | None = None,
+    ) -> None:
+        """Set one penalty for models of one kind, that of least mean loss, each on its own data.
+
+        Parameters
+        ----------
+        models : sequence of MahalanobisSegmenter
+            Fitted learners with the same parameters, such as those of the folds of cross-fitting.
+        parts : sequence of (X, y)
+            Recordings and labels for each model, as for :meth:`MahalanobisSegmenter.tune_penalty`.
+        unit : None or "variance"
+
+        Raises
+        ------
+        ValueError
+            If all sequences are too short, or data or labels cannot be used.
+        """
+        who, forms, known = type(models[0]).__name__, [], []
+        _UNIT.check(who, "unit", unit)
+        for model, (X, y) in zip(models, parts):
+            data, tuned = model.read_data(X), copy.copy(model)
+            truths = read_labelings(who, y, data, segments=True, partial=True)
+            tuned.penalty_, tuned.penalty_unit_ = model.penalty_ or 0.0, unit
+            for form, truth in zip(tuned.segmented(data, None, lambda form: form), truths):
+                if not isinstance(form, Partition):
+                    forms.append(form)
+                    known.append(truth)
+        if not forms:
+            raise ValueError(
+                f"{who} needs a sequence of at least min_size={models[0].min_size} samples to tune "
+                "its penalty, but all are shorter; pass others."
+            )
+        penalty, _ = models[0].penalty_of_least_loss(forms, alike(known))
+        for model in models:
+            model.penalty_, model.penalty_unit_ = penalty, unit
 
     def penalty_of_least_loss(self, forms: list[Any], truths: list[Any]) -> tuple[float, float]:
         """The penalty of least mean loss on the labeled parts, and this loss."""

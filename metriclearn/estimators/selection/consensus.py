@@ -71,8 +71,9 @@ class Consensus(ComponentParameters):
     """The segmentation of least expected loss over many models: nothing is chosen.
 
     On few recordings the choice of one model costs more than models differ. Here every member is
-    fitted once for each group of recordings left out, its penalty is tuned on that group, in the
-    unit of the data and in that of each sequence's variance, and all these models stay. The answers
+    fitted once for each group of recordings left out, and all these models stay. They share one
+    penalty, tuned on all recordings left out: in the unit of the data, and once more in that of
+    each sequence's variance. The answers
     N_j of all models for a new recording have one best compromise,
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
@@ -153,7 +154,7 @@ class Consensus(ComponentParameters):
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Fit every member once for each group left out, and tune its penalty there.
+        """Fit every member once for each group left out, and tune its penalty on all of them.
 
         Parameters
         ----------
@@ -174,26 +175,24 @@ class Consensus(ComponentParameters):
             members = default_members(named=classes is not None, partial=partial)
         splitter = GroupKFold(min(self.n_folds, int(units.max()) + 1))
         folds = list(splitter.split(units, groups=units))
-        candidates = [(name, one) for name, family in members.items() for one in family]
         calls = [
-            joblib.delayed(_left_out)(one, data.arrays, labels, units, train, test)
-            for _, one in candidates
-            for train, test in folds
+            joblib.delayed(_fitted)(one, data.arrays, labels, units, train)
+            for family in members.values()
+            for one in family
+            for train, _ in folds
         ]
-        rows = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
-        families, models = [], []
-        for i, (name, _) in enumerate(candidates):
-            for variant in zip(*rows[i * len(folds) : (i + 1) * len(folds)]):
-                families.append(name)
-                models.append(variant)
-        self._weigh(families, models, data, truths, classes, [test for _, test in folds])
+        models = iter(joblib.Parallel(self.n_jobs, prefer="threads")(calls))
+        fitted = {
+            name: [[next(models) for _ in folds] for _ in family]
+            for name, family in members.items()
+        }
+        self._weigh(fitted, data, labels, truths, classes, [test for _, test in folds])
         return self
 
     @classmethod
     def of_models(
         cls,
-        families: Sequence[str],
-        models: Sequence[Sequence[Any]],
+        members: Mapping[str, Sequence[Sequence[Any]]],
         X: Any,
         y: Any,
         left_out: Sequence[NDArray],
@@ -203,9 +202,8 @@ class Consensus(ComponentParameters):
 
         Parameters
         ----------
-        families : sequence of str
-            Of every member.
-        models : sequence of members, each a sequence with a fitted model for every fold
+        members : mapping of names of families to members
+            A member is a sequence with a fitted model for every fold.
         X, y
             All training data.
         left_out : sequence of int arrays
@@ -217,8 +215,8 @@ class Consensus(ComponentParameters):
         check_parameters(consensus)
         data = read_data_sets(cls.__name__, X)
         truths = read_labelings(cls.__name__, y, data, segments=True, partial=True)
-        classes = consensus._classes(y, data, truths)
-        consensus._weigh(families, models, data, truths, classes, left_out)
+        labels, classes = list_labelings(cls.__name__, y, data), consensus._classes(y, data, truths)
+        consensus._weigh(members, data, labels, truths, classes, left_out)
         return consensus
 
     def _classes(self, y: Any, data: DataSets, truths: Sequence[Any]) -> NDArray | None:
@@ -235,14 +233,20 @@ class Consensus(ComponentParameters):
 
     def _weigh(
         self,
-        families: Sequence[str],
-        models: Sequence[Sequence[Any]],
+        members: Mapping[str, Sequence[Sequence[Any]]],
         data: DataSets,
+        labels: Sequence[Any],
         truths: Sequence[Any],
         classes: NDArray | None,
         left_out: Sequence[NDArray],
     ) -> None:
-        """Keep the models, and weigh them by their answers for recordings left out."""
+        """Tune penalties on recordings left out, and weigh the models by their answers there."""
+        parts = [([data.arrays[i] for i in p], [labels[i] for i in p]) for p in left_out]
+        rows = [(name, row) for name, family in members.items() for row in family]
+        calls = [joblib.delayed(variants)(row, parts) for _, row in rows]
+        tuned = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
+        families = [name for (name, _), some in zip(rows, tuned) for _ in some]
+        models = [row for some in tuned for row in some]
         segments = sum(getattr(truth, "n_clusters", 1) for truth in truths)
         by_default = segments / sum(map(len, data.arrays))
         self.name_loss_ = by_default if self.name_loss is None else float(self.name_loss)
@@ -429,15 +433,10 @@ def default_members(named: bool = False, partial: bool = False) -> dict[str, lis
     return members
 
 
-def _left_out(
-    member: Any,
-    arrays: Sequence[NDArray],
-    labels: Sequence[Any],
-    units: NDArray,
-    train: NDArray,
-    test: NDArray,
-) -> list[Any]:
-    """A member fitted without a group, and its penalties tuned there."""
+def _fitted(
+    member: Any, arrays: Sequence[NDArray], labels: Sequence[Any], units: NDArray, train: NDArray
+) -> Any:
+    """A member fitted without a group."""
     learner = clone(member)
     for name, value in (("verbose", False), ("n_jobs", 1)):
         if name in learner.get_params(deep=False):
@@ -449,22 +448,35 @@ def _left_out(
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)
         model = learner.fit([arrays[i] for i in train], [labels[i] for i in train], **options)
-        if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
-            raise KeyboardInterrupt
-        return variants(model, [arrays[i] for i in test], [labels[i] for i in test])
+    if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
+        raise KeyboardInterrupt
+    return model
 
 
-def variants(model: Any, X: Any, y: Any) -> list[Any]:
-    """Copies of a fitted model with penalties tuned on other data, for a metric in both units.
+def variants(row: Sequence[Any], parts: Sequence[tuple[Any, Any]]) -> list[list[Any]]:
+    """Copies of a member's models, with one penalty tuned on all data left out, in both units.
 
-    A model without a penalty, or with a metric that is zero, stays as it is.
+    Models without a penalty, or with a metric that is zero, stay as they are.
     """
-    if not hasattr(model, "tune_penalty") or not len(getattr(model, "components_", [0])):
-        return [model]
+    able = [
+        place
+        for place, model in enumerate(row)
+        if hasattr(model, "tune_together") and len(getattr(model, "components_", [0]))
+    ]
+    if not able:
+        return [list(row)]
+    first = row[able[0]]
     units: tuple[Any, ...] = ((),)
-    if isinstance(model, MahalanobisSegmenter) and model.name_weights_ is None:
+    if isinstance(first, MahalanobisSegmenter) and first.name_weights_ is None:
         units = ((), ("variance",))
-    return [copy.copy(model).tune_penalty(X, y, *unit) for unit in units]
+    results = []
+    for unit in units:
+        copies = list(map(copy.copy, row))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            first.tune_together([copies[i] for i in able], [parts[i] for i in able], *unit)
+        results.append(copies)
+    return results
 
 
 def _returns(codes: NDArray) -> bool:
