@@ -26,6 +26,7 @@ Data = TypeVar("Data", bound="DataSets")
 # Relative to the largest weight; smaller ones change a sum only by rounding.
 _LEAST_WEIGHT = 1e-9
 # Types that have a length, but are not lists of labels or numbers.
+_NESTED = (list, np.ndarray)
 _NO_LIST = (str, bytes, Mapping, Set, type)
 
 
@@ -187,6 +188,14 @@ def read_data_sets(
 
         return DataSets(StoredArrays(X, read), False, None, executor=executor)
     single = sort == "one"
+    if single and isinstance(X, list) and all(isinstance(row, (list, tuple)) for row in X):
+        sizes = sorted({len(row) for row in X})
+        if len(sizes) > 1:
+            raise ValueError(
+                f"{who} reads a list of lists as the rows of one data set, but they have from "
+                f"{sizes[0]} to {sizes[-1]} numbers; pass several signals as arrays, "
+                "[np.array(x) for x in X]."
+            )
     items = [X] if single else list(X)
     if not items:
         raise ValueError(f"{who} needs at least one data set, got an empty list.")
@@ -293,6 +302,11 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
     labelings = [y] if data.single else y
+    if data.single and isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], _NESTED):
+        raise ValueError(
+            f"{who} needs one label per sample, got several for each of the {len(data.arrays[0])} "
+            "rows of one data set; pass several recordings as arrays, [np.array(x) for x in X]."
+        )
     try:
         sized = len(labelings) >= 0 and not hasattr(y, "toarray")
     except Exception:  # an object fails in whatever way it likes

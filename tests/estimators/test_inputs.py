@@ -170,7 +170,7 @@ def test_feature_names_of_frames() -> None:
         ([["a", "b"], ["c", "d"]], "a rectangular array of real numbers in"),
         (A + 1j, "a rectangular array of real numbers in the data set.*Complex data"),
         ([A, np.zeros(3)], "data set 1"),
-        ([[1.0, 2.0], [3.0]], "a rectangular array of real numbers in the data set"),
+        ([[1.0, 2.0], [3.0]], r"rows of one data set, .* from 1 to 2 numbers; pass .* as arrays"),
         (FRAME, "in the data set, got something else in name, day .*convert such columns, or drop"),
         (FRAME[["day"]], "something else in day .*datetime64.*convert such columns, or drop them"),
         (DATES, "something else in speed, heart .*convert such columns, or drop them"),
@@ -255,6 +255,7 @@ FOUR = [0] * 4
         (A, dict(enumerate(FOUR)), "needs a list of labels for the data set, got a dict"),
         (A, "aaaa", "needs a list of labels for the data set, got a str"),
         ([A, B], [FOUR, b"aaa"], "needs a list of labels for data set 1, got a bytes"),
+        ([[1.0, 2.0]] * 2, [[0, 1]] * 2, "several for each of the 2 rows .* recordings as arrays"),
         (A, [0, 0, 1], "got 3 labels for the 4 samples of the data set"),
         (A, ml.Partition.from_change_points([5]), "got 5 labels for the 4 samples of the data set"),
     ],
@@ -262,6 +263,12 @@ FOUR = [0] * 4
 def test_bad_labels(X, y, message) -> None:
     with refused(message):
         read_labelings("Learner", y, read_data_sets("Learner", X), segments=True)
+
+
+@pytest.mark.parametrize("learner", [ml.ChangePointMetricLearner(), ml.WhitenedMetricLearner()])
+def test_labels_that_are_missing_name_the_class_that_was_called(learner) -> None:
+    with refused(f"{type(learner).__name__} requires y to be passed"):
+        learner.fit([A, B])
 
 
 def test_weights() -> None:

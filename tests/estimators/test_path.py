@@ -133,10 +133,14 @@ def test_cross_validation_by_hand() -> None:
 
 
 def test_folds_keep_groups_together_and_weights_count() -> None:
-    groups = [0, 0, 1, 1, 2]
-    model = ml.ChangePointMetricLearnerCV(strengths=3, cv=GroupKFold(3))
-    model.fit(XS, YS, sample_weight=[1, 1, 1, 1, 2], groups=groups)
-    assert model.loss_path_.shape == (3, 3)
+    given = {"sample_weight": [1, 1, 1, 1, 2], "groups": [0, 0, 1, 1, 2]}
+    models = [
+        ml.ChangePointMetricLearnerCV(strengths=3, cv=cv).fit(XS, YS, **given)
+        for cv in (GroupKFold(3), 3, None)
+    ]
+    assert models[0].loss_path_.shape == (3, 3)
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.loss_path_, models[0].loss_path_)
 
 
 def test_one_sequence_cannot_be_cross_validated() -> None:

@@ -162,7 +162,7 @@ class RelevantComponents(LearnedMetric):
     shrinkage: float = 1e-3
     contiguous: bool = True
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Whiten within the chunklets of y, O(TP² + P³).
 
         Raises

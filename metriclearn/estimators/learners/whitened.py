@@ -74,7 +74,7 @@ class MappedLearner(LearnedMetric, ABC):
         """The learner of C, not fitted."""
         return clone(self.learner)
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find W, then learn C; parameters as for the learner of C.
 
         Features that are constant in every data set get no weight. All sequences of positive

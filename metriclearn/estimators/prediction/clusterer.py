@@ -51,7 +51,7 @@ class MahalanobisClusterer(LearnedMetric):
         labels = [partition.labels for partition in self._cluster(data, n_clusters)]
         return labels[0] if data.single else labels
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
 
         With ``n_clusters="given"`` the numbers of clusters are taken from y. Samples with the label

@@ -291,7 +291,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         """The label map (H, W) of one RGB image (H, W, 3), see :meth:`predict`."""
         return self.predict([image], n_clusters)[0]
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean ‖D^½(M − N)‖²_F over samples, with K as in the labels: more is better.
 
         D is I with ``balance=0``. Samples with the label −1 do not count.

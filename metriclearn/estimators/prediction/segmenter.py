@@ -394,7 +394,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             results.append(known.of(array, partition, count, random_state))
         return results[0] if data.single else results
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
 
         With ``n_segments="given"`` the numbers of segments come from y. Partial labels count where

@@ -6,6 +6,7 @@ Each solution is certified, and each begins from the last.
 from __future__ import annotations
 
 import copy
+import numbers
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import GroupKFold, check_cv
 
 from metriclearn.estimators.inputs import read_data_sets, read_weights
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
@@ -319,7 +320,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         X, y, sample_weight
             Several sequences, see :meth:`ChangePointMetricLearner.fit`.
         groups : array (N,), optional
-            Sequences of one group stay together, for splitters that use groups.
+            Sequences of one group stay together; a splitter in ``cv`` has to use groups.
         """
         check_parameters(self)
         who = type(self).__name__
@@ -367,7 +368,10 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         """Positions of the sequences to train on and to leave out, for each fold."""
         who, places = type(self).__name__, np.arange(n)
         try:
-            splitter = check_cv(min(5, n) if self.cv is None else self.cv)
+            number_of_folds = min(5, n) if self.cv is None else self.cv
+            if groups is not None and isinstance(number_of_folds, numbers.Integral):
+                number_of_folds = GroupKFold(min(int(number_of_folds), len(np.unique(groups))))
+            splitter = check_cv(number_of_folds)
             folds = [(places[a], places[b]) for a, b in splitter.split(places, None, groups)]
         except Exception as error:  # splitters, and what stands in their place, fail in many ways
             raise ValueError(
