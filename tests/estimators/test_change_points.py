@@ -8,6 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
+from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from tests.training import NAMES, PAIRS, XS, YS, learn, sequences
 
@@ -175,3 +176,23 @@ def test_penalty_that_one_sequence_leaves_open_is_told() -> None:
         ml.ChangePointMetricLearner().fit(data.sequences, data.labels)
         ml.ChangePointMetricLearner().fit(long.sequences[0], long.labels[0])
         ml.ChangePointMetricLearner(penalty=2.0).fit(data.sequences[0], data.labels[0])
+
+
+def test_a_result_that_plain_answers_beat_is_told() -> None:
+    """Few informative features, where the hinge asks for more than the noise allows."""
+    rng, X, y = np.random.default_rng(6), [], []
+    for _ in range(10):
+        changes = np.sort(rng.choice(np.arange(5, 295), 7, replace=False))
+        labels = np.searchsorted(changes, np.arange(300), side="right")
+        noise = rng.normal(size=(300, 6)) @ rng.normal(size=(6, 6))
+        X.append(rng.normal(size=(8, 6))[labels] + noise)
+        y.append(labels)
+    with pytest.warns(UserWarning, match=r"has a mean training loss of 0\.\d+, where one segment"):
+        learner = ml.ChangePointMetricLearner(verbose=False).fit(X, y)
+    losses = learner.training_losses_
+    assert losses["learned"] == pytest.approx(-learner.score(X, y))
+    assert losses["one segment"] == pytest.approx(7 / 300)
+    best = -TunedSegmenter(Euclidean()).fit(X, y).score(X, y)
+    assert best <= losses["Euclidean"] <= 1.05 * best
+    assert losses["learned"] > 1.1 * best
+    assert learn(n_segments="given").training_losses_ == {}

@@ -73,7 +73,13 @@ _CONCERNS = {
     "one": "learned the penalty of a segment from one sequence, and a penalty one third lower fits "
     "as well, so other sequences may get too few segments; fit to several sequences, or set "
     "penalty, or call tune_penalty with others",
+    "plain": "has a mean training loss of {training_losses_[learned]:.3g}, where one segment has "
+    "{training_losses_[one segment]:.3g} and the Euclidean metric with a tuned penalty "
+    "{training_losses_[Euclidean]:.3g}; compare settings with auto_metric_learner, or "
+    "call tune_penalty with labeled data left out",
 }
+# A training loss that is so many times that of a plain answer is reported.
+_WORSE = 1.1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -157,6 +163,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         training = complete_labels(self, read_training(self, X, y, sample_weight, groups))
         statement = state_problem(self, training)
         fitted, _ = minimize(self, statement)
+        fitted.training_losses_ = self.task.training_losses(fitted, training)
         # All at once: a fit that fails changes nothing.
         self.__dict__ = fitted.__dict__
         report(self, statement)
@@ -413,6 +420,9 @@ def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str 
         return "penalty"
     if learner.task.one_is_few and len(truths) == 1 and _leaves_penalty_open(learner, problem):
         return "one"
+    losses = learner.training_losses_
+    if losses and losses["learned"] > _WORSE * min(losses["one segment"], losses["Euclidean"]):
+        return "plain"
     return None
 
 

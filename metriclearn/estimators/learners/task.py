@@ -198,6 +198,10 @@ class Task(ABC):
         """For objectives that are not convex: the solution, and fitted attributes about it."""
         return self.learner.solver.minimize(problem), {}
 
+    def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
+        """Losses on training data of a fitted learner and of plain answers, where they are cheap."""
+        return {}
+
     def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
         """Add the fitted attributes of this task to a learner that has its metric."""
         return

@@ -359,6 +359,9 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         fitted = {name: value for name, value in chosen.items() if name not in parameters}
         fitted |= {"strengths_": values, "loss_path_": path.validation_loss, "path_": path}
         fitted["strength_"] = float(values[path.best])
+        fitted["training_losses_"] = learner.task.training_losses(
+            path.learners[path.best], training
+        )
         # All at once: a fit that fails changes nothing.
         self.__dict__ = vars(self) | fitted
         report(self, statement)
