@@ -150,6 +150,18 @@ class DataSets:
         return replace(self, arrays=arrays), varies
 
 
+def _check_rows(who: str, X: list[Any]) -> None:
+    """Rows of one length, if all are lists."""
+    if all(isinstance(row, (list, tuple)) for row in X):
+        sizes = sorted({len(row) for row in X})
+        if len(sizes) > 1:
+            raise ValueError(
+                f"{who} reads a list of lists as the rows of one data set, but they have from "
+                f"{sizes[0]} to {sizes[-1]} numbers; pass several signals as arrays, "
+                "[np.array(x) for x in X]."
+            )
+
+
 def read_data_sets(
     who: str, X: Any, *, single_precision: bool = False, executor: Executor | None = None
 ) -> DataSets:
@@ -188,14 +200,8 @@ def read_data_sets(
 
         return DataSets(StoredArrays(X, read), False, None, executor=executor)
     single = sort == "one"
-    if single and isinstance(X, list) and all(isinstance(row, (list, tuple)) for row in X):
-        sizes = sorted({len(row) for row in X})
-        if len(sizes) > 1:
-            raise ValueError(
-                f"{who} reads a list of lists as the rows of one data set, but they have from "
-                f"{sizes[0]} to {sizes[-1]} numbers; pass several signals as arrays, "
-                "[np.array(x) for x in X]."
-            )
+    if single and isinstance(X, list):
+        _check_rows(who, X)
     items = [X] if single else list(X)
     if not items:
         raise ValueError(f"{who} needs at least one data set, got an empty list.")

@@ -199,7 +199,7 @@ class Task(ABC):
         return self.learner.solver.minimize(problem), {}
 
     def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
-        """Losses on training data of a fitted learner and of plain answers, where they are cheap."""
+        """Losses on training data of a fitted learner and of plain answers, where that is cheap."""
         return {}
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:

@@ -311,7 +311,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     cv: Any = None
 
     def fit(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, groups: Any = None
+        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> Self:
         """Choose the strength on left-out sequences, then learn from all.
 
