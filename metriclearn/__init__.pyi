@@ -26,7 +26,6 @@ from .estimators.learners.clustering import ClusteringMetricLearner as Clusterin
 from .estimators.learners.normalized_cuts import (
     NormalizedCutMetricLearner as NormalizedCutMetricLearner,
 )
-from .estimators.learners.recording_segmenter import RecordingSegmenter as RecordingSegmenter
 from .estimators.learners.whitened import ReferenceMetricLearner as ReferenceMetricLearner
 from .estimators.learners.whitened import WhitenedClusteringLearner as WhitenedClusteringLearner
 from .estimators.learners.whitened import WhitenedMetricLearner as WhitenedMetricLearner
@@ -39,6 +38,7 @@ from .estimators.penalties.penalty_learner import SegmentCounts as SegmentCounts
 from .estimators.prediction.columns import ColumnSegmenter as ColumnSegmenter
 from .estimators.selection.auto import auto_metric_learner as auto_metric_learner
 from .estimators.selection.consensus import Consensus as Consensus
+from .estimators.selection.recording_segmenter import RecordingSegmenter as RecordingSegmenter
 from .estimators.selection.regularization_path import (
     ChangePointMetricLearnerCV as ChangePointMetricLearnerCV,
 )

@@ -90,6 +90,7 @@ def fit(
     unknown: Annotated[
         str | None, "label that marks unlabeled time, which is not learned from", "LABEL"
     ] = None,
+    quick: Annotated[bool, "learn one family of metrics, in less time"] = False,
     cache: Cache = None,
 ) -> None:
     """learn from a folder
@@ -115,7 +116,7 @@ def fit(
     from metriclearn.annotate.project import page_settings
     from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
     from metriclearn.datasets.recordings import load_tables
-    from metriclearn.estimators.learners.recording_segmenter import RecordingSegmenter
+    from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
     from metriclearn.running.atomic import writable
 
     writable(out)  # before anything is learned
@@ -139,7 +140,8 @@ def fit(
         data = load_files(folder, label or "label", _CSV, ignore=left_out)
     if unknown is not None:
         data = data.without(unknown)
-    model = RecordingSegmenter(extractor, rate=rate or 1.0).fit(data)
+    learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
+    model = RecordingSegmenter(extractor, learner, rate=rate or 1.0).fit(data)
     model.save(out)
     _print_summary(model)
     print(f"Model: {out}")
@@ -504,7 +506,12 @@ def _print_summary(model: Any) -> None:
     import numpy as np
 
     learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
-    weights = np.sqrt((learner.components_**2).sum(axis=0))
+    models = getattr(learner, "models_", [learner])
+    shares = getattr(learner, "weights_", [1.0])
+    weights = np.zeros(len(names))
+    for share, one in zip(shares, models):
+        if (squares := (getattr(one, "components_", np.zeros((0, 1))) ** 2).sum(axis=0)).any():
+            weights += share * np.sqrt(squares / squares.sum())
     heaviest = [names[i] for i in np.argsort(-weights, kind="stable")[:5] if weights[i] > 0]
     kind = "tables" if model.extractor is None else type(model.extractor).__name__
     more = " ..." if len(recordings) > 8 else ""
@@ -513,6 +520,8 @@ def _print_summary(model: Any) -> None:
         loss = f"{model.validation_loss_:.2f} (mean ‖M − N‖² on held-out recordings; 0 is perfect)"
     if checked := getattr(model, "validation_", None):  # older models lack it
         without = f"0 is perfect, {checked['one segment']:.2f} without any boundary"
+        if "Euclidean" in checked:
+            without += f", {checked['Euclidean']:.2f} with the Euclidean metric"
         loss = loss.replace("0 is perfect", without)
         found = f"{checked['found']:.0%} of {checked['boundaries']:.0f} held-out ones within 1 s, "
         # without predictions "right" is 100 %
@@ -528,12 +537,23 @@ def _print_summary(model: Any) -> None:
         f"{_counted(model.rows_per_second, 'row')} per second",
         "boundaries found": found,
         "validation loss": loss,
-        "metric": f"rank {len(learner.components_)}, penalty per segment {learner.penalty_:.4g}, "
-        f"certified gap {learner.solution_.relative_gap:.1e}",
+        "learner": _counted(len(models), "model") + " that agree: " + _families(learner)
+        if len(models) > 1
+        else f"metric of rank {len(learner.components_)}, penalty per segment "
+        f"{learner.penalty_:.4g}, certified gap {learner.solution_.relative_gap:.1e}",
         "heaviest features": ", ".join(heaviest),
     }
     for title, text in lines.items():
         print(f"{title + ':':21} {text}")
+
+
+def _families(consensus: Any) -> str:
+    """The weights of the families of a consensus, in words."""
+    weights = dict.fromkeys(consensus.families_, 0.0)
+    for name, weight in zip(consensus.families_, consensus.weights_):
+        weights[name] += weight
+    ordered = sorted(weights.items(), key=lambda pair: -pair[1])
+    return "; ".join(f"{name} {weight:.0%}" for name, weight in ordered)
 
 
 if __name__ == "__main__":

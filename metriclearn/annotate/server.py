@@ -41,7 +41,7 @@ from metriclearn.annotate.shown import divided_segments, merged_segments
 from metriclearn.annotate.signals import BINS, Recording, open_recordings
 from metriclearn.datasets.annotations import Segment, read_segments, row_labels, segments_text
 from metriclearn.datasets.sequences import of_parts
-from metriclearn.estimators.learners.recording_segmenter import RecordingSegmenter
+from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
 from metriclearn.running.extras import optional
 
 _MOST_CHANNELS = 12

@@ -38,7 +38,7 @@ _RENAMED_ATTRIBUTES = {"price_": "feature_penalty_", "price": "penalty"}
 _REMOVED = {"DataPenaltyMetricLearner": "PenaltyLearner"}
 # only training needs these: augmentations, callbacks, executors, tensors on a device, and the large
 # paths of segmentations and of strengths
-_LEFT_OUT = ("augmentations", "callbacks", "executor", "kept_", "path_", "paths_")
+_LEFT_OUT = ("augmentations", "callbacks", "executor", "kept_", "left_out_", "path_", "paths_")
 
 # Types of scikit-learn that skops loads only on request. Trees hold indices that predictions
 # follow without a check, so they are checked here.

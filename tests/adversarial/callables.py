@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.metrics import rand_score
+from sklearn.utils import get_tags
 
 import metriclearn as ml
 from metriclearn.datasets import LabeledSequences, LabeledTable
@@ -249,6 +250,15 @@ def public() -> dict[str, Any]:
     return dict(sorted(named.items()))
 
 
+def _needs_labels(owner: str) -> bool:
+    """Whether fit and score of a class need y, which has a default for the sake of the message."""
+    kind = public().get(owner)
+    try:
+        return hasattr(kind, "__sklearn_tags__") and get_tags(kind()).target_tags.required
+    except TypeError:  # parameters are missing
+        return False
+
+
 def arguments(owner: str, function: Callable[..., Any]) -> dict[str, Any]:
     """Good arguments for required parameters, and for parameters that make a call quick."""
     chosen = {}
@@ -256,6 +266,8 @@ def arguments(owner: str, function: Callable[..., Any]) -> dict[str, Any]:
         if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         optional = parameter.default is not parameter.empty
+        if name == "y" and _needs_labels(owner):
+            optional = False
         if f"{owner}.{name}" in GOOD or name in _LABELS:
             chosen[name] = GOOD.get(f"{owner}.{name}", LABELS)
         elif optional and name in _QUICK:

@@ -36,12 +36,15 @@ class StandardWindows:
     def of(cls, context: int, arrays: Sequence[NDArray]) -> Self:
         """With means and deviations of training data; constant features become 0."""
         lengths = np.array([len(X) for X in arrays], dtype=float)
-        means = np.array([np.mean(X, axis=0) for X in arrays])
+        # Squares may overflow; dividing by a power of 2 changes no digit.
+        largest = np.max([np.abs(X).max(axis=0) for X in arrays], axis=0)
+        unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)
+        means = np.array([np.mean(X / unit, axis=0) for X in arrays])
         mean = np.average(means, axis=0, weights=lengths)
-        variances = np.array([np.mean(np.square(X - mean), axis=0) for X in arrays])
+        variances = np.array([np.mean(np.square(X / unit - mean), axis=0) for X in arrays])
         deviation = np.sqrt(np.average(variances, axis=0, weights=lengths))
         varies = deviation > 1e-7 * np.abs(mean)
-        return cls(context, mean, np.where(varies, deviation, np.inf))
+        return cls(context, mean * unit, np.where(varies, deviation * unit, np.inf))
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
         """(T, (2·context + 1)·P); the first and the last sample stand for those beyond the ends."""

@@ -209,7 +209,7 @@ class FrameClassifier(ComponentParameters):
         results = [np.exp(self._logs(array)) for array in data.arrays]
         return results[0] if data.single else results
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
         data, truths = read_labeled(clone(self), X, y, segments=True, partial=True)
         partial = isinstance(truths[0], PartialPartition)

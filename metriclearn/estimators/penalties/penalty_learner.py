@@ -335,7 +335,7 @@ class PenaltyLearner(PlottedSegmenter, ComponentParameters):
             return [Partition(ends=ends).labels for ends in change_points]
         return Partition(ends=change_points).labels
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any) -> float:
         """Minus the error per annotation (PartialPartition) or per sequence (‖M − N‖²_F)."""
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)

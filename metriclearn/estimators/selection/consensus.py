@@ -19,12 +19,14 @@ from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
+from tqdm import tqdm
 
 from metriclearn.estimators.inputs import (
     DataSets,
     check_features,
     keep_features,
     list_labelings,
+    note_constant,
     read_counts,
     read_data_sets,
     read_groups,
@@ -101,6 +103,8 @@ class Consensus(ComponentParameters):
         number of segments over the number of samples in the training data.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
+    verbose : bool, optional
+        Progress bar of the fits (True), none (False), or one in a terminal (None).
 
     Attributes
     ----------
@@ -114,6 +118,8 @@ class Consensus(ComponentParameters):
     held_out_ : array (members, N)
         ‖M − N‖²_F of each member on every recording, by the model that has not seen it but for its
         penalty; NaN for recordings that were never left out.
+    left_out_ : mapping of int to Partition
+        The consensus for every recording that was left out, by the models that have not seen it.
     classes_ : array (C,) or None
         The labels, sorted, where they are names.
 
@@ -143,6 +149,7 @@ class Consensus(ComponentParameters):
         "names": either(None, True, False),
         "n_folds": number(2, whole=True),
         "name_loss": either(None, number()),
+        "verbose": either(None, True, False),
     }
 
     members: Mapping[str, Any] | None = None
@@ -152,6 +159,7 @@ class Consensus(ComponentParameters):
     n_folds: int = 5
     name_loss: float | None = None
     n_jobs: int | None = None
+    verbose: bool | None = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
         """Fit every member once for each group left out, and tune its penalty on all of them.
@@ -176,16 +184,22 @@ class Consensus(ComponentParameters):
         splitter = GroupKFold(min(self.n_folds, int(units.max()) + 1))
         folds = list(splitter.split(units, groups=units))
         calls = [
-            joblib.delayed(_fitted)(one, data.arrays, labels, units, train)
+            joblib.delayed(_fitted)(one, data.arrays, labels, units, train, self.members is None)
             for family in members.values()
             for one in family
             for train, _ in folds
         ]
-        models = iter(joblib.Parallel(self.n_jobs, prefer="threads")(calls))
-        fitted = {
-            name: [[next(models) for _ in folds] for _ in family]
-            for name, family in members.items()
-        }
+        hidden = None if self.verbose is None else not self.verbose
+        fits = joblib.Parallel(self.n_jobs, prefer="threads", return_as="generator")(calls)
+        models = iter(list(tqdm(fits, type(self).__name__, len(calls), disable=hidden)))
+        fitted = {}
+        for name, family in members.items():
+            rows = [[next(models) for _ in folds] for _ in family]
+            # Some families need more names, or more recordings, than a fold has.
+            if kept := [row for row in rows if not any(isinstance(m, ValueError) for m in row)]:
+                fitted[name] = kept
+        if not fitted:
+            raise next(model for row in rows for model in row if isinstance(model, ValueError))
         self._weigh(fitted, data, labels, truths, classes, [test for _, test in folds])
         return self
 
@@ -243,6 +257,8 @@ class Consensus(ComponentParameters):
         """Tune penalties on recordings left out, and weigh the models by their answers there."""
         parts = [([data.arrays[i] for i in p], [labels[i] for i in p]) for p in left_out]
         rows = [(name, row) for name, family in members.items() for row in family]
+        if not any(hasattr(model, "classes_") for _, row in rows for model in row):
+            classes = None
         calls = [joblib.delayed(variants)(row, parts) for _, row in rows]
         tuned = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
         families = [name for (name, _), some in zip(rows, tuned) for _ in some]
@@ -259,11 +275,20 @@ class Consensus(ComponentParameters):
             answers.append(found)
         powers = _POWERS if self.weights == "held-out" else (0.0,)
         chosen = _weights(families, answers, truths, left_out, powers, self.name_loss_)
-        self.power_, weights, self.held_out_ = chosen
+        self.power_, weights, self.held_out_, self.left_out_ = chosen
         self.models_ = [model for row in models for model in row]
         self.families_ = [name for name, row in zip(families, models) for _ in row]
         self.weights_ = np.repeat(weights, len(left_out)) / len(left_out)
         keep_features(self, data)
+        if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in truths):
+            warnings.warn(
+                f"{type(self).__name__} was given labels that differ for all samples, so none "
+                "belong together; give all samples of a segment the same label.",
+                stacklevel=3,
+            )
+        varies = np.isfinite(data.pooled_deviation(type(self).__name__))
+        if not varies.all():
+            note_constant(self, varies)
 
     def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
         """Segment ends of every recording, the last one T, as in ruptures.
@@ -316,7 +341,7 @@ class Consensus(ComponentParameters):
 
         return self._of_each(X, n_segments, shares)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
@@ -368,8 +393,8 @@ def _weights(
     left_out: Sequence[NDArray],
     powers: Sequence[float],
     name_loss: float,
-) -> tuple[float, NDArray, NDArray]:
-    """The power of least loss on recordings left out, the weights, and losses of the members.
+) -> tuple[float, NDArray, NDArray, dict[int, Partition]]:
+    """The power of least loss on recordings left out, the weights, losses and answers there.
 
     Members answered for recordings that their models had not seen. The weights that are tried on a
     fold come from the losses in the other folds, where there are some.
@@ -385,16 +410,19 @@ def _weights(
         values = (means.min() / means) ** power / sizes
         return values / values.sum()
 
-    totals = np.zeros(len(powers))
-    for number_of_power, power in enumerate(powers):
+    tried = []
+    for power in powers:
+        best: dict[int, Partition] = {}
         for here in left_out:
             others = np.setdiff1d(places, here)
             weights = shares(others if len(others) else here, power)
             for i in here.tolist():
                 form = ConsensusForm([found[i] for found in answers], weights, name_loss)
-                totals[number_of_power] += _squared_norm(best_consensus(form), truths[i])
-    power = powers[int(np.argmin(totals))]
-    return power, shares(places, power), losses
+                best[i] = best_consensus(form)
+        total = sum(_squared_norm(found, truths[i]) for i, found in best.items())
+        tried.append((total, power, best))
+    _, power, best = min(tried, key=lambda one: one[0])
+    return power, shares(places, power), losses, best
 
 
 def _squared_norm(found: Partition, truth: Any) -> float:
@@ -434,9 +462,14 @@ def default_members(named: bool = False, partial: bool = False) -> dict[str, lis
 
 
 def _fitted(
-    member: Any, arrays: Sequence[NDArray], labels: Sequence[Any], units: NDArray, train: NDArray
+    member: Any,
+    arrays: Sequence[NDArray],
+    labels: Sequence[Any],
+    units: NDArray,
+    train: NDArray,
+    may_fail: bool,
 ) -> Any:
-    """A member fitted without a group."""
+    """A member fitted without a group; or its ValueError, if it may fail."""
     learner = clone(member)
     for name, value in (("verbose", False), ("n_jobs", 1)):
         if name in learner.get_params(deep=False):
@@ -447,7 +480,12 @@ def _fitted(
         # These would come with every fold.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)
-        model = learner.fit([arrays[i] for i in train], [labels[i] for i in train], **options)
+        try:
+            model = learner.fit([arrays[i] for i in train], [labels[i] for i in train], **options)
+        except ValueError as error:
+            if may_fail:
+                return error
+            raise
     if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
         raise KeyboardInterrupt
     return model

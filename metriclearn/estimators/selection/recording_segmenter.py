@@ -6,31 +6,33 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from itertools import chain, groupby, pairwise, product
+from importlib.util import find_spec
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, ParameterGrid
+from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
-from tqdm import tqdm
 
 from metriclearn.datasets.annotations import Segment
 from metriclearn.datasets.recordings import cached_features
 from metriclearn.datasets.sequences import LabeledSequences, runs
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.selection.consensus import Consensus
 from metriclearn.features.media.decoding import duration
 from metriclearn.indices import precision_recall
+from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, component, either, number
 
-_GRID = {"learner__regularizer__strength": (1.0, 10.0), "shrinkage": (0.03, 0.1, 0.3)}
 # Entries of tables for a sample without a label.
 _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
 
@@ -39,34 +41,39 @@ _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
 class RecordingSegmenter(ComponentParameters):
     """Segments of recordings, with names: a learned metric, its penalty, and scores of labels.
 
-    The metric is learned with large margin from the labelled recordings; strength and shrinkage
-    are chosen by cross-validation over their groups. A found segment gets the label with the
+    The boundaries are the consensus of metrics of several families, and of classifiers of rows
+    where labels recur, each learned without some of the recordings; a single recording gets one
+    metric. A found segment gets the name that the models agree on, or else the label with the
     largest mean score over its rows, by linear discriminant analysis with shrinkage (Ledoit &
-    Wolf) of all training rows, and neighbors with one label are joined. If labels name no classes,
-    as for shots, segments get no labels.
+    Wolf) of all training rows. Neighbors with one label are joined. If labels name no classes, as
+    for shots, segments get no labels.
 
     Parameters
     ----------
     extractor : extractor, optional
         Features of a file, such as ``AudioFeatures()``; None where sequences are tables already.
-    learner : segmenter with ``shrinkage`` and ``learner__regularizer__strength``
+    learner : segmenter, optional
+        By default ``Consensus()``, with classifiers if skops is installed to save them, or
+        ``WhitenedMetricLearner(retune=True)`` for a single recording. Another learner is fitted as
+        it is, without each group once, and the models agree.
     rate : float
         Rows per second, for tables; an extractor has its own.
     n_folds : int
-        Of the cross-validation; fewer where there are fewer groups, none for one recording.
+        Groups of recordings left out; fewer where there are fewer groups, none for one recording.
 
     Attributes
     ----------
-    learner_ : fitted learner
+    learner_ : fitted Consensus, or learner for a single recording
     labels_ : list of str
         Empty where labels name no classes, see
         :func:`~metriclearn.datasets.sequences.name_classes`.
     label_weights_, label_intercepts_ : arrays (n labels, P) and (n labels,)
         Linear scores of the labels.
     validation_loss_ : float or None
-        Mean ‖M − N‖² of held-out recordings with the choice made.
+        Mean ‖M − N‖² of recordings left out, segmented by models that have not seen them.
     validation_ : dict or None
-        Of the same predictions, besides: "one segment", the mean loss without any boundary;
+        Of the same recordings: "one segment", the mean loss without any boundary; "Euclidean", that
+        of the Euclidean metric of standardized features with a penalty tuned on other recordings;
         "found" and "right", the shares of true boundaries with a predicted one within a second, and
         of predicted with a true one; "boundaries", the number of true ones.
     feature_names_ : list of str
@@ -89,19 +96,19 @@ class RecordingSegmenter(ComponentParameters):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         "extractor": component("extract", "AudioFeatures()", optional=True),
-        "learner": component(MahalanobisSegmenter, "WhitenedMetricLearner()"),
+        "learner": component("predict_change_points", "Consensus()", optional=True),
         "rate": number(positive=True),
         "n_folds": number(1, whole=True),
     }
 
     extractor: Any = None
-    learner: MahalanobisSegmenter = WhitenedMetricLearner(retune=True)  # noqa: RUF009
+    learner: Any = None
     _: KW_ONLY
     rate: float = 1.0
     n_folds: int = 4
 
     def fit(self, data: LabeledSequences, progress: bool | None = None) -> Self:
-        """Choose, learn and name.
+        """Learn boundaries and names.
 
         Parameters
         ----------
@@ -146,52 +153,49 @@ class RecordingSegmenter(ComponentParameters):
                 stacklevel=2,
             )
             data, truths = data.select(long), [truths[i] for i in long]
-        chosen = self._validated(data, truths, progress)
+        self.validation_loss_: float | None = None
+        self.validation_: dict[str, float] | None = None
         # as tables, because tables have column names
         tables = [pd.DataFrame(X, columns=data.feature_names) for X in data.sequences]
-        self.learner_ = clone(self.learner).set_params(**chosen)
-        self.learner_.fit(tables, data.labels)
+        n_folds = min(self.n_folds, len(set(data.groups)))
+        if n_folds < 2:
+            single = WhitenedMetricLearner(retune=True) if self.learner is None else self.learner
+            self.learner_ = clone(single).fit(tables, data.labels)
+        else:
+            self.learner_ = self._consensus(n_folds, progress)
+            self.learner_.fit(tables, data.labels, data.groups)
+            self._validate(data, truths, self.learner_.left_out_)
         self.feature_names_ = list(data.feature_names)
         self.trained_on_ = list(dict.fromkeys(data.names))
         self._name_labels(data)
         return self
 
-    def _validated(
-        self, data: LabeledSequences, truths: list[Partition], progress: bool | None
-    ) -> dict[str, float]:
-        """The choice of least loss on recordings held out, and how good it is there."""
-        candidates = list(ParameterGrid(_GRID))
-        n_folds = min(self.n_folds, len(set(data.groups)))
-        self.validation_loss_: float | None = None
-        self.validation_: dict[str, float] | None = None
-        if n_folds < 2:
-            return {}
-        folds = list(GroupKFold(n_folds).split(data.names, groups=data.groups))
-        # Mean ‖M − N‖² of the recordings held out.
-        losses = np.zeros(len(candidates))
+    def _consensus(self, n_folds: int, progress: bool | None) -> Consensus:
+        """Of the learner, or of all families; unfitted."""
+        if isinstance(self.learner, Consensus):
+            return clone(self.learner).set_params(verbose=progress)
+        members = None if self.learner is None else {"learner": [self.learner]}
+        # A model with classifiers could not be saved without skops.
+        names = None if find_spec("skops") else False
+        return Consensus(members, names=names, n_folds=n_folds, verbose=progress)
+
+    def _validate(
+        self, data: LabeledSequences, truths: list[Partition], found: Mapping[int, Partition]
+    ) -> None:
+        """How good the consensus is on recordings left out, beside plain answers."""
         # True, found, predicted, right boundaries.
-        counts = np.zeros((len(candidates), 4))
-        hidden = None if progress is None else not progress
-        jobs = product(range(len(candidates)), folds)
-        for i, (rest, held) in tqdm(list(jobs), desc="learning", disable=hidden):
-            train = data.select(rest)
-            learner = clone(self.learner).set_params(**candidates[i])
-            # The final fit warns about the chosen learner.
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
-                learner.fit(train.sequences, train.labels)
-            for j in held:
-                N = Partition(ends=learner.predict_change_points(data.sequences[j]))
-                losses[i] += N.n_samples * FrobeniusLoss()(N, truths[j]) / len(truths)
-                sizes = np.array([truths[j].n_clusters, N.n_clusters]) - 1
-                right, found = precision_recall(truths[j], N, margin=self.rows_per_second)
-                counts[i] += [sizes[0], found * sizes[0], sizes[1], right * sizes[1]]
-        best = int(np.argmin(losses))
-        self.validation_loss_ = float(losses[best])
-        true, found, predicted, right = counts[best].tolist()
+        counts, losses = np.zeros(4), []
+        for i, N in sorted(found.items()):
+            losses.append(N.n_samples * FrobeniusLoss()(N, truths[i]))
+            sizes = np.array([truths[i].n_clusters, N.n_clusters]) - 1
+            right, share = precision_recall(truths[i], N, margin=self.rows_per_second)
+            counts += [sizes[0], share * sizes[0], sizes[1], right * sizes[1]]
+        self.validation_loss_ = float(np.mean(losses))
+        true, share, predicted, right = counts.tolist()
         self.validation_ = {
             "one segment": true / len(truths),  # ‖M − N‖² = K − 1
-            "found": found / true,
+            "Euclidean": _euclidean_loss(data, truths, self.n_folds),
+            "found": share / true,
             "right": right / predicted if predicted else 1.0,
             "boundaries": true,
         }
@@ -202,7 +206,6 @@ class RecordingSegmenter(ComponentParameters):
                 "more recordings, more like each other, or try other features or another rate.",
                 stacklevel=3,
             )
-        return candidates[best]
 
     def segment(
         self, path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None
@@ -239,9 +242,12 @@ class RecordingSegmenter(ComponentParameters):
         times = np.append(0, ends) / self.rows_per_second
         if not self.labels_:
             return [(start, end, "") for start, end in pairwise(times.tolist())]
-        means = partition.pool(np.asarray(X, dtype=np.float64)) / partition.sizes[:, None]
-        scores = means @ self.label_weights_.T + self.label_intercepts_
-        names = [self.labels_[i] for i in np.argmax(scores, axis=1)]
+        if getattr(self.learner_, "classes_", None) is not None:
+            names = [str(name) for name in self.learner_.predict(X)[ends - 1]]
+        else:
+            means = partition.pool(np.asarray(X, dtype=np.float64)) / partition.sizes[:, None]
+            scores = means @ self.label_weights_.T + self.label_intercepts_
+            names = [self.labels_[i] for i in np.argmax(scores, axis=1)]
         segments: list[Segment] = []
         for start, end, name in zip(times[:-1].tolist(), times[1:].tolist(), names):
             if segments and segments[-1][2] == name:
@@ -296,3 +302,18 @@ class RecordingSegmenter(ComponentParameters):
 
 def _spelled(label: str) -> str:
     return "".join(label.split()).casefold()
+
+
+def _euclidean_loss(data: LabeledSequences, truths: list[Partition], n_folds: int) -> float:
+    """Mean ‖M − N‖² of the Euclidean metric with a penalty tuned on the other recordings."""
+    scale = np.concatenate(data.sequences).std(axis=0)
+    varies = scale > 0
+    forms = [LowRankForm(X[:, varies] / scale[varies]) for X in data.sequences]
+    losses = []
+    folds = GroupKFold(min(n_folds, len(set(data.groups))))
+    for rest, held in folds.split(forms, groups=data.groups):
+        penalty, _ = best_penalty([forms[i] for i in rest], [truths[i] for i in rest])
+        for i in held:
+            N = ChangePoints()(forms[i].shifted(-penalty))
+            losses.append(N.n_samples * FrobeniusLoss()(N, truths[i]))
+    return float(np.mean(losses))
