@@ -2,7 +2,7 @@
 
     python -m experiments.benchmarks.examples [--out FOLDER] [--tiny]
 
-The fifteen lines of Python are run as they stand there. The two commands learn from four shows of
+The lines of Python are run as they stand there. The two commands learn from four shows of
 speech and song, as in ``experiment=shows`` but of two and a half minutes, and segment another one,
 of other people and other songs. Writes ``docs/benchmarks/examples.json``,
 ``docs/images/segmentation.png`` and ``docs/images/timeline.png``.
