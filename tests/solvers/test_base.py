@@ -24,7 +24,7 @@ def filled(rng: np.random.Generator, n: int = 3, rounds: int = 4):
     for _ in range(rounds):
         w = rng.normal(size=5)
         new = Cuts(rng.normal(size=n), rng.normal(size=(n, 5)), np.full(n, 1 / n))
-        tables.append(table_of(new, w, MetricCone(DiagonalMetric(), 5)))
+        tables.append(table_of(new, w, MetricCone(DiagonalMetric(), 5, False)))
         plain += [(v - s @ w, s, g) for g, (v, s) in enumerate(zip(new.values, new.slopes))]
     return np.concatenate(tables), plain
 
@@ -72,7 +72,7 @@ def test_records_move_and_the_others_close_the_gaps(places) -> None:
 
 def test_best_cut_of_every_function_that_beats_the_model() -> None:
     slopes, others = np.eye(2), np.diag([2.0, -1.0])
-    cone, zeros = MetricCone(DiagonalMetric(), 2), np.zeros(2)
+    cone, zeros = MetricCone(DiagonalMetric(), 2, False), np.zeros(2)
     archive = np.concatenate(
         [table_of(Cuts(zeros, s, np.ones(2)), zeros, cone) for s in (slopes, others)]
     )
