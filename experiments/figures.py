@@ -23,7 +23,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path, PurePath
@@ -178,6 +178,17 @@ class Committed:
     def loss(self, name: str, method: str, column: str) -> str:
         """Mean and standard error of a method in the first table of an experiment."""
         return str(results_table(self.results(name))[method][column])
+
+    def side_by_side(self, names: Mapping[str, str], methods: Mapping[str, str]) -> str:
+        """Methods, as columns, over experiments, as rows, both with their words for the page."""
+        lines = [f"| data | {' | '.join(methods.values())} |", "|---" * (len(methods) + 1) + "|"]
+        for name, words in names.items():
+            results = self.results(name)
+            column = next(iter(results["tables"][0]["columns"]))
+            cells = {k: row[column] for k, row in results_table(results).items() if column in row}
+            shown = [str(cells[k]) if k in cells else "–" for k in methods]
+            lines.append(f"| {self.link(f'results/{name}.md', words)} | {' | '.join(shown)} |")
+        return "\n".join(lines)
 
     def rows(self, name: str, place: int) -> list[dict[str, Any]]:
         """The rows of a table of a benchmark."""
