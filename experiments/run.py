@@ -1,9 +1,9 @@
 """Run an experiment: ``python -m experiments.run experiment=NAME [tiny=true] [KEY=VALUE ...]``.
 
 NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, paper_setting, figure1,
-neuroblastoma, beedance, mocap6, gazecom, birdsong, billboard, piano_keys, clustering, images,
-bsds500, shows, video, audio, kinect_streams, hapt_unknown, hapt_encoder, beedance_encoder, active,
-active_small, default_settings or clustering_defaults. Results, models, figures and report.html go
+neuroblastoma, beedance, mocap6, gazecom, birdsong, billboard, piano_keys, texts, clustering,
+images, bsds500, shows, video, audio, kinect_streams, hapt_unknown, hapt_encoder, beedance_encoder,
+active, active_small, default_settings or clustering_defaults. Results, models, figures and report.html go
 to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``. The same command resumes a run that was stopped,
 and so does ``resume=FOLDER``; ``--multirun`` runs a product of values and ends with a table of its
 jobs.

@@ -7,7 +7,9 @@ for a given number of segments. It is fitted again on all training data and scor
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -247,8 +249,8 @@ def segmented(
     return [(Partition(ends=e), truth) for e, truth in zip(ends, truths)]
 
 
-def load_sequences(config: DictConfig, root: str | None) -> LabeledSequences:
-    """All sequences of a real data set in the folder ``root``.
+def load_sequences(config: DictConfig, root: str | None, **options: Any) -> LabeledSequences:
+    """All sequences of a real data set in the folder ``root``, with options of its loader.
 
     Raises
     ------
@@ -261,7 +263,7 @@ def load_sequences(config: DictConfig, root: str | None) -> LabeledSequences:
             f"The data set {dataset.name} needs the folder of your sequences; add "
             "dataset.path=FOLDER, and dataset.label=COLUMN if the labels are not in 'label'."
         )
-    data = instantiate(dataset.loader, _partial_=True)(root)
+    data = instantiate(dataset.loader, _partial_=True)(root, **options)
     return data.select(np.arange(len(data))[: dataset.n_sequences])
 
 
@@ -290,7 +292,21 @@ def read_cases(config: DictConfig) -> list[Case]:
             )
         return [case_of(str(dataset.test_root), data, test, group_folds(data, config.n_folds))]
     n_test = dataset.n_test or max(1, round(len(set(data.groups)) / 4))
-    return group_cases(data, n_test, dataset.rotate, config.n_folds, config.seed)
+    cases = group_cases(data, n_test, dataset.rotate, config.n_folds, config.seed)
+    if not dataset.get("fits_features"):
+        return cases
+    return [refitted(case, partial(load_sequences, config, dataset.root)) for case in cases]
+
+
+def refitted(case: Case, load: Callable[..., LabeledSequences]) -> Case:
+    """The case with features that ``load(fitted=…)`` fits to the training sequences only."""
+    data = load(fitted=case.train.names)
+
+    def again(part: LabeledSequences) -> LabeledSequences:
+        return data.select([data.names.index(name) for name in part.names])
+
+    folds = [(again(a), again(b)) for a, b in case.folds]
+    return replace(case, train=again(case.train), test=again(case.test), folds=folds)
 
 
 def case_of(

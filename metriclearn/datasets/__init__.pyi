@@ -15,6 +15,9 @@ from .loaders.named import load_gazecom as load_gazecom
 from .loaders.named import load_piano_keys as load_piano_keys
 from .loaders.neuroblastoma import AnnotatedProfiles as AnnotatedProfiles
 from .loaders.neuroblastoma import load_neuroblastoma as load_neuroblastoma
+from .loaders.published import PenaltyTargets as PenaltyTargets
+from .loaders.published import load_penalties as load_penalties
+from .loaders.published import load_texts as load_texts
 from .loaders.series import load_beedance as load_beedance
 from .loaders.series import load_mocap6 as load_mocap6
 from .loaders.series import load_tssb as load_tssb

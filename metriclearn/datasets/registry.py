@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import lzma
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RETRIES = 2
+_OPENERS: Mapping[str, Any] = {".gz": gzip, ".xz": lzma}
 PathLike = str | os.PathLike[str]
 
 
@@ -234,7 +236,7 @@ def read_arrays(path: Path) -> dict[str, NDArray]:
 
 
 def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
-    """Columns of a CSV file, possibly gzipped, by name and type, or a ValueError if it is damaged.
+    """Columns of a CSV file, .gz and .xz too, by name and type, or a ValueError if it is damaged.
 
     The last line needs a line end; without it the file may have been cut.
     """
@@ -242,8 +244,8 @@ def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
 
     with reading(path, f"a CSV file with columns {', '.join(columns)}"):
         content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
+        if path.suffix in _OPENERS:
+            content = _OPENERS[path.suffix].decompress(content)
         if not content.endswith(b"\n"):
             raise ValueError("its last line is cut")
         kinds: dict[str, Any] = {"dtype": columns, "keep_default_na": False, "na_values": [""]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import logging
+import lzma
 import os
 import time
 import zlib
@@ -28,7 +29,7 @@ except ImportError:  # on Windows, where a file that is open cannot be removed
 _LOGGER = logging.getLogger(__name__)
 _FORMAT = b"2"  # increased when names or units in a solver's state change, to refuse older files
 # What readers raise for files that are cut or of another kind.
-_DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error)
+_DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, lzma.LZMAError)
 
 
 @contextmanager
@@ -43,7 +44,7 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
         Kind of file that is needed.
     *further : exception classes
         Errors of damaged files of this kind, besides OSError, ValueError, KeyError, EOFError and
-        the errors of zip and zlib.
+        the errors of zip, zlib and lzma.
 
     Raises
     ------

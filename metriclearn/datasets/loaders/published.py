@@ -1,0 +1,238 @@
+"""Data of published comparisons: texts cut into topics, and targets of learned penalties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.datasets.registry import PathLike, fetch, read
+from metriclearn.datasets.sequences import Items, LabeledSequences, of_parts
+from metriclearn.running.atomic import reading
+from metriclearn.running.parameters import needs, number, real_array
+
+_FEWEST = 3  # segments of a document
+_BLOCK = 3  # sentences
+_ENDS = {"sequenceID": str, "min.log.lambda": float, "max.log.lambda": float}
+
+
+@needs(n_components=number(1, whole=True))
+def load_texts(
+    root: PathLike | None = None, fitted: Sequence[str] | None = None, n_components: int = 40
+) -> LabeledSequences:
+    """Documents that join excerpts of several texts, a row for every sentence.
+
+    Features: TF–IDF of words and a truncated SVD, summed over three sentences and scaled to length
+    1, and the cosine similarity of words in the three sentences before a row and the three from it
+    on. The published documents share excerpts. Here every excerpt is in one document only: a
+    document keeps the excerpts that no document before it has, if these are three or more. Labels
+    are segment numbers, and every document is a group.
+
+    Data: Choi, Advances in domain independent linear text segmentation, NAACL 2000. Cost
+    O(sentences · words in a sentence · components).
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder with ``documents_choi_disjoint.csv.xz``; see
+        :func:`metriclearn.datasets.data_folder`.
+    fitted : sequence of str, optional
+        Names of the documents that vocabulary, weights of words and SVD are fitted to, such as
+        those for training; all by default.
+    n_components : int
+        Dimensions of the SVD.
+
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, n_components + 1), ``labels`` (T_i,), ``groups``, ``names``.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, there are not enough words, or the file is damaged.
+    FileNotFoundError
+        If the file is missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_texts
+    >>> data = load_texts()  # doctest: +SKIP
+    """
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.preprocessing import normalize
+
+    columns = {"document": str, "sentence": int, "segment": int, "text": str}
+    table = read("texts", "documents_choi_disjoint.csv.xz", root, columns)
+    used: set[str] = set()
+    documents: dict[str, tuple[list[str], NDArray]] = {}
+    for name, rows in table.groupby("document", sort=False):
+        first = rows.groupby("segment")["text"].first()
+        new = first.index[~first.isin(used)]
+        if len(new) >= _FEWEST:
+            used |= set(first[new])
+            kept = rows[rows["segment"].isin(new)]
+            documents[str(name)] = kept["text"].tolist(), np.searchsorted(new, kept["segment"])
+    known = list(documents) if fitted is None else list(fitted)
+    if not known or (unknown := sorted(set(known) - set(documents))):
+        raise ValueError(
+            f"load_texts needs fitted among the names of its {len(documents)} documents, got "
+            f"{unknown[:3] if known else 'none'}; take them from load_texts().names."
+        )
+    words = TfidfVectorizer(stop_words="english", sublinear_tf=True)
+    weights = words.fit_transform([text for name in known for text in documents[name][0]])
+    if weights.shape[1] <= n_components:
+        raise ValueError(
+            f"load_texts needs more words than components, got {weights.shape[1]} words for "
+            f"{n_components}; fit to more documents, or reduce n_components."
+        )
+    svd = TruncatedSVD(n_components, random_state=0).fit(weights)
+    parts = {}
+    for name, (texts, labels) in documents.items():
+        rows = words.transform(texts)
+        t = np.arange(len(texts))
+        after = ((t >= t[:, None]) & (t < t[:, None] + _BLOCK)).astype(float)
+        before = ((t < t[:, None]) & (t >= t[:, None] - _BLOCK)).astype(float)
+        around = (np.abs(t - t[:, None]) <= _BLOCK // 2).astype(float)
+        left, right = (normalize(block @ rows) for block in (before, after))
+        likeness = np.sum(left * right, axis=1)
+        likeness[0] = 1.0
+        topics = normalize(around @ normalize(svd.transform(rows)))
+        parts[name] = np.column_stack([topics, likeness]), labels
+    names = [f"topic_{i:02d}" for i in range(n_components)]
+    return of_parts("texts", parts, [*names, "likeness_before_after"])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PenaltyTargets(Items):
+    """Sequences with features, and the errors of every penalty against experts' labels.
+
+    Parameters
+    ----------
+    names : list of N str
+    features : list of N arrays (P,)
+        As they are published: −∞ and NaN where a logarithm has no value.
+    intervals : list of N arrays (2,)
+        The natural logarithms of the penalties with the fewest errors lie between.
+    starts, errors : lists of N arrays
+        Where each piece of the function log penalty → number of errors begins, and its value.
+    n_labels : list of N int
+        Labels of every sequence.
+    feature_names : list of P str
+
+    See Also
+    --------
+    load_penalties : loads them, and cites the source.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_penalties
+    >>> data = load_penalties("systematic")  # doctest: +SKIP
+    """
+
+    names: list[str]
+    features: list[NDArray[np.float64]]
+    intervals: list[NDArray[np.float64]]
+    starts: list[NDArray[np.float64]]
+    errors: list[NDArray[np.int64]]
+    n_labels: list[int]
+    feature_names: list[str]
+    LISTS: ClassVar = ("names", "features", "intervals", "starts", "errors", "n_labels")
+
+    def errors_at(self, log_penalties: ArrayLike) -> NDArray[np.int64]:
+        """Errors of every sequence at the natural logarithms of N penalties, (N,).
+
+        Raises
+        ------
+        ValueError
+            If there is not one finite number for every sequence.
+        """
+        logs = real_array("PenaltyTargets", "log_penalties", np.reshape(log_penalties, (1, -1)))[0]
+        if len(logs) != len(self):
+            raise ValueError(
+                f"PenaltyTargets needs one log penalty for each of {len(self)} sequences, got "
+                f"{len(logs)}."
+            )
+        places = [np.searchsorted(s, z, "right") - 1 for s, z in zip(self.starts, logs)]
+        return np.array([errors[max(i, 0)] for errors, i in zip(self.errors, places)])
+
+
+def load_penalties(
+    name: str = "systematic", folds: str | None = None, root: PathLike | None = None
+) -> tuple[PenaltyTargets, NDArray[np.int64]]:
+    """Targets for learning the penalty of a change-point detector, with the official test folds.
+
+    Data: Rigaill, Hocking, Vert & Bach, Learning sparse penalties for change-point detection using
+    max margin interval regression, ICML 2013, and Hocking et al., Optimizing ChIP-seq peak
+    detectors using visual labels and supervised machine learning, Bioinformatics 33(4), 2017.
+
+    Parameters
+    ----------
+    name : str
+        Of the set: ``systematic`` (DNA copy numbers), or one of nine ChIP-seq sets.
+    folds : str, optional
+        Which folds: by default ``sequenceID`` for systematic, ``equal_labels`` for the others.
+    root : path, optional
+        Folder with ``NAME_inputs.csv.xz``, ``NAME_outputs.csv.xz``, ``NAME_evaluation.csv.xz`` and
+        ``folds.csv.xz``; see :func:`metriclearn.datasets.data_folder`.
+
+    Returns
+    -------
+    PenaltyTargets
+        The N sequences.
+    array (N,)
+        The test fold of every sequence, from 1.
+
+    Raises
+    ------
+    ValueError
+        If there are no such folds, or the files are damaged or do not fit together.
+    FileNotFoundError
+        If the files are missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_penalties
+    >>> data, folds = load_penalties("H3K4me3_TDH_other")  # doctest: +SKIP
+    """
+    import pandas as pd
+
+    chosen = folds or ("sequenceID" if name == "systematic" else "equal_labels")
+    table = read(
+        "penalties", "folds.csv.xz", root, {"set": str, "cv": str, "sequenceID": str, "fold": int}
+    )
+    mine = table[(table["set"] == name) & (table["cv"] == chosen)].set_index("sequenceID")["fold"]
+    if mine.empty:
+        there = sorted({" ".join(pair) for pair in zip(table["set"], table["cv"])})
+        raise ValueError(f"load_penalties needs a set and its folds among {there}, got {name!r} "
+                         f"and {chosen!r}.")  # fmt: skip
+    outputs = read("penalties", f"{name}_outputs.csv.xz", root, _ENDS).set_index("sequenceID")
+    pieces = read(
+        "penalties", f"{name}_evaluation.csv.xz", root, _ENDS | {"labels": int, "errors": int}
+    )
+    of_sequence = dict(tuple(pieces.sort_values("min.log.lambda").groupby("sequenceID")))
+    path = fetch("penalties", f"{name}_inputs.csv.xz", root)
+    with reading(path, "a CSV file with the column sequenceID and features"):
+        rows = pd.read_csv(path, index_col="sequenceID").astype(float)
+    names = list(mine.index)
+    missing = [one for one in names if one not in of_sequence or one not in rows.index
+               or one not in outputs.index]  # fmt: skip
+    if missing:
+        raise ValueError(
+            f"load_penalties needs inputs, outputs and errors of every sequence of {name!r}, got "
+            f"none of {missing[0]!r}; get the files again."
+        )
+    data = PenaltyTargets(
+        names,
+        list(rows.loc[names].to_numpy(dtype=float)),
+        list(outputs.loc[names].to_numpy(dtype=float)),
+        [of_sequence[one]["min.log.lambda"].to_numpy() for one in names],
+        [of_sequence[one]["errors"].to_numpy() for one in names],
+        [int(of_sequence[one]["labels"].iloc[0]) for one in names],
+        list(map(str, rows.columns)),
+    )
+    return data, mine.to_numpy()
