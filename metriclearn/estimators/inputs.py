@@ -308,7 +308,8 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
     labelings = [y] if data.single else y
-    if data.single and isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], _NESTED):
+    listed = isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], _NESTED)
+    if data.single and listed and data.items == "samples":
         raise ValueError(
             f"{who} needs one label per sample, got several for each of the {len(data.arrays[0])} "
             "rows of one data set; pass several recordings as arrays, [np.array(x) for x in X]."
@@ -560,6 +561,27 @@ def read_names(
         row[values != -1] = np.searchsorted(classes, values[values != -1])
         codes.append(row)
     return codes, classes
+
+
+def read_parts(kind: type, models: Any, parts: Any) -> list[tuple[Any, Any]]:
+    """Pairs of a model of one kind, and its own data and labels (X, y).
+
+    Raises
+    ------
+    ValueError
+        Unless there is one (X, y) for each model.
+    """
+    listed = all(isinstance(one, (list, tuple)) for one in (models, parts))
+    if (
+        not (listed and len(models) == len(parts) > 0)
+        or not all(isinstance(model, kind) for model in models)
+        or not all(isinstance(part, (list, tuple)) and len(part) == 2 for part in parts)
+    ):
+        raise ValueError(
+            f"{kind.__name__} needs a list of fitted models and a list of pairs (X, y), one for "
+            f"each model, got {shown(models)} and {shown(parts)}."
+        )
+    return list(zip(models, parts))
 
 
 def _sort_of(X: Any) -> str:

@@ -19,7 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import real_array, shown
+from metriclearn.running.parameters import Needs, component, number, real_array, several, shown
+
+_MEMBERS = Needs(
+    "a list of partitions as {name}",
+    several(component(Partition, "Partition"), "").accepts,
+    "; make some by Partition.from_labels or Partition.from_change_points",
+)
 
 
 class ConsensusForm:
@@ -62,12 +68,8 @@ class ConsensusForm:
         weights: ArrayLike | None = None,
         name_loss: float = 0.0,
     ) -> None:
-        strangers = [one for one in members if not isinstance(one, Partition)]
-        if strangers:
-            raise ValueError(
-                f"ConsensusForm needs partitions as members, got {shown(strangers[0])}; make some "
-                "by Partition.from_labels or Partition.from_change_points."
-            )
+        _MEMBERS.check("ConsensusForm", "members", members)
+        number().check("ConsensusForm", "name_loss", name_loss)
         lengths = {member.n_samples for member in members}
         if len(lengths) != 1:
             raise ValueError(

@@ -36,6 +36,8 @@ _PENALTY_CURVATURE = 1e-3
 _WARM = 1e-2
 # Share of the first curvature at the penalty; below it rounding dominates.
 _PENALTY_FLOOR = 1e-4
+# Beyond so many objectives of the start, the hinge at the center of Ω sets the unit of the penalty.
+_FAR = 1e3
 # Share of the gap that remembered cuts must close to spare the oracles.
 _WORTHWHILE = 0.5
 # Solutions of the master in one round that only remembered cuts answered.
@@ -205,6 +207,10 @@ class _Bundle(Minimization):
             if typical < 1e-12:  # at the start every answer has as many segments as its labels
                 typical = units[-1] * float(np.max(np.abs(cuts["slope"][:, -1]))) or 1.0
             at_penalty = _PENALTY_CURVATURE * typical**2 / max(self.scale, 1e-12)
+            if terms.curvature > 0 and terms.slope.any():
+                # the penalty grows with the metric that Ω draws to
+                height = float(np.max(np.abs(cuts["slope"][:, :n] @ terms.center)))
+                at_penalty *= min(1.0, _FAR * self.scale / max(height, 1e-300)) ** 2
             unit = np.sqrt(at_penalty / (terms.curvature + self.first_proximity))
             unit = max(unit, np.sqrt(_PENALTY_FLOOR * at_penalty / curvature))
             for table in (cuts, self.archive):

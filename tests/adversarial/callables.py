@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.metrics import rand_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.utils import get_tags
 
 import metriclearn as ml
@@ -55,6 +56,8 @@ def _no_change(*_: Any) -> Any:
     return importlib.import_module("torch").nn.Identity()
 
 
+_TUNED = ml.baselines.TunedSegmenter().fit([X] * 2, [LABELS] * 2)
+_FRAMES = ml.baselines.FrameClassifier(GaussianNB(), 1, amount=1.0).fit([X] * 2, [LABELS] * 2)
 # Good values by name of the parameter, or by callable and parameter where they differ.
 GOOD: dict[str, Any] = {
     "X": X,
@@ -160,6 +163,13 @@ GOOD: dict[str, Any] = {
     "Consensus.X": [X] * 4,
     "Consensus.y": [LABELS] * 4,
     "Consensus.members": {"a": [ml.ChangePointMetricLearner(solver=_FAST, verbose=False)]},
+    "Consensus.of_models.members": {"a": [[_TUNED, _TUNED]]},
+    "Consensus.of_models.X": [X] * 4,
+    "Consensus.of_models.y": [LABELS] * 4,
+    "FrameClassifier.tune_together.models": [_FRAMES] * 2,
+    "left_out": [[0, 1], [2, 3]],
+    "models": [_TUNED] * 2,
+    "parts": [(X, LABELS)] * 2,
     "ConsensusForm.members": [_TRUTH] * 2,
     "ChangePointMetricLearnerCV.X": [X] * 4,
     "ChangePointMetricLearnerCV.y": [LABELS] * 4,
@@ -180,6 +190,12 @@ _METHODS = (
     "predict",
     "predict_change_points",
     "predict_penalties",
+    "predict_proba",
+    "expected_loss",
+    "boundary_shares",
+    "tune_penalty",
+    "tune_together",
+    "of_models",
     "fit_predict",
     "score",
     "pair_distance",
@@ -348,6 +364,9 @@ def _calls_of_estimator(name: str, kind: type) -> Iterator[Call]:
         yield from _calls_of(name, name, kind, lambda: make)
     for method in _METHODS:
         function = next((vars(c)[method] for c in kind.__mro__ if method in vars(c)), None)
+        if isinstance(function, (staticmethod, classmethod)):
+            static, owner = getattr(kind, method), f"{name}.{method}"
+            yield from _calls_of(owner, owner, static, lambda static=static: static)
         if not inspect.isfunction(function) or (method == "__call__" and learner is not None):
             continue
 

@@ -44,7 +44,7 @@ MADE: dict[str, Callable[[float], Any]] = {
 # They do not read tables of samples, or take random steps that depend on the order
 LEFT_OUT = {"EncoderMetricLearner", "HermiteMoments", "ImageFeatures", "IntervalRegression"}
 LEFT_OUT |= {"RecordingSegmenter", "BoundaryFeatures", "SequenceFeatures", "FrozenFeatures"}
-LEFT_OUT |= {"FeaturePenalty", "SegmentCounts"}
+LEFT_OUT |= {"FeaturePenalty", "SegmentCounts", "NeighborFeatures", "FramePosteriors"}
 # Local optima, or rounds without a bound: rounding may lead to another result
 UNCERTAIN = (ml.WhitenedClusteringLearner, ml.NormalizedCutMetricLearner, baselines.MMC)
 UNCERTAIN += (baselines.NeighborhoodComponents, baselines.MetricKMeans)

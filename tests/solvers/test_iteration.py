@@ -136,6 +136,20 @@ def test_a_penalty_rises_although_no_label_needs_it_at_the_start() -> None:
     assert learner.solution_.objective < 1e-3
 
 
+def test_a_center_far_beyond_what_data_need_is_reached_in_any_unit() -> None:
+    """Data × 1000 without standardization: the penalty rises by nine orders of magnitude."""
+    learner = ChangePointMetricLearner(
+        FullMetric(), SquaredFrobenius(1e-3, center=10.0), standardize=False
+    )
+    labels, random = np.repeat([0, 1, 2], 20), np.random.default_rng(0)
+    X = 1e3 * (random.normal(size=(60, 3)) + 2.0 * (labels == 1)[:, None])
+    assert learner.fit(X, labels).solution_.converged
+    with pytest.warns(UserWarning, match="nothing to separate"):
+        learner.fit(X, np.zeros(60, dtype=int))
+    assert learner.solution_.converged
+    assert len(learner.solution_.trace.objective) < 100
+
+
 def test_ctrl_c_in_a_kernel_is_a_keyboard_interrupt() -> None:
     signals = np.random.default_rng(0).normal(size=(40, 4000, 2))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -15,6 +15,7 @@ from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, component, number
 
 _LEAST = 1e-3  # probabilities below are this much: a classifier is never so sure
+_MOST = 1e30  # standard deviations; values beyond are this much
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,9 @@ class StandardWindows:
     def transform(self, X: NDArray) -> NDArray[np.float64]:
         """(T, (2·context + 1)·P); the first and the last sample stand for those beyond the ends."""
         edge = ((self.context, self.context), (0, 0))
-        padded = np.pad((X - self.mean) / self.deviation, edge, mode="edge")
+        # Forests read float32.
+        standard = np.clip((X - self.mean) / self.deviation, -_MOST, _MOST)
+        padded = np.pad(standard, edge, mode="edge")
         return np.hstack([padded[k : k + len(X)] for k in range(2 * self.context + 1)])
 
 

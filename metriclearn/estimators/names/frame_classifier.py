@@ -19,6 +19,7 @@ from metriclearn.estimators.inputs import (
     read_labeled,
     read_labelings,
     read_names,
+    read_parts,
 )
 from metriclearn.estimators.names.emissions import (
     FramePosteriors,
@@ -171,7 +172,7 @@ class FrameClassifier(ComponentParameters):
             Recordings and labels for each model, as for :meth:`tune_penalty`.
         """
         logs, truths = [], []
-        for model, (X, y) in zip(models, parts):
+        for model, (X, y) in read_parts(FrameClassifier, models, parts):
             data = model.read_data(X)
             logs += list(map(model._logs, data.arrays))
             truths += read_labelings(type(model).__name__, y, data, segments=True, partial=True)

@@ -21,6 +21,7 @@ from metriclearn.estimators.inputs import (
     read_counts,
     read_data_sets,
     read_labelings,
+    read_parts,
     read_weights,
 )
 from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
@@ -286,9 +287,10 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         ValueError
             If all sequences are too short, or data or labels cannot be used.
         """
+        pairs = read_parts(MahalanobisSegmenter, models, parts)
         who, forms, known = type(models[0]).__name__, [], []
         _UNIT.check(who, "unit", unit)
-        for model, (X, y) in zip(models, parts):
+        for model, (X, y) in pairs:
             data, tuned = model.read_data(X), copy.copy(model)
             truths = read_labelings(who, y, data, segments=True, partial=True)
             tuned.penalty_, tuned.penalty_unit_ = model.penalty_ or 0.0, unit

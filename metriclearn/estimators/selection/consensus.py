@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -45,24 +45,37 @@ from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, either, number
+from metriclearn.running.parameters import Needs, check_parameters, either, number, shown
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
-_MEMBERS = Needs(
-    "{name} as a mapping of families to lists of segmenters, or None",
-    lambda given: (
-        given is None
-        or (
-            isinstance(given, Mapping)
-            and len(given) > 0
-            and all(
-                isinstance(family, (list, tuple))
-                and len(family) > 0
-                and all(hasattr(one, "fit") and hasattr(one, "segmented") for one in family)
-                for family in given.values()
-            )
+
+def _listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
+    """Whether it is a list, not empty, of what is accepted."""
+    return isinstance(given, (list, tuple)) and len(given) > 0 and all(map(accepts, given))
+
+
+def _is_segmenter(model: Any) -> bool:
+    return all(callable(getattr(model, name, None)) for name in ("fit", "segmented", "read_data"))
+
+
+def _families(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
+    """A mapping of names to lists of what is accepted."""
+
+    def are(given: Any) -> bool:
+        if given is None:
+            return optional
+        return isinstance(given, Mapping) and _listed(
+            list(given.values()), lambda family: _listed(family, accepts)
         )
-    ),
+
+    return Needs(f"{{name}} as a mapping of families to lists of {what}", are)
+
+
+_MEMBERS = _families("segmenters, or None", _is_segmenter, optional=True)
+_FITTED = _families(
+    "members, each a list of fitted segmenters for all folds",
+    lambda member: _listed(member, _is_segmenter),
+    optional=False,
 )
 # How fast weights fall with the loss; 0: not at all, the last one: nearly a choice of the best.
 _POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)
@@ -228,9 +241,17 @@ class Consensus(ComponentParameters):
         consensus = cls(**parameters)
         check_parameters(consensus)
         data = read_data_sets(cls.__name__, X)
+        _FITTED.check(cls.__name__, "members", members)
+        folds = _read_folds(cls.__name__, left_out, len(data.arrays))
+        wrong = [row for family in members.values() for row in family if len(row) != len(folds)]
+        if wrong:
+            raise ValueError(
+                f"{cls.__name__} needs a model for each of the {len(folds)} folds in left_out, got "
+                f"a member of {len(wrong[0])} models."
+            )
         truths = read_labelings(cls.__name__, y, data, segments=True, partial=True)
         labels, classes = list_labelings(cls.__name__, y, data), consensus._classes(y, data, truths)
-        consensus._weigh(members, data, labels, truths, classes, left_out)
+        consensus._weigh(members, data, labels, truths, classes, folds)
         return consensus
 
     def _classes(self, y: Any, data: DataSets, truths: Sequence[Any]) -> NDArray | None:
@@ -384,6 +405,30 @@ class Consensus(ComponentParameters):
             return [Partition(ends=one.change_points) for one in found]
         codes = np.searchsorted(self.classes_, model.classes_)
         return [NamedPartition(one.change_points, codes[one.names]) for one in found]
+
+
+def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
+    """The recordings of each fold, of which none is in two folds.
+
+    Raises
+    ------
+    ValueError
+        For folds that are empty or overlap, and for numbers of no recording.
+    """
+    try:
+        folds = [np.asarray(places) for places in left_out]
+        together = np.concatenate(folds)
+        usable = together.dtype.kind in "iu" and min(map(len, folds)) > 0
+        usable = usable and np.isin(together, np.arange(n)).all()
+        usable = usable and len(np.unique(together)) == len(together)
+    except Exception:  # an object fails in whatever way it likes
+        usable = False
+    if not usable:
+        raise ValueError(
+            f"{who} needs left_out as a list of arrays with numbers of recordings, from 0 to "
+            f"{n - 1} and each at most once, got {shown(left_out)}."
+        )
+    return folds
 
 
 def _weights(
