@@ -248,25 +248,29 @@ def label(
 
 
 def compare(
-    truth: Annotated[Path, "table of the true segments", "TRUTH.csv"],
-    predicted: Annotated[Path, "table of predicted segments", "PREDICTED.csv"],
+    truth: Annotated[Path, "table of the true segments, or folder", "TRUTH.csv"],
+    predicted: Annotated[Path, "table of predicted segments, or folder", "PREDICTED.csv"],
     *,
     tolerance: Annotated[float, "seconds by which a boundary may be off (default 1)"] = 1.0,
+    label: Annotated[str, "column of labels in CSV files", "COLUMN"] = "label",
+    rate: Annotated[float | None, "rows per second of CSV files"] = None,
 ) -> None:
     """compare predicted segments with the truth
 
-    Compares two tables recording,start,end,label.
+    Compares two tables recording,start,end,label. A folder stands for all tables NAME.segments.csv
+    in it, or with --rate for CSV files with a column of labels.
 
-    example:
+    examples:
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
+      metriclearn compare machines found --label state --rate 2
     """
     import numpy as np
 
-    from metriclearn.datasets.annotations import numbered, read_segments, row_labels
+    from metriclearn.datasets.annotations import numbered, row_labels
     from metriclearn.indices import partition_loss, precision_recall
     from metriclearn.problem.partition import Partition
 
-    true, pred = read_segments(truth), read_segments(predicted)
+    true, pred = _segments_of(truth, label, rate), _segments_of(predicted)
     shared = [recording for recording in true if recording in pred]
     if not shared:
         raise ValueError(
@@ -303,6 +307,32 @@ def compare(
     )
     if left_out := sorted(set(true) ^ set(pred)):
         print(f"Left out, as in only one table: {', '.join(left_out[:10])}.")
+
+
+def _segments_of(
+    path: Path, label: str = "", rate: float | None = None
+) -> dict[str, list[Segment]]:
+    """Segments by recording: of a table, of all tables in a folder, or of runs of labels there."""
+    from metriclearn.datasets.annotations import read_segments
+    from metriclearn.datasets.files import load_files
+    from metriclearn.problem.partition import Partition
+
+    if not path.is_dir():
+        return read_segments(path)
+    if rate is not None:
+        data, tables = load_files(path, label), {}
+        for name, names in zip(data.names, data.labels):
+            ends = Partition.from_runs(names).change_points.tolist()
+            spans = zip([0, *ends], ends)
+            tables[name] = [(a / rate, b / rate, str(names[a])) for a, b in spans]
+        return tables
+    files = sorted(path.glob("*.segments.csv"))
+    if not files:
+        raise ValueError(
+            f"The folder {str(path)!r} holds no tables NAME.segments.csv, as metriclearn segment "
+            "writes them; pass --label and --rate for CSV files with a column of labels."
+        )
+    return {name: spans for file in files for name, spans in read_segments(file).items()}
 
 
 def info(model: Annotated[Path, "model file written by fit"]) -> None:

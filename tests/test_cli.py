@@ -519,6 +519,26 @@ def test_compare_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "recording in common" in capsys.readouterr().err
 
 
+def test_compare_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """CSV files with a column of labels, and what the command segment wrote for them."""
+    for name in ("a", "b"):
+        pd.DataFrame({"x": range(6), "who": list("xxyyyx")}).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    found = tmp_path / "found"
+    found.mkdir()
+    run("compare", tmp_path, found, status=1)
+    assert "holds no tables NAME.segments.csv" in capsys.readouterr().err
+    for name, end in (("a", 1.0), ("b", 2.0)):
+        spans = [(0.0, end, "x"), (end, 2.5, "y"), (2.5, 3.0, "x")]
+        save_segments({name: spans}, found / f"{name}.segments.csv")
+    run("compare", tmp_path, found, "--label", "who", "--rate", "2")
+    first, second = (line.split() for line in capsys.readouterr().out.splitlines()[1:3])
+    assert first == ["a", "0.00", "2.00", "1.00", "1.00", "1.00", "100.0%"]
+    assert second[0] == "b"
+    assert float(second[1]) > 0.5
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

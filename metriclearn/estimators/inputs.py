@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from inspect import signature
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -582,6 +583,17 @@ def read_parts(kind: type, models: Any, parts: Any) -> list[tuple[Any, Any]]:
             f"each model, got {shown(models)} and {shown(parts)}."
         )
     return list(zip(models, parts))
+
+
+def refuse_unknown(estimator: Any, unknown: Mapping[str, Any]) -> None:
+    """Raise a TypeError for arguments that ``fit`` does not have."""
+    if unknown:
+        rows = signature(estimator.fit).parameters.values()
+        names = [row.name for row in rows if row.kind is not row.VAR_KEYWORD]
+        raise TypeError(
+            f"{type(estimator).__name__} needs {', '.join(names)} as arguments of fit, got "
+            f"{', '.join(unknown)}; pass parameters when you make the estimator."
+        )
 
 
 def _sort_of(X: Any) -> str:

@@ -156,3 +156,30 @@ def test_default_members_learn_from_partial_labels_and_names() -> None:
 def test_bad_input(parameters, data, message) -> None:
     with refused(message):
         ml.Consensus(**parameters).fit(*data)
+
+
+@pytest.mark.parametrize(
+    ("members", "left_out", "message"),
+    [
+        ({}, [[0]], "members as a mapping of families to lists"),
+        ({"a": [[TunedSegmenter()]]}, [[0], [1]], "a model for each of the 2 folds in left_out"),
+        ({"a": [[TunedSegmenter()]]}, [[0, 0]], "from 0 to 7 and each at most once"),
+        ({"a": [[TunedSegmenter()]]}, [[8]], "from 0 to 7 and each at most once"),
+        ({"a": [[TunedSegmenter()]]}, 3, "from 0 to 7 and each at most once"),
+    ],
+)
+def test_bad_models(members, left_out, message) -> None:
+    with refused(f"Consensus needs .*{message}"):
+        ml.Consensus.of_models(members, DATA.sequences, DATA.labels, left_out)
+
+
+@pytest.mark.parametrize("kind", [TunedSegmenter, FrameClassifier])
+def test_parts_for_other_models(kind) -> None:
+    with refused("a list of fitted models and a list of pairs"):
+        kind.tune_together([kind()], [])
+
+
+@pytest.mark.parametrize(("members", "loss"), [(3, 0.0), ([ml.Partition.from_labels([0, 1])], "a")])
+def test_bad_forms(members, loss) -> None:
+    with refused("ConsensusForm needs a"):
+        ConsensusForm(members, name_loss=loss)

@@ -480,3 +480,9 @@ def test_bad_arguments_after_fitting(learner, use, argument, message) -> None:
 def test_nothing_works_before_fitting(use) -> None:
     with pytest.raises(NotFittedError, match="is not fitted yet"):
         USES[use](ml.ChangePointMetricLearner(), PAIR if use == "distance" else XS[0])
+
+
+@pytest.mark.parametrize("name", ["ChangePointMetricLearner", "WhitenedMetricLearner"])
+def test_arguments_that_fit_does_not_have(name) -> None:
+    with refused(f"{name} needs X, y, sample_weight.* as arguments of fit, got weights", TypeError):
+        getattr(ml, name)().fit([A, B], [[0, 0, 1, 1]] * 2, weights=[1.0, 2.0])

@@ -120,6 +120,8 @@ def test_images_in_label_maps_out(of_images: ml.NormalizedCutMetricLearner) -> N
     assert labels.shape == (40, 50)
     assert set(np.unique(labels)) == {0, 1}
     np.testing.assert_array_equal(labels, of_images.predict(test_X[0]))
+    listed = of_images.score(test_X[0], np.asarray(test_y[0]).tolist())
+    assert listed == of_images.score(test_X[0], test_y[0])
     several = of_images.predict(test_X, [2, 3, 4])
     assert [len(np.unique(labels)) for labels in several] == [2, 3, 4]
     assert list(of_images.feature_names_in_) == SMALL.names

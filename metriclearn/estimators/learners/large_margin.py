@@ -24,7 +24,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from metriclearn.estimators.inputs import keep_features, note_constant, read_groups, read_weights
+from metriclearn.estimators.inputs import (
+    keep_features,
+    note_constant,
+    read_groups,
+    read_weights,
+    refuse_unknown,
+)
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.estimators.learners.alternation import (
     Alternation,
@@ -131,6 +137,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         y: Any = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        **unknown: Any,
     ) -> Self:
         """Learn from data sets and their labels.
 
@@ -152,6 +159,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
         ------
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
+        TypeError
+            For other arguments.
 
         Warns
         -----
@@ -160,6 +169,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         ConvergenceWarning
             If the solver stops before its tolerance is reached.
         """
+        refuse_unknown(self, unknown)
         training = complete_labels(self, read_training(self, X, y, sample_weight, groups))
         statement = state_problem(self, training)
         fitted, _ = minimize(self, statement)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn.estimators.inputs import check_range, read_labeled, read_weights
+from metriclearn.estimators.inputs import check_range, read_labeled, read_weights, refuse_unknown
 from metriclearn.estimators.learned_metric import (
     LearnedMetric,
     MetricEstimator,
@@ -74,7 +74,9 @@ class MappedLearner(LearnedMetric, ABC):
         """The learner of C, not fitted."""
         return clone(self.learner)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, **unknown: Any
+    ) -> Self:
         """Find W, then learn C; parameters as for the learner of C.
 
         Features that are constant in every data set get no weight. All sequences of positive
@@ -84,7 +86,10 @@ class MappedLearner(LearnedMetric, ABC):
         ------
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
+        TypeError
+            For other arguments.
         """
+        refuse_unknown(self, unknown)
         who = type(self).__name__
         data, truths = read_labeled(self, X, y, segments=self._segments)
         weights = read_weights(who, sample_weight, len(truths))

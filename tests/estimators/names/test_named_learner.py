@@ -253,3 +253,9 @@ def test_groups_and_folds_are_checked() -> None:
         FrameClassifier(smoothing="median").fit(X, Y)
     with pytest.raises(ValueError, match="NamedSegmentLearner needs BundleDual"):
         learner(solver=CuttingPlane()).fit(X, Y)
+
+
+def test_frames_far_from_the_training_data() -> None:
+    """Forests read float32, and data may be beyond it."""
+    forest = FrameClassifier(amount=1.0).fit(X, Y)
+    assert set(forest.predict(1e100 * NEW[0])) <= set(NAMES)
