@@ -419,7 +419,7 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
         folds = [np.asarray(places) for places in left_out]
         together = np.concatenate(folds)
         usable = together.dtype.kind in "iu" and min(map(len, folds)) > 0
-        usable = usable and np.isin(together, np.arange(n)).all()
+        usable = usable and bool(np.isin(together, np.arange(n)).all())
         usable = usable and len(np.unique(together)) == len(together)
     except Exception:  # an object fails in whatever way it likes
         usable = False

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, check_cv
 
-from metriclearn.estimators.inputs import read_data_sets, read_weights
+from metriclearn.estimators.inputs import read_data_sets, read_weights, refuse_unknown
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.large_margin import (
     LargeMarginLearner,
@@ -311,7 +311,12 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     cv: Any = None
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        groups: Any = None,
+        **unknown: Any,
     ) -> Self:
         """Choose the strength on left-out sequences, then learn from all.
 
@@ -322,6 +327,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         groups : array (N,), optional
             Sequences of one group stay together; a splitter in ``cv`` has to use groups.
         """
+        refuse_unknown(self, unknown)
         check_parameters(self)
         who = type(self).__name__
         data = read_data_sets(who, X)
