@@ -196,3 +196,11 @@ def test_a_result_that_plain_answers_beat_is_told() -> None:
     assert best <= losses["Euclidean"] <= 1.05 * best
     assert losses["learned"] > 1.1 * best
     assert learn(n_segments="given").training_losses_ == {}
+
+
+def test_warns_if_single_samples_do_not_tell_the_segments() -> None:
+    """Parts that differ in variance only: no metric is better than one segment."""
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1], 60)
+    X = [rng.normal(size=(120, 2)) * (1 + labels)[:, None] for _ in range(4)]
+    with pytest.warns(UserWarning, match="where one segment has .* learn a Consensus"):
+        ml.ChangePointMetricLearner().fit(X, [labels] * 4)

@@ -81,11 +81,11 @@ _CONCERNS = {
     "penalty, or call tune_penalty with others",
     "plain": "has a mean training loss of {training_losses_[learned]:.3g}, where one segment has "
     "{training_losses_[one segment]:.3g} and the Euclidean metric with a tuned penalty "
-    "{training_losses_[Euclidean]:.3g}; compare settings with auto_metric_learner, or "
-    "call tune_penalty with labeled data left out",
+    "{training_losses_[Euclidean]:.3g}; learn a Consensus, compare settings with "
+    "auto_metric_learner, or call tune_penalty with labeled data left out",
 }
-# A training loss that is so many times that of a plain answer is reported.
-_WORSE = 1.1
+# A training loss above so many times that of one segment, or of the Euclidean metric, is reported.
+_HARDLY_BETTER, _WORSE = 0.95, 1.1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -431,7 +431,9 @@ def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str 
     if learner.task.one_is_few and len(truths) == 1 and _leaves_penalty_open(learner, problem):
         return "one"
     losses = learner.training_losses_
-    if losses and losses["learned"] > _WORSE * min(losses["one segment"], losses["Euclidean"]):
+    if losses and losses["learned"] > min(
+        _HARDLY_BETTER * losses["one segment"], _WORSE * losses["Euclidean"]
+    ):
         return "plain"
     return None
 
