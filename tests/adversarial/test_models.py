@@ -56,6 +56,15 @@ def recordings(rng: np.random.Generator) -> tuple[list[Any], list[Any], Any]:
         X = [np.round(one) for one in X]
     elif odd < 0.35:
         y[0] = y[0][:-1]
+    elif odd < 0.45:  # boundaries without names
+        T, k = len(X[0]), int(rng.integers(1, len(X[0]) + 1))
+        regions = [ml.Region(0, T, ml.EXACTLY_ONE)] if T > 2 else []
+        y[0] = [
+            [k, T] if k < T else [T],
+            ml.Partition.from_change_points([T]),
+            ml.PartialPartition(T, regions=regions),
+            ml.PartialPartition(T, change_points=[k] if k < T else []),
+        ][rng.integers(4)]
     groups = [None, None, None, rng.integers(0, 2, n), np.arange(n) % 3, ["a"] * n]
     return X, y, groups[rng.integers(len(groups))]
 
