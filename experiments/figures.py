@@ -40,6 +40,7 @@ from experiments.harness.results import (
     results_table,
     table_markdown,
 )
+from experiments.league import ranks
 from experiments.pages.house_map import house_picture, house_table
 from experiments.pages.pictures import ROOT, digest, take, texts_of, title_of
 
@@ -62,6 +63,7 @@ DRAWN = {
     "indices_stability": ("benchmarks/index_examples", "benchmarks.index_examples.draw_stability"),
     "indices_table": ("benchmarks/index_examples", "benchmarks.index_examples.draw_table"),
     "learning_curve": ("benchmarks/learning_curve", "benchmarks.learning_curve.draw"),
+    "league": ("results/league", "league.ranks.draw"),
     "lengths": ("benchmarks/change_points", "benchmarks.change_points.draw"),
     "regularization_path": (
         "benchmarks/regularization_path",
@@ -189,6 +191,12 @@ class Committed:
             shown = [str(cells[k]) if k in cells else "–" for k in methods]
             lines.append(f"| {self.link(f'results/{name}.md', words)} | {' | '.join(shown)} |")
         return "\n".join(lines)
+
+    def league(self, part: str, name: str = "league") -> str:
+        """Lines that a function of :mod:`experiments.league.ranks` makes of the league."""
+        if not (self.docs / "results" / f"{name}.json").is_file():
+            return self.headline(name)
+        return "\n".join(getattr(ranks, part)(self.results(name)))
 
     def rows(self, name: str, place: int) -> list[dict[str, Any]]:
         """The rows of a table of a benchmark."""

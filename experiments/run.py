@@ -3,7 +3,8 @@
 NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, paper_setting, figure1,
 neuroblastoma, beedance, mocap6, gazecom, birdsong, billboard, piano_keys, texts, clustering,
 images, bsds500, shows, video, audio, kinect_streams, hapt_unknown, hapt_encoder, beedance_encoder,
-active, active_small, default_settings or clustering_defaults. Results, models, figures and report.html go
+active, active_small, default_settings, clustering_defaults, league, league_unseen or
+penalties. Results, models, figures and report.html go
 to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``. The same command resumes a run that was stopped,
 and so does ``resume=FOLDER``; ``--multirun`` runs a product of values and ends with a table of its
 jobs.
@@ -32,7 +33,8 @@ from experiments.harness.results import ONE, OURS, markdown_table, read_results,
 from metriclearn.running.callbacks import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed
-_IRRELEVANT = ("n_jobs", "executor", "resume", "outputs")  # settings that decide no result
+# Settings that decide no result of a fit: its data are in the name of each fit.
+_IRRELEVANT = ("n_jobs", "executor", "resume", "outputs", "sets", "left_out")
 _logger = logging.getLogger(__name__)
 
 

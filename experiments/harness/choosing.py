@@ -52,7 +52,7 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
     ``n_jobs`` at the same time, costly methods first.
     """
     cases, methods = procedure.cases(), procedure.methods()
-    pairs = [(method, case) for case in cases for method in methods]
+    pairs = [(m, case) for case in cases for m in methods if procedure.suits(m, case)]
     prints = {case.name: joblib.hash(case) for case in cases}
     keys = [[method.name, case.name, prints[case.name]] for method, case in pairs]
     tasks = [_trials(procedure, method, case, key) for key, (method, case) in zip(keys, pairs)]
@@ -70,7 +70,7 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
         if not mine or any(outcome.name == OURS for outcome in mine):
             continue
         one = chosen(procedure, mine)
-        trials = {method.name: of_pairs[method.name, case.name] for method in methods}
+        trials = {m.name: some for m in methods if (some := of_pairs.get((m.name, case.name)))}
         members = _members(trials, len(case.folds))
         if members:
             outcomes.append(replace(one, method=Method(ONE, None)))
@@ -142,7 +142,8 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
 def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) -> list[Task]:
     """A fit of every candidate to every fold, by candidate; none if there is a single candidate."""
     tasks: list[Task] = []
-    validated = procedure.validates_one or (is_ours(method.name) and not procedure.each_candidate)
+    needed = is_ours(method.name) or procedure.is_member(method)
+    validated = procedure.validates_one or (needed and not procedure.each_candidate)
     if len(method.candidates) == 1 and not validated:
         return tasks
     for i in range(len(method.candidates)):

@@ -176,7 +176,7 @@ class Procedure(Protocol):
     backend : "threads" or "processes"
         Where fits run at the same time.
     validates_one : bool
-        Whether a method with a single candidate is fitted on the folds, too; ours always are.
+        Whether a method with a single candidate is fitted on the folds, too; ours and members are.
     entries : str
         The part of the configuration that describes the methods.
     each_candidate : bool
@@ -221,6 +221,10 @@ class Procedure(Protocol):
         if not self.each_candidate:
             return methods
         return [single for method in methods for single in method.each()]
+
+    def suits(self, method: Method, case: Case) -> bool:
+        """Whether a method takes part in a case."""
+        return True
 
     def cases(self) -> list[Case]:
         """All cases; reads the data."""

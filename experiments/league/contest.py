@@ -1,0 +1,180 @@
+"""Every data set × every method by one protocol: ``python -m experiments.run experiment=league``.
+
+Each set of the configuration has its data, how many groups take part, and how many of them a case
+holds out. Everything else is the comparison of all experiments: candidates are chosen by
+cross-validation over groups of the training data, see :mod:`experiments.harness.choosing`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hydra.utils import instantiate
+from numpy.typing import NDArray
+from omegaconf import OmegaConf
+from sklearn.utils import check_random_state
+
+from experiments.harness.command_line import CONFIGS
+from experiments.harness.comparison import (
+    NAMES,
+    Comparison,
+    case_of,
+    group_cases,
+    group_folds,
+    refitted,
+    segmented,
+)
+from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
+from experiments.harness.report import Artifacts
+from experiments.harness.results import MEASURE, read_results
+from experiments.league.contestants import Stranger
+from experiments.league.ranks import ranks_table
+from metriclearn.datasets import LabeledSequences
+from metriclearn.indices import covering, f_measure
+
+F1, COVERING, PREDICT = "boundary_f1", "covering", "predict_seconds"
+COMMITTED = Path(CONFIGS).parent / "docs" / "results" / "league.json"
+LEAST_MARGIN, MARGIN = 5, 0.01  # rows, and share of a recording, around a boundary
+
+
+class League(Comparison):
+    """The procedure of the league.
+
+    A method with the option ``names`` takes part in sets whose labels name classes, one with
+    ``only`` in these sets. With ``stranger`` in the
+    configuration, the path of a class with ``fit(X, y)`` and ``predict_change_points(X)``, this
+    class is the only method, and the report ranks it among the committed results.
+    """
+
+    relative = False
+    validates_one = False
+    reads_test_root = False
+    measures: Mapping[str, tuple[str, str]] = {
+        MEASURE: ("‖M − N‖²", "less"),
+        F1: ("F1 of boundaries within 5 rows or 1 % of the recording", "more"),
+        COVERING: ("covering of the true segments", "more"),
+        NAMES: ("share of samples with the right name", "more"),
+        PREDICT: ("seconds to predict a recording", "less"),
+    }
+
+    def methods(self) -> list[Method]:
+        if self.config.stranger is None:
+            return super().methods()
+        path = self.config.stranger
+        return [Method(path.rpartition(".")[2], Stranger(path))]
+
+    def suits(self, method: Method, case: Case) -> bool:
+        classes = self.config.sets[case.table].get("names", True)
+        named = classes or not method.options.get("names")
+        return named and case.table in method.options.get("only", [case.table])
+
+    def columns(self, method: Method) -> Sequence[str]:
+        return ("estimated",)
+
+    def cases(self) -> list[Case]:
+        described: Any = OmegaConf.to_container(self.config.sets, resolve=True)
+        return [
+            case
+            for name, entry in described.items()
+            if entry is not None
+            for case in set_cases(name, entry, self.config.n_folds, self.config.seed)
+        ]
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        model, scores = super().score(model, option, column, case)
+        pairs = segmented(model, case.test, column)
+        scores[F1] = np.array([boundary_f1(truth.ends, found.ends) for found, truth in pairs])
+        scores[COVERING] = np.array([covering(truth, found) for found, truth in pairs])
+        begun = time.thread_time()
+        model.predict_change_points(case.test.sequences)
+        scores[PREDICT] = np.full(len(pairs), (time.thread_time() - begun) / len(pairs))
+        return model, scores
+
+    def table(self, name: str) -> Row:
+        entry = self.config.sets[name]
+        return {"title": name, "unit": f"test {entry.unit}", "note": entry.get("note", "")}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        """The tables of all sets, without pictures of single recordings."""
+        numbers = tables_and_rows(self, outcomes)
+        left_out: Any = OmegaConf.to_container(self.config.left_out)
+        protocol = (
+            f"Every set: groups held out for test, candidates chosen by {self.config.n_folds}-fold "
+            "cross-validation over groups of the training data, the chosen one fitted again. No "
+            "choice uses test data, and every method has the same data and as many folds. "
+            '"ours" is the consensus of our models and of the classifiers with Viterbi. '
+            + " ".join(f"Left out: {name}, {reason}." for name, reason in left_out.items())
+        )
+        notes = []
+        if self.config.stranger is not None and COMMITTED.is_file():
+            notes = ranks_table(together(read_results(COMMITTED), numbers))
+            print("\n".join(notes))
+        return Story(protocol, Artifacts(notes=[" ".join(notes)] if notes else []), numbers)
+
+
+def set_cases(name: str, entry: Mapping[str, Any], n_folds: int, seed: int) -> list[Case]:
+    """The cases of a set: ``cases`` as they are, or from ``data`` by groups.
+
+    ``data`` is a loader; ``groups`` the groups that take part and ``per_group`` the recordings of
+    each, both drawn at random and all by default; ``n_test`` the groups held out at a time, with
+    ``rotate`` each of them once; ``unseen`` the labels that training recordings go without.
+    """
+    if "cases" in entry:
+        found = instantiate(entry["cases"], _convert_="all")
+        return [replace(case, name=f"{name}: {case.name}", table=name) for case in found]
+    load = instantiate(entry["data"], _partial_=True, _convert_="all")
+    data = some_of(load(), entry.get("groups"), entry.get("per_group"), seed)
+    cases = []
+    for case in group_cases(data, entry["n_test"], entry.get("rotate", False), n_folds, seed):
+        if entry.get("fits_features"):
+            case = refitted(case, load)
+        train = without(case.train, entry.get("unseen", ()))
+        folds = group_folds(train, n_folds)
+        cases.append(case_of(f"{name}: {case.name}", train, case.test, folds, name))
+    return cases
+
+
+def without(data: LabeledSequences, labels: Sequence[str]) -> LabeledSequences:
+    """The stretches of two segments and more between the samples of some labels."""
+    for label in labels:
+        if any(np.any(y.astype(str) == label) for y in data.labels):
+            data = data.without(label)
+    if not labels:
+        return data
+    return data.select([i for i, ends in enumerate(data.change_points) if len(ends) > 1])
+
+
+def some_of(
+    data: LabeledSequences, groups: int | None, per_group: int | None, seed: int
+) -> LabeledSequences:
+    """So many groups, drawn at random, with the first recordings of each."""
+    random = check_random_state(seed)
+    kept = random.permutation(sorted(set(data.groups)))[:groups]
+    count: dict[str, int] = {}
+    chosen = []
+    for i, group in enumerate(data.groups):
+        count[group] = count.get(group, 0) + 1
+        if group in kept and count[group] <= (per_group or len(data)):
+            chosen.append(i)
+    return data.select(chosen)
+
+
+def boundary_f1(truth: NDArray, found: NDArray) -> float:
+    """F1 of change-points, with a margin of 5 rows or 1 % of the recording, if that is more."""
+    return f_measure(truth, found, margin=max(LEAST_MARGIN, MARGIN * float(truth[-1])))
+
+
+def together(committed: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Committed results with the rows of a stranger, where the test units are the same."""
+    units = {
+        (row["table"], row["measure"]): row["units"]
+        for row in committed["rows"]
+        if row["method"] == "one segment"
+    }
+    rows = [r for r in new["rows"] if units.get((r["table"], r["measure"])) == r["units"]]
+    return {**committed, "rows": [*committed["rows"], *rows]}

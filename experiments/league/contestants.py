@@ -1,0 +1,226 @@
+"""Methods of the league that are not in the package: a few lines each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, Self
+
+import numpy as np
+from hydra.utils import get_class
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import multivariate_normal
+from sklearn.base import BaseEstimator, clone
+from sklearn.preprocessing import StandardScaler
+
+from experiments.harness.comparison import squared_norm, truth_of
+from metriclearn import Partition, PenaltyLearner
+
+Arrays = Sequence[NDArray]
+
+
+def least_loss(candidates: Sequence[float], predict: Any, X: Arrays, y: Arrays) -> float:
+    """The candidate whose predictions ``predict(x, candidate)`` have the least mean ‖M − N‖²."""
+    truths = [truth_of(labels) for labels in y]
+    losses = [
+        np.mean([squared_norm(Partition(ends=predict(x, c)), t) for x, t in zip(X, truths)])
+        for c in candidates
+    ]
+    return float(candidates[int(np.argmin(losses))])
+
+
+@dataclass(eq=False, repr=False)
+class HiddenMarkov(BaseEstimator):
+    """A hidden Markov model from labels: Gaussian classes, counted transitions, Viterbi.
+
+    Parameters
+    ----------
+    shrinkage : float
+        Of each class's covariance towards the identity, for standardized features.
+    """
+
+    shrinkage: float = 0.1
+
+    def fit(self, X: Arrays, y: Arrays) -> Self:
+        """Means and covariances of the classes, and counts of what follows what, plus one."""
+        names = np.concatenate(y)
+        self.scaler_ = StandardScaler().fit(np.vstack(X))
+        rows, self.gaussians_ = self.scaler_.transform(np.vstack(X)), []
+        self.classes_ = np.unique(names)
+        for name in self.classes_:
+            Z = rows[names == name]
+            covariance = np.cov(Z.T, bias=True) * (1 - self.shrinkage)
+            covariance += self.shrinkage * np.eye(rows.shape[1])
+            self.gaussians_.append(multivariate_normal(Z.mean(axis=0), covariance))
+        codes = [np.searchsorted(self.classes_, labels) for labels in y]
+        self.first_ = np.log(np.bincount(np.concatenate(codes)) / len(names))
+        counts = np.ones((len(self.classes_),) * 2)
+        for code in codes:
+            np.add.at(counts, (code[:-1], code[1:]), 1.0)
+        self.transitions_ = np.log(counts / counts.sum(axis=1, keepdims=True))
+        return self
+
+    def predict(self, X: Arrays) -> list[NDArray]:
+        """The most probable names, O(T C²)."""
+        return [self.classes_[self._viterbi(x)] for x in X]
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Ends of runs of equal names."""
+        return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
+
+    def _viterbi(self, x: NDArray) -> NDArray[np.int64]:
+        Z = self.scaler_.transform(x)
+        logs = np.column_stack([gaussian.logpdf(Z) for gaussian in self.gaussians_])
+        best, back = logs[0] + self.first_, np.zeros(logs.shape, dtype=int)
+        for t in range(1, len(logs)):
+            paths = best[:, None] + self.transitions_
+            back[t] = np.argmax(paths, axis=0)
+            best = np.max(paths, axis=0) + logs[t]
+        codes = [int(np.argmax(best))]
+        for t in range(len(logs) - 1, 0, -1):
+            codes.append(back[t, codes[-1]])
+        return np.array(codes[::-1])
+
+
+@dataclass(eq=False, repr=False)
+class TextTiling(BaseEstimator):
+    """Boundaries where the last feature, likeness before and after, has deep valleys.
+
+    The depth of a valley is its distance from the peaks on both sides (Hearst, TextTiling,
+    Computational Linguistics 23, 1997). The least depth that counts is tuned on training data.
+    """
+
+    def fit(self, X: Arrays, y: Arrays) -> Self:
+        """Try thirty depths."""
+        self.depth_ = least_loss(np.linspace(0.0, 0.6, 30), self._cut, X, y)
+        return self
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Ends of segments."""
+        return [self._cut(x, self.depth_) for x in X]
+
+    def _cut(self, x: NDArray, least: float) -> NDArray[np.int64]:
+        v, ends = x[:, -1], []
+        for t in range(1, len(v)):
+            left, right = t, t
+            while left > 1 and v[left - 1] >= v[left]:
+                left -= 1
+            while right < len(v) - 1 and v[right + 1] >= v[right]:
+                right += 1
+            lowest = v[t] <= v[max(t - 1, 1)] and v[t] <= v[min(t + 1, len(v) - 1)]
+            if lowest and v[left] + v[right] - 2 * v[t] > least:
+                ends.append(t)
+        return np.array([*ends, len(v)])
+
+
+@dataclass(eq=False, repr=False)
+class BinarySegmentation(BaseEstimator):
+    """Greedy splits of standardized features while they gain more than a penalty (BinSeg).
+
+    The penalty is a multiple of features · log(rows), tuned on training data.
+    """
+
+    def fit(self, X: Arrays, y: Arrays) -> Self:
+        """Try forty multiples."""
+        self.scaler_ = StandardScaler().fit(np.vstack(X))
+        splits = [self._splits(x) for x in X]
+        self.factor_ = least_loss(np.geomspace(0.01, 300.0, 40), _taken, splits, y)
+        return self
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Ends of segments."""
+        return [_taken(self._splits(x), self.factor_) for x in X]
+
+    def _splits(self, x: NDArray) -> NDArray[np.float64]:
+        """Gain over features · log(rows), and place, of up to 300 splits; the end last, (n, 2)."""
+        Z = self.scaler_.transform(x)
+        sums = np.vstack([np.zeros(Z.shape[1]), np.cumsum(Z, axis=0)])
+        unit = Z.shape[1] * np.log(len(Z) + 1)
+
+        def best(a: int, b: int) -> tuple[float, int, int, int]:
+            t = np.arange(a + 1, b)
+            if not len(t):
+                return (np.inf, a, a, b)
+            n, m = (t - a)[:, None], (b - t)[:, None]
+            gap = (sums[t] - sums[a]) / n - (sums[b] - sums[t]) / m
+            gains = np.sum(gap**2, axis=1) * (t - a) * (b - t) / (b - a)
+            return (-float(gains.max()) / unit, int(t[gains.argmax()]), a, b)
+
+        heap, found = [best(0, len(Z))], []
+        while heap and heap[0][0] < 0 and len(found) < 300:
+            gain, t, a, b = heappop(heap)
+            found.append((-gain, t))
+            heappush(heap, best(a, t))
+            heappush(heap, best(t, b))
+        return np.array([*found, (0.0, len(Z))])
+
+
+def _taken(splits: NDArray, factor: float) -> NDArray[np.int64]:
+    """Ends of segments with the splits before the first one that gains no more than the factor."""
+    stop = int(np.argmax(splits[:, 0] <= factor))
+    return np.append(np.sort(splits[:stop, 1]), splits[-1, 1]).astype(np.int64)
+
+
+@dataclass(eq=False, repr=False)
+class Stranger(BaseEstimator):
+    """Any class with ``fit(X, y)`` and ``predict_change_points(X)``.
+
+    Its names are judged if it has ``classes_`` and ``predict(X)``.
+
+    Parameters
+    ----------
+    path : str
+        Of the class, such as ``module.Class``; it is made without arguments.
+    """
+
+    path: str
+
+    def fit(self, X: Arrays, y: Arrays) -> Self:
+        """Make and fit a new one."""
+        self.model_ = get_class(self.path)()
+        self.model_.fit(X, y)
+        self.classes_ = getattr(self.model_, "classes_", None)
+        return self
+
+    def predict(self, X: Arrays) -> list[NDArray]:
+        """Its names."""
+        return self.model_.predict(X)
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Its ends of segments."""
+        return self.model_.predict_change_points(X)
+
+
+@dataclass(eq=False, repr=False)
+class LearnedPenalty(BaseEstimator):
+    """A metric, and on its coordinates a penalty that is learned as a function of the sequence.
+
+    Parameters
+    ----------
+    segmenter : segmenter with a metric
+    penalty : PenaltyLearner
+        Its ``max_segments`` is three times the most segments of a training sequence.
+    """
+
+    segmenter: Any
+    penalty: Any = PenaltyLearner()  # noqa: RUF009
+
+    def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
+        """Fit the metric, then the penalty."""
+        self.segmenter_ = clone(self.segmenter).fit(X, y)
+        self.components_ = self.segmenter_.components_
+        truths = [Partition.from_runs(labels) for labels in y]
+        most = 3 * max(truth.n_clusters for truth in truths)
+        self.penalty_learner_ = clone(self.penalty).set_params(max_segments=most)
+        if len(self.components_):
+            self.penalty_learner_.fit([self.segmenter_.transform(x) for x in X], truths)
+        return self
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Ends of segments; a metric of zero has one segment."""
+        if not len(self.components_):
+            return [np.array([len(x)]) for x in X]
+        return self.penalty_learner_.predict_change_points(
+            [self.segmenter_.transform(x) for x in X]
+        )

@@ -1,0 +1,197 @@
+"""The record for a learned penalty: ``python -m experiments.run experiment=penalties``.
+
+Targets of published comparisons with their official test folds, see
+:func:`metriclearn.datasets.load_penalties`. Candidates are chosen by label errors in
+cross-validation inside the training folds; the table has the published figures, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import KFold
+
+from experiments.harness.procedure import (
+    Case,
+    Losses,
+    Method,
+    Outcome,
+    Procedure,
+    Row,
+    Scores,
+    Story,
+    grouped,
+    statistics,
+    tables_and_rows,
+)
+from experiments.harness.report import Artifacts
+from metriclearn.baselines import IntervalRegression
+from metriclearn.datasets import PenaltyTargets, data_folder, load_penalties
+
+RIGHT = "percent_right"
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Sequences of one set."""
+
+    name: str
+    data: PenaltyTargets
+
+
+@dataclass(eq=False, repr=False)
+class PenaltyRegression(BaseEstimator):
+    """Logarithms of penalties from features, by interval regressions on parts of the data.
+
+    Values that are not finite become the least finite one of their column; columns without two
+    values are not used. The mean prediction is moved by the constant of the fewest label errors on
+    the training data, the middle of the widest best range.
+
+    Parameters
+    ----------
+    regression : IntervalRegression
+    columns : sequence of str, optional
+        Features to use; all by default.
+    n_members : int
+        Regressions whose predictions are averaged, each without another part of the data; 1 is
+        fitted to all of them.
+    """
+
+    regression: Any = IntervalRegression()  # noqa: RUF009
+    columns: Sequence[str] | None = None
+    n_members: int = 1
+
+    def fit(self, data: PenaltyTargets) -> Self:
+        """Fit the members, then the constant."""
+        names = data.feature_names
+        self.places_ = [names.index(c) for c in (names if self.columns is None else self.columns)]
+        rows = self._chosen(data)
+        finite = np.where(np.isfinite(rows), rows, np.inf)
+        least = finite.min(axis=0, initial=np.inf)
+        self.least_ = np.where(np.isfinite(least), least, 0.0)
+        X, y = self._filled(rows), np.array(data.intervals)
+        parts = [np.arange(len(X))]
+        if self.n_members > 1:
+            parts = [a for a, _ in KFold(self.n_members, shuffle=True, random_state=0).split(X)]
+        self.members_ = [clone(self.regression).fit(X[part], y[part]) for part in parts]
+        self.shift_ = 0.0
+        self.shift_ = best_shift(self.predict(data), data)
+        return self
+
+    def predict(self, data: PenaltyTargets) -> NDArray[np.float64]:
+        """Logarithms of penalties, (n,)."""
+        X = self._filled(self._chosen(data))
+        return np.mean([member.predict(X) for member in self.members_], axis=0) + self.shift_
+
+    def _chosen(self, data: PenaltyTargets) -> NDArray[np.float64]:
+        return np.array(data.features)[:, self.places_]
+
+    def _filled(self, rows: NDArray) -> NDArray[np.float64]:
+        return np.where(np.isfinite(rows), rows, self.least_)
+
+
+def best_shift(logs: NDArray, data: PenaltyTargets) -> float:
+    """The middle of the widest range of constants to add that has the fewest errors, exact."""
+    events = [(s - z, d) for z, starts, errors in zip(logs, data.starts, data.errors)
+              for s, d in zip(starts[1:], np.diff(errors))]  # fmt: skip
+    places, changes = np.array(sorted(events)).reshape(-1, 2).T
+    if not len(places):
+        return 0.0
+    ends = np.unique(places)
+    totals = np.add.reduceat(changes, np.searchsorted(places, ends)).cumsum()
+    totals = np.concatenate([[0.0], totals])  # over the errors of a tiny penalty
+    best = totals == totals.min()
+    lows = np.concatenate([[ends[0] - 2.0], ends])
+    highs = np.concatenate([ends, [ends[-1] + 2.0]])
+    runs, start = [], None
+    for i, good in enumerate([*best, False]):
+        if good and start is None:
+            start = i
+        elif not good and start is not None:
+            runs.append((lows[start], highs[i - 1]))
+            start = None
+    low, high = max(runs, key=lambda run: run[1] - run[0])
+    return float((low + high) / 2)
+
+
+class Penalties(Procedure):
+    """The procedure: a case is a test fold of a set, the unit a set."""
+
+    measures: Mapping[str, tuple[str, str]] = {RIGHT: ("percent of labels right", "more")}
+    titles: Mapping[str, str] = {"given": "mean over test folds"}
+
+    def cases(self) -> list[Case]:
+        cases = []
+        for name in self.config.sets:
+            data, folds = load_penalties(name)
+            for fold in np.unique(folds)[: self.config.n_cases]:
+                train, test = (
+                    data.select(np.flatnonzero(m)) for m in (folds != fold, folds == fold)
+                )
+                cutter = KFold(self.config.n_folds, shuffle=True, random_state=self.config.seed)
+                parts = [tuple(Part(name, train.select(p)) for p in split)
+                         for split in cutter.split(np.zeros(len(train)))]  # fmt: skip
+                cases.append(
+                    Case(f"{name}, fold {fold}", Part(name, train), Part(name, test), parts)
+                )
+        return cases
+
+    def fit(self, estimator: Any, data: Any, method: Method) -> Any:
+        return estimator.fit(data.data)
+
+    def validate(self, method: Method, model: Any, train: Any, held_out: Any) -> Losses:
+        return {"given": {None: 100.0 - percent_right(model, held_out.data)}}
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        return model, {RIGHT: percent_right(model, case.test.data)}
+
+    def units(self, data: Any) -> Sequence[str]:
+        return [data.name]
+
+    def table(self, name: str) -> Row:
+        note = "Published: means over the same test folds, of the source's table."
+        return {"title": "all sets" if name == "test" else name, "unit": "data set", "note": note}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        """One table of all sets, with the published figures as further rows."""
+        numbers = tables_and_rows(self, outcomes)
+        done = grouped(outcomes, lambda outcome: outcome.case.train.name)
+        folds = {
+            name: {int(o.case.name.rpartition(" ")[2]) for o in mine} for name, mine in done.items()
+        }
+        numbers["rows"] = [*numbers["rows"], *published(folds)]
+        protocol = (
+            f"{len(folds)} sets with their official test folds. Strengths have the fewest label "
+            f"errors in {self.config.n_folds}-fold cross-validation inside the training folds. "
+            '"ours" is the one of ours that is chosen on training data.'
+        )
+        return Story(protocol, Artifacts(), numbers)
+
+
+def percent_right(model: Any, data: PenaltyTargets) -> NDArray[np.float64]:
+    """The percentage of labels that the predicted penalties get right, one number."""
+    errors = data.errors_at(model.predict(data))
+    return np.array([100.0 * (1.0 - errors.sum() / sum(data.n_labels))])
+
+
+def published(folds: Mapping[str, set[int]]) -> list[Row]:
+    """Rows of the published figures on these test folds of the sets."""
+    import pandas as pd
+
+    table = pd.read_csv(data_folder("penalties") / "published.csv")
+    official = np.where(table["set"] == "systematic", "sequenceID", "equal_labels")
+    table = table[(table["cv"] == official) & (table["model"] != "GP")]
+    some = [fold in folds.get(name, ()) for name, fold in zip(table["set"], table["fold"])]
+    rows = []
+    for model, mine in table[some].groupby("model"):
+        numbers = statistics(mine["percent_correct"].to_numpy(), mine["set"].tolist())
+        fields = {"choice": "", "held_out": None, "gap": None, "stopped": "", "seconds": 0.0}
+        place = {"table": "test", "measure": RIGHT, "column": "given"}
+        rows.append(place | {"method": f"published: {model}"} | numbers | fields)
+    return rows

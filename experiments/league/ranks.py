@@ -1,0 +1,150 @@
+"""Mean ranks, tests and the diagram of the league, from its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.stats import rankdata, wilcoxon
+
+from experiments.harness.results import MEASURE, OURS, is_ours, markdown_table, paired_tests
+from metriclearn.plots.canvas import INK, canvas, figure_of
+
+Results = Mapping[str, Any]
+
+
+def means(results: Results, measure: str = MEASURE) -> dict[str, dict[str, float]]:
+    """Method → set → mean over its units."""
+    found: dict[str, dict[str, float]] = {}
+    for row in results["rows"]:
+        if row["measure"] == measure:
+            found.setdefault(row["method"], {})[row["table"]] = row["mean"]
+    return found
+
+
+def losses(results: Results, named: bool = False) -> tuple[list[str], list[str], NDArray]:
+    """Sets, methods and their mean losses (sets, methods): methods that all these sets have.
+
+    With ``named`` the sets whose labels name classes, and so all classifiers as well.
+    """
+    found = means(results)
+    sets = [table["name"] for table in results["tables"] if table["main"]]
+    if named:
+        classes = means(results, "names_right")
+        sets = [name for name in sets if any(name in mine for mine in classes.values())]
+    methods = [method for method, mine in found.items() if set(sets) <= set(mine)]
+    return sets, methods, np.array([[found[m][s] for m in methods] for s in sets])
+
+
+def mean_ranks(results: Results, named: bool = False) -> dict[str, float]:
+    """Method → mean rank of its loss over the sets, the least first; equals share a rank."""
+    _, methods, table = losses(results, named)
+    ranks = rankdata(table.round(12), axis=1).mean(axis=0)
+    return {methods[i]: float(ranks[i]) for i in np.argsort(ranks, kind="stable")}
+
+
+def ranks_table(results: Results) -> list[str]:
+    """Lines: for every method its ranks, and means of the other measures over its sets."""
+    everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
+    n_all, n_named = (len(losses(results, which)[0]) for which in (False, True))
+    others = ("boundary_f1", "covering", "names_right", "predict_seconds")
+    shown = [means(results, measure) for measure in others]
+    p = against_ours(results, named=True) | against_ours(results)
+    seconds: dict[str, list[float]] = {}
+    for row in results["rows"]:
+        if row["measure"] == MEASURE:
+            seconds.setdefault(row["method"], []).append(row["seconds"])
+    methods = sorted(seconds, key=lambda m: (named.get(m, np.inf), everywhere.get(m, np.inf)))
+    lines = []
+    for method in methods:
+        ranks = [f"{r[method]:.2f}" if method in r else "–" for r in (named, everywhere)]
+        values = [
+            f"{np.mean(list(of[method].values())):.3g}" if method in of else "–" for of in shown
+        ]
+        test = f"{p[method]:.2g}" if method in p else "–"
+        lines.append([method, *ranks, test, *values, f"{np.mean(seconds[method]):.3g}"])
+    head = ["method", f"mean rank, {n_named} sets with names", f"mean rank, all {n_all} sets"]
+    head += ["p against ours", "F1", "covering", "names right", "s to predict", "s to train"]
+    return markdown_table(head, lines)
+
+
+def sets_table(results: Results) -> list[str]:
+    """Lines: for every set our loss, that of the Euclidean metric, and that of the best other method."""
+    lines = []
+    for table in results["tables"]:
+        if not table["main"]:
+            continue
+        rows = {r["method"]: r for r in results["rows"]
+                if (r["table"], r["measure"]) == (table["name"], MEASURE)}  # fmt: skip
+        others = {m: row["mean"] for m, row in rows.items() if not is_ours(m)}
+        best = min(others, key=others.__getitem__)
+        tests = paired_tests(results, table, "estimated")
+        p = f"{tests[best]['wilcoxon']:.2g}" if best in tests else "–"
+        cells = [f"{rows[m]['mean']:.3g}" for m in (OURS, "euclidean", best)]
+        lines.append([table["name"], len(rows[OURS]["units"]), *cells[:2], best, cells[2], p])
+    head = ["set", "units", OURS, "euclidean", "best other", "its loss", "p"]
+    return markdown_table(head, lines)
+
+
+def lost(results: Results) -> list[str]:
+    """Lines: every set and method with a smaller mean loss than ours, and by which factor."""
+    found = means(results)
+    lines = []
+    for name, mine in found[OURS].items():
+        better = {m: v[name] for m, v in found.items() if name in v and v[name] < mine - 1e-9}
+        words = [f"{m} ({better[m] / mine:.2f})" for m in sorted(better, key=better.__getitem__)]
+        if words:
+            lines.append([name, ", ".join(words)])
+    return markdown_table(["set", "better than ours (share of our loss)"], lines)
+
+
+def ablation(results: Results) -> list[str]:
+    """Lines: {Euclidean, learned} metric × {one penalty, learned penalty}, loss by set."""
+    four = ["euclidean", "euclidean, penalty learned", "ours/full", "full metric, penalty learned"]
+    found = means(results)
+    sets = [name for name in found[four[0]] if all(name in found[m] for m in four)]
+    lines = [[name, *(f"{found[m][name]:.3g}" for m in four)] for name in sets]
+    ratios = [np.exp(np.mean([np.log(max(found[m][s], 1e-9) / max(found[four[0]][s], 1e-9))
+                              for s in sets])) for m in four]  # fmt: skip
+    lines.append(["geometric mean, share of euclidean", *(f"{ratio:.2f}" for ratio in ratios)])
+    head = ["set", "Euclidean, one penalty", "Euclidean, learned penalty"]
+    return markdown_table([*head, "learned metric, one penalty", "both learned"], lines)
+
+
+def against_ours(results: Results, named: bool = False) -> dict[str, float]:
+    """Method → p of Wilcoxon's signed-rank test over sets against ours, Holm-corrected.
+
+    The other methods are compared with one, so the correction is for as many tests as methods.
+    """
+    _, methods, table = losses(results, named)
+    mine = table[:, methods.index(OURS)]
+    p = {m: _p(table[:, i] - mine) for i, m in enumerate(methods) if not is_ours(m)}
+    least = 0.0
+    for place, method in enumerate(sorted(p, key=p.__getitem__)):
+        least = p[method] = max(least, min(1.0, (len(p) - place) * p[method]))
+    return p
+
+
+def _p(difference: NDArray) -> float:
+    return float(wilcoxon(difference).pvalue) if np.any(np.abs(difference) > 1e-12) else 1.0
+
+
+def draw(results: Results) -> Figure:
+    """The diagram of the sets with names: mean ranks, hollow where a method differs from ours."""
+    ranks, p = mean_ranks(results, named=True), against_ours(results, named=True)
+    title = f"Mean rank over {len(losses(results, True)[0])} data sets with names: less is better"
+    ax = canvas(None, (7.6, 1.2 + 0.27 * len(ranks)), title)
+    for y, (method, rank) in enumerate(ranks.items()):
+        differs = p.get(method, 1.0) < 0.05
+        ax.plot([rank], [-y], "o", color=INK, markersize=5, fillstyle="none" if differs else "full")
+        strong = "bold" if is_ours(method) else "normal"
+        ax.text(rank + 0.3, -y, f"{method}  {rank:.1f}", va="center", size=8.5, weight=strong)
+    ax.set_xlim(0, len(ranks) + 6)
+    ax.set_yticks([])
+    ax.set_xlabel(
+        "mean rank; hollow: differs from ours, Wilcoxon over sets, Holm-corrected, p < 5 %"
+    )
+    return figure_of(ax)

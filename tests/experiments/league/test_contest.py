@@ -1,0 +1,116 @@
+"""The league: its own methods, its ranks, and the record for penalties."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.league.contestants import BinarySegmentation, HiddenMarkov, Stranger, TextTiling
+from experiments.league.penalties import PenaltyRegression
+from experiments.league.ranks import against_ours, mean_ranks
+from experiments.league.series import block_features
+from metriclearn.datasets import PenaltyTargets, data_folder
+from tests.experiments.command import call
+
+RNG = np.random.default_rng(0)
+TRUTH = np.repeat([0, 1, 0], 30)
+
+
+def noisy(step: float) -> list[np.ndarray]:
+    return [RNG.normal(size=(90, 2)) + step * (TRUTH == 1)[:, None] for _ in range(4)]
+
+
+def test_a_hidden_markov_model_finds_names_and_boundaries() -> None:
+    model = HiddenMarkov().fit(noisy(2.0), [TRUTH] * 4)
+    found = model.predict(noisy(2.0))
+    assert min(np.mean(labels == TRUTH) for labels in found) > 0.9
+
+
+def test_binary_segmentation_is_that_of_ruptures() -> None:
+    ruptures = pytest.importorskip("ruptures")
+    X = noisy(1.5)
+    model = BinarySegmentation().fit(X, [TRUTH] * 4)
+    Z = model.scaler_.transform(X[0])
+    for factor in (0.3, 1.0, model.factor_):
+        model.factor_ = factor
+        peer = ruptures.Binseg(model="l2", jump=1, min_size=1).fit(Z)
+        expected = peer.predict(pen=factor * 2 * np.log(91))
+        assert model.predict_change_points(X[:1])[0].tolist() == expected
+
+
+def test_text_tiling_cuts_at_the_deepest_valleys() -> None:
+    likeness = np.array([1.0, 0.5, 0.5, 0.1, 0.5, 0.45, 0.5])
+    model = TextTiling().fit([likeness[:, None]], [np.array([0, 0, 0, 1, 1, 1, 1])])
+    assert model.predict_change_points([likeness[:, None]])[0].tolist() == [3, 7]
+
+
+def test_blocks_keep_boundaries() -> None:
+    values = np.repeat([0.0, 5.0], 500)
+    X, labels = block_features(values, np.array([500, 1000]), rows=100)
+    assert (X.shape, labels.tolist()) == ((100, 5), [0] * 50 + [1] * 50)
+
+
+def test_the_constant_of_a_penalty_has_the_fewest_errors() -> None:
+    ends = [(0.0, 2.0), (1.0, 3.0), (1.5, 4.0)]
+    data = PenaltyTargets(
+        ["a", "b", "c"],
+        [np.zeros(1)] * 3,
+        [np.array(pair) for pair in ends],
+        [np.array([-np.inf, *pair]) for pair in ends],
+        [np.array([1, 0, 1])] * 3,
+        [1] * 3,
+        ["nothing"],
+    )
+    logs = PenaltyRegression(columns=()).fit(data).predict(data)
+    assert logs.tolist() == pytest.approx([1.75] * 3)  # the middle of what suits all three
+    assert data.errors_at(logs).tolist() == [0, 0, 0]
+
+
+def test_ranks_and_tests_against_ours() -> None:
+    names = [f"set{i}" for i in range(8)]
+    losses = {"ours": 1.0, "euclidean": 1.5, "bad": 3.0}
+    rows = [
+        {"table": name, "measure": "partition_loss", "method": method, "mean": mean + 0.01 * i}
+        for i, name in enumerate(names)
+        for method, mean in losses.items()
+    ]
+    tables = [{"name": name, "main": True} for name in names]
+    results = {"tables": tables, "rows": rows}
+    assert mean_ranks(results) == {"ours": 1.0, "euclidean": 2.0, "bad": 3.0}
+    assert against_ours(results) == {"euclidean": 2 / 2**7, "bad": 2 / 2**7}  # all of one sign
+
+
+class Half:
+    """A stranger: one boundary in the middle."""
+
+    def fit(self, X: list, y: list) -> None:
+        pass
+
+    def predict_change_points(self, X: list) -> list:
+        return [np.array([len(x) // 2, len(x)]) for x in X]
+
+
+def test_a_stranger_needs_two_methods() -> None:
+    model = Stranger(f"{__name__}.Half").fit(noisy(1.0), [TRUTH] * 4)
+    assert model.predict_change_points(noisy(1.0))[0].tolist() == [45, 90]
+
+
+@pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has no mocap6")
+def test_a_run_that_is_started_again_has_the_same_table(tmp_path: Path) -> None:
+    from experiments.harness.results import read_results
+
+    names = "hapt hapt_dropped gestures bees songs meetings shows billboard gazecom birdsong "
+    names += "texts piano_keys tcpd tssb utsa"
+    others = [f"sets.{name}=null" for name in names.split()]
+    few = [f"methods.{name}=null" for name in ("boosting_mode", "boosting_viterbi", "pca")]
+    once = [*others, *few]
+    first, again = tmp_path / "first", tmp_path / "again"
+    for folder in (first, again):
+        options = [*once, f"hydra.run.dir={folder}", f"outputs={tmp_path}"]
+        call("run", "experiment=league", "tiny=true", *options)
+    tables = [
+        [(r["method"], r["mean"]) for r in read_results(f / "results.json")["rows"]
+         if r["measure"] == "partition_loss"] for f in (first, again)
+    ]  # fmt: skip
+    assert tables[0] == tables[1]
+    assert {"ours", "hidden Markov model", "extra trees, Viterbi"} <= {m for m, _ in tables[0]}
