@@ -72,7 +72,7 @@ def ranks_table(results: Results) -> list[str]:
 
 
 def sets_table(results: Results) -> list[str]:
-    """Lines: for every set our loss, that of the Euclidean metric, and that of the best other method."""
+    """Lines: for every set the loss of ours, of euclidean and of the best other method."""
     lines = []
     for table in results["tables"]:
         if not table["main"]:

@@ -124,6 +124,11 @@ class PenaltyTargets(Items):
         Labels of every sequence.
     feature_names : list of P str
 
+    Raises
+    ------
+    ValueError
+        If the lists are empty or of different lengths.
+
     See Also
     --------
     load_penalties : loads them, and cites the source.
