@@ -70,7 +70,7 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
         if not mine or any(outcome.name == OURS for outcome in mine):
             continue
         one = chosen(procedure, mine)
-        trials = {m.name: some for m in methods if (some := of_pairs.get((m.name, case.name)))}
+        trials = {m: of for (m, name), of in of_pairs.items() if name == case.name}
         members = _members(trials, len(case.folds))
         if members:
             outcomes.append(replace(one, method=Method(ONE, None)))

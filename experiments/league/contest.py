@@ -88,7 +88,9 @@ class League(Comparison):
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         model, scores = super().score(model, option, column, case)
         pairs = segmented(model, case.test, column)
-        scores[F1] = np.array([boundary_f1(truth.ends, found.ends) for found, truth in pairs])
+        scores[F1] = np.array(
+            [boundary_f1(truth.change_points, found.change_points) for found, truth in pairs]
+        )
         scores[COVERING] = np.array([covering(truth, found) for found, truth in pairs])
         begun = time.thread_time()
         model.predict_change_points(case.test.sequences)

@@ -20,14 +20,14 @@ from metriclearn import Partition, PenaltyLearner
 Arrays = Sequence[NDArray]
 
 
-def least_loss(candidates: Sequence[float], predict: Any, X: Arrays, y: Arrays) -> float:
+def least_loss(candidates: ArrayLike, predict: Any, X: Arrays, y: Arrays) -> float:
     """The candidate whose predictions ``predict(x, candidate)`` have the least mean ‖M − N‖²."""
-    truths = [truth_of(labels) for labels in y]
+    tried, truths = np.asarray(candidates, dtype=float), [truth_of(labels) for labels in y]
     losses = [
         np.mean([squared_norm(Partition(ends=predict(x, c)), t) for x, t in zip(X, truths)])
-        for c in candidates
+        for c in tried
     ]
-    return float(candidates[int(np.argmin(losses))])
+    return float(tried[int(np.argmin(losses))])
 
 
 @dataclass(eq=False, repr=False)
@@ -147,7 +147,8 @@ class BinarySegmentation(BaseEstimator):
             gains = np.sum(gap**2, axis=1) * (t - a) * (b - t) / (b - a)
             return (-float(gains.max()) / unit, int(t[gains.argmax()]), a, b)
 
-        heap, found = [best(0, len(Z))], []
+        found: list[tuple[float, int]] = []
+        heap = [best(0, len(Z))]
         while heap and heap[0][0] < 0 and len(found) < 300:
             gain, t, a, b = heappop(heap)
             found.append((-gain, t))

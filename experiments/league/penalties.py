@@ -135,8 +135,10 @@ class Penalties(Procedure):
                     data.select(np.flatnonzero(m)) for m in (folds != fold, folds == fold)
                 )
                 cutter = KFold(self.config.n_folds, shuffle=True, random_state=self.config.seed)
-                parts = [tuple(Part(name, train.select(p)) for p in split)
-                         for split in cutter.split(np.zeros(len(train)))]  # fmt: skip
+                parts = [
+                    (Part(name, train.select(a)), Part(name, train.select(b)))
+                    for a, b in cutter.split(np.zeros(len(train)))
+                ]
                 cases.append(
                     Case(f"{name}, fold {fold}", Part(name, train), Part(name, test), parts)
                 )
@@ -191,7 +193,7 @@ def published(folds: Mapping[str, set[int]]) -> list[Row]:
     rows = []
     for model, mine in table[some].groupby("model"):
         numbers = statistics(mine["percent_correct"].to_numpy(), mine["set"].tolist())
-        fields = {"choice": "", "held_out": None, "gap": None, "stopped": "", "seconds": 0.0}
-        place = {"table": "test", "measure": RIGHT, "column": "given"}
+        fields: Row = {"choice": "", "held_out": None, "gap": None, "stopped": "", "seconds": 0.0}
+        place: Row = {"table": "test", "measure": RIGHT, "column": "given"}
         rows.append(place | {"method": f"published: {model}"} | numbers | fields)
     return rows
