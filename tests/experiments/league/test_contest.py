@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.league.contest import set_cases, without
 from experiments.league.contestants import BinarySegmentation, HiddenMarkov, Stranger, TextTiling
 from experiments.league.penalties import PenaltyRegression
 from experiments.league.ranks import against_ours, mean_ranks
 from experiments.league.series import block_features
-from metriclearn.datasets import PenaltyTargets, data_folder
+from metriclearn.datasets import LabeledSequences, PenaltyTargets, data_folder, load_texts
 from tests.experiments.command import call
 
 RNG = np.random.default_rng(0)
@@ -78,6 +79,32 @@ def test_ranks_and_tests_against_ours() -> None:
     results = {"tables": tables, "rows": rows}
     assert mean_ranks(results) == {"ours": 1.0, "euclidean": 2.0, "bad": 3.0}
     assert against_ours(results) == {"euclidean": 2 / 2**7, "bad": 2 / 2**7}  # all of one sign
+
+
+@pytest.mark.skipif(not data_folder("texts").is_dir(), reason="METRICLEARN_DATA has no texts")
+def test_features_of_a_set_are_fitted_to_its_training_recordings() -> None:
+    entry = {
+        "data": {"_target_": "metriclearn.datasets.load_texts"},
+        "fits_features": True,
+        "groups": 12,
+        "n_test": 4,
+    }
+    (case,) = set_cases("texts", entry, n_folds=2, seed=0)
+    data = load_texts(fitted=case.train.names)
+    assert (len(case.train), len(case.test), len(case.folds)) == (8, 4, 2)
+    assert not set(case.train.names) & set(case.test.names)
+    for part in (case.train, case.test, case.folds[0][1]):
+        for name, X in zip(part.names, part.sequences):
+            np.testing.assert_array_equal(X, data.sequences[data.names.index(name)])
+
+
+def test_training_recordings_go_without_some_names() -> None:
+    y = np.array(["a", "a", "b", "c", "c", "a", "c", "a"])
+    data = LabeledSequences("d", [np.zeros((8, 1))], [y], ["g"], ["n"], ["x"])
+    assert [labels.tolist() for labels in without(data, ["b", "z"]).labels] == [
+        ["c", "c", "a", "c", "a"]
+    ]
+    assert len(without(data, []).labels) == 1
 
 
 class Half:
