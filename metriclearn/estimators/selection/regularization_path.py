@@ -175,9 +175,8 @@ def regularization_path(
     Teo, Vishwanathan, Smola & Le, Bundle methods for regularized risk minimization, Journal of
     Machine Learning Research 11, 2010 (the cuts, which no strength enters).
     """
-    given: dict[str, Any] = {"strengths": strengths, "ratio": ratio}
-    given |= {"regularizer": learner.regularizer, "solver": learner.solver}
-    for name, value in given.items():
+    parts = {"regularizer": learner.regularizer, "solver": learner.solver}
+    for name, value in {"strengths": strengths, "ratio": ratio, **parts}.items():
         _NEEDS[name].check("regularization_path", name, value)
     training = read_training(learner, X, y, sample_weight)
     statement = state_problem(learner, complete_labels(learner, training))
@@ -338,9 +337,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
                 "sequences, or use ChangePointMetricLearner."
             )
         weights = read_weights(who, sample_weight, n)
-        parameters = self.get_params(deep=False)
-        for name in ("strengths", "ratio", "cv"):
-            del parameters[name]
+        own = {"strengths", "ratio", "cv"}
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in own}
         learner = ChangePointMetricLearner(**parameters)
         training = complete_labels(learner, read_training(learner, X, y, sample_weight))
         statement = state_problem(learner, training)
@@ -361,13 +359,11 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
             losses.append(path.validation_loss)
         path = regularization_path(learner, X, y, values, sample_weight=sample_weight)
         path = replace(path, validation_loss=np.array(losses).T)
-        chosen = vars(path.learners[path.best])
-        fitted = {name: value for name, value in chosen.items() if name not in parameters}
+        best = path.learners[path.best]
+        fitted = {name: value for name, value in vars(best).items() if name not in parameters}
         fitted |= {"strengths_": values, "loss_path_": path.validation_loss, "path_": path}
         fitted["strength_"] = float(values[path.best])
-        fitted["training_losses_"] = learner.task.training_losses(
-            path.learners[path.best], training
-        )
+        fitted["training_losses_"] = learner.task.training_losses(best, training)
         # All at once: a fit that fails changes nothing.
         self.__dict__ = vars(self) | fitted
         report(self, statement)
