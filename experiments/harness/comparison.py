@@ -40,7 +40,7 @@ from experiments.harness.report import (
     page,
     standardized_weights,
 )
-from experiments.harness.results import COLUMNS, MEASURE, ONE, OURS, is_ours
+from experiments.harness.results import COLUMNS, MEASURE, ONE, OURS, Cell, is_ours, results_table
 from metriclearn import (
     Consensus,
     FrobeniusLoss,
@@ -51,6 +51,7 @@ from metriclearn import (
 )
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.plots.canvas import number
 
 NAMES = "names_right"
 LEARNED, TUNED, RELATIVE = "learned", "tuned", "relative"  # where a penalty comes from
@@ -148,7 +149,7 @@ class Comparison(Procedure):
         """Save the model of the row ours as ``model.npz``, all models in ``models/``; draw ours."""
         cases = list({outcome.case.name: outcome.case for outcome in outcomes}.values())
         first = [outcome for outcome in outcomes if outcome.case is cases[0]]
-        mine, rival = best_outcome(first), best_outcome(first, ours=False)
+        mine, told = best_outcome(first), tables_and_rows(self, outcomes)
         (folder / "models").mkdir(parents=True, exist_ok=True)
         for outcome in outcomes:
             name = f"{outcome.name}-{outcome.case.name}" if len(cases) > 1 else outcome.name
@@ -166,14 +167,14 @@ class Comparison(Procedure):
         }
         encoded = hasattr(mine.models["estimated"], "encoder_")  # its features have no names
         artifacts = Artifacts(
-            strips=_typical_strips(mine, rival),
+            strips=_typical_strips(first, results_table(told), mine),
             feature_names={} if encoded else {mine.name: cases[0].train.feature_names},
             model_file="model.npz",
             notes=page("comparison.notes.j2", **facts).splitlines(),
             **learned_metrics({mine.name: mine.models["estimated"]}),
         )
         protocol = page("comparison.protocol.j2", **facts).strip()
-        return Story(protocol, artifacts, tables_and_rows(self, outcomes))
+        return Story(protocol, artifacts, told)
 
 
 def save_model(outcome: Outcome, file: Path) -> None:
@@ -395,30 +396,44 @@ def best_outcome(outcomes: Sequence[Outcome], ours: bool = True) -> Outcome:
     return min(some, key=lambda outcome: outcome.held_out())
 
 
-def _typical_strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
-    """The test sequences on which ours has its best, median and worst loss."""
+def _typical_strips(
+    outcomes: Sequence[Outcome], table: Mapping[str, Mapping[str, Cell]], one: Outcome
+) -> list[Strip]:
+    """The test sequences on which ours has its best, median and worst loss.
+
+    Beside ours stands the baseline that the headline names; both have their means over all test
+    sequences in the caption, for three pictures are no result. Signals are the features that
+    count most in ``one``.
+    """
+    by_name = {outcome.name: outcome for outcome in outcomes}
+    means = {name: cells["estimated"] for name, cells in table.items() if "estimated" in cells}
+    ours = by_name.get(OURS, one)
+    others = [name for name in means if not is_ours(name) and name in by_name]
+    rival = min(others, key=lambda name: means[name].mean, default=None)
+    pair = [ours] if rival is None else [ours, by_name[rival]]
     order = np.argsort(ours.losses(), kind="stable")
-    model, last = ours.models["estimated"], len(order) - 1
+    model, last = one.models["estimated"], len(order) - 1
     weights = standardized_weights(model)
     diagonal = np.diag(weights) if weights.ndim == 2 else weights
     leading = np.argsort(-diagonal, kind="stable")[:3]
     scale = getattr(model, "scale_", np.ones(model.n_features_in_))  # in baselines' metrics already
     words = {(last + 1) // 2: "median", last: "worst", 0: "best"}
+    all_of_them = ", ".join(f"{o.name} {number(means[o.name].mean)}" for o in pair)
     data, strips = ours.case.test, []
     for place in sorted(words):
         i = int(order[place])
         X, truth = data.sequences[i], Partition.from_runs(data.labels[i])
-        pair = {o.name: o.models["estimated"] for o in (ours, baseline)}
-        ends = {name: one.predict_change_points([X])[0] for name, one in pair.items()}
-        shown = X[:, leading] / scale[leading]
+        ends = {o.name: o.models["estimated"].predict_change_points([X])[0] for o in pair}
+        shown = {data.feature_names[j]: X[:, j] / scale[j] for j in leading}
         if hasattr(model, "encoder_"):
             Z = model.transform(X)
-            shown = Z[:, np.argsort(-Z.var(axis=0), kind="stable")[:3]]
+            some = np.argsort(-Z.var(axis=0), kind="stable")[:3]
+            shown = {f"learned feature {j}": Z[:, j] for j in some}
         strips.append(
             Strip(
-                f"{data.names[i]} ({words[place]} of ours)",
+                f"{data.names[i]} ({words[place]} of ours; mean over all tests: {all_of_them})",
                 {"truth": truth.change_points} | ends,
-                {outcome.name: float(outcome.losses()[i]) for outcome in (ours, baseline)},
+                {outcome.name: float(outcome.losses()[i]) for outcome in pair},
                 shown,
             )
         )

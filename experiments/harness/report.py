@@ -60,13 +60,13 @@ class Strip:
     """One example sequence: its true segmentation first, then ours, then baselines.
 
     ``segmentations`` maps names to change-points (the last one T), ``losses`` some of these names
-    to ‖M − N‖²_F, and ``signal`` is a (T, P) selection of features worth looking at.
+    to ‖M − N‖²_F, and ``signal`` has a few features worth looking at, by name.
     """
 
     name: str
     segmentations: Mapping[str, ArrayLike]
     losses: Mapping[str, float] = field(default_factory=dict)
-    signal: ArrayLike | None = None
+    signal: ArrayLike | Mapping[str, ArrayLike] | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
     """A template with everything that there is to tell of a run."""
     return page(
         template,
-        results=results,
+        results={**results, "headline": headline(results)},
         results_table=partial(results_table, results),
         table_markdown=partial(table_markdown, results),
         tests_markdown=partial(tests_markdown, results),

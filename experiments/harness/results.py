@@ -272,11 +272,14 @@ def headline(results: Mapping[str, Any]) -> str:
         return " ".join(sentences)
     main = [table for table in results["tables"] if table["main"]]
     if len(main) == 1:
-        return sentence(results, main[0])
+        # What is learned is the criterion; a field's measure alone could hide how it did.
+        kinds = [main[0]["measure"], MEASURE]
+        told = [t for t in results["tables"] if t["name"] == main[0]["name"]]
+        told = [t for kind in dict.fromkeys(kinds) for t in told if t["measure"] == kind]
+        return " ".join(sentence(results, table) for table in told)
     places = {"best": 0, "within one standard error of the best": 0, "behind": 0}
-    only = 0  # tables in which nothing but a trivial row is better
-    for table in main:
-        column = next(iter(table["columns"]))
+    only = 0  # columns in which nothing but a trivial row is better
+    for table, column in [(one, column) for one in main for column in one["columns"]]:
         rivals = [row for row in rows_of(results, table) if row["column"] == column]
         rivals = [row for row in rivals if row["method"] == OURS or not is_ours(row["method"])]
         if all(row["method"] != OURS for row in rivals):
@@ -288,7 +291,9 @@ def headline(results: Mapping[str, Any]) -> str:
     parts = [f"{words} in {count}" for words, count in places.items() if count]
     if not parts:
         return f"{results['name']}: {counted(len(main), 'table')}."
-    text = f"{OURS} is {', '.join(parts)} of {counted(len(main), 'table')}"
+    n, words = sum(places.values()), counted(len(main), "table")
+    where = words if n == len(main) else f"{n} columns of {words}"
+    text = f"{OURS} is {', '.join(parts)} of {where}"
     return f"{text}{f'; in {only} of them only a trivial baseline is better' if only else ''}."
 
 

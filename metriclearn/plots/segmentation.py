@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ _MOST_LINES, _MOST_POINTS = 6, 2000
 )
 def plot_segmentation(
     segmentations: Mapping[str, ArrayLike],
-    signal: ArrayLike | None = None,
+    signal: ArrayLike | Mapping[str, ArrayLike] | None = None,
     losses: Mapping[str, float] | None = None,
     sampling_step: float = 1,
     unit: str = "samples",
@@ -46,9 +47,9 @@ def plot_segmentation(
     ----------
     segmentations : dict of str to sequence of int
         Name → change-points as in ruptures (the last one is T), the truth first.
-    signal : (T, P) or (T,) array, optional
+    signal : (T, P) or (T,) array, data frame, or dict of str to (T,) array, optional
         Drawn above the strips, with every feature scaled to [0, 1]: as lines for up to six
-        features, as a heat map for more.
+        features, as a heat map for more. Columns of a data frame and keys of a dict are named.
     losses : dict of str to float, optional
         ‖M − N‖²_F between a strip and the truth, written next to its name.
     sampling_step : float
@@ -89,7 +90,8 @@ def plot_segmentation(
     if unknown := set(losses) - set(strips):
         raise ValueError(f"plot_segmentation needs losses of its strips, got {sorted(unknown)}.")
     truth = next(iter(strips.values()))
-    scaled = None if signal is None else _scaled(signal, truth.n_samples)
+    names, values = _named(signal)
+    scaled = None if values is None else _scaled(values, truth.n_samples)
     lanes = 0 if scaled is None else min(scaled.shape[1], _MOST_LINES)
     height = 0.95 + len(strips) * 0.62 + (0.4 + 0.42 * lanes if lanes else 0)
     ax = draw.canvas(ax, (9.0, height), _message(strips, losses), title)
@@ -104,13 +106,20 @@ def plot_segmentation(
     top, end = 0.0, truth.n_samples * sampling_step
     if scaled is not None:
         top = _draw_signal(ax, scaled, end)
-        _label(ax, top, "signal" if lanes == 1 else f"signal, {scaled.shape[1]} scaled features")
+        _label(ax, top, _signal_label(names, scaled.shape[1]))
     heights = [len(strips) - 1 + draw.STRIP + 0.1, top]
     for boundary in truth.change_points[:-1] * sampling_step:
         ax.plot([boundary] * 2, heights, color=draw.INK, lw=0.8, ls=(0, (3, 2)))
     xlabel = f"time ({unit})" if unit != "samples" else "samples"
     draw.strip_axes(ax, len(strips), end, top - draw.LABEL, xlabel)
     return draw.figure_of(ax)
+
+
+def _named(signal: Any) -> tuple[list[str], Any]:
+    """The names of a signal's features, none for an array, and their values."""
+    if not hasattr(signal, "keys"):
+        return [], signal
+    return [str(name) for name in signal], np.column_stack([signal[name] for name in signal])
 
 
 def _scaled(signal: ArrayLike, n_samples: int) -> NDArray[np.float64]:
@@ -124,6 +133,14 @@ def _scaled(signal: ArrayLike, n_samples: int) -> NDArray[np.float64]:
         )
     low, span = X.min(axis=0), np.ptp(X, axis=0)
     return np.where(span > 0, (X - low) / np.where(span > 0, span, 1), 0.5)
+
+
+def _signal_label(names: Sequence[str], n_features: int) -> str:
+    """What is drawn above the strips: the names of lines from the top, or of the outer rows."""
+    words = "signal" if n_features == 1 else f"signal, {n_features} scaled features"
+    if n_features > _MOST_LINES and names:
+        return f"{words}, {names[0]} to {names[-1]}"
+    return f"{', '.join(names)}{' (scaled)' if n_features > 1 else ''}" if names else words
 
 
 def _message(strips: Mapping[str, Partition], losses: Mapping[str, float]) -> str:

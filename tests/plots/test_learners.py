@@ -59,7 +59,7 @@ def test_one_call_draws_signal_truth_and_prediction(learner, y) -> None:
     assert texts(figure) == [
         "truth · 5 segments",
         f"prediction · {count} segments · loss {loss}",
-        "signal, 3 scaled features",
+        "a, b, e (scaled)",
     ]
     assert texts(learner.plot(XS[0], n_segments=2))[0] == "prediction · 2 segments"
 

@@ -104,7 +104,10 @@ class PlottedSegmenter:
         if self.components_.shape[1] == len(seen):
             seen = np.linalg.norm(self.components_, axis=0) * array.std(axis=0)
         leading = np.sort(np.argsort(-seen, kind="stable")[:_LANES])
-        signal = array[:, leading]
+        names = getattr(self, "feature_names_in_", None)
+        signal: Any = array[:, leading]
+        if names is not None:
+            signal = {names[i]: array[:, i] for i in leading}
         return plot_segmentation(strips, signal, losses, ax=ax, bands=bands, title=title)
 
 

@@ -216,6 +216,32 @@ def test_headline_of_several_tables_counts_them() -> None:
     )
 
 
+def test_headline_counts_every_column() -> None:
+    columns = {"estimated": "estimated", "given": "given"}
+    tables = [_table(name=name, columns=columns) for name in "ab"]
+    rows = [_row("ours", column, 1.0, 0.1, table=name) for name in "ab" for column in columns]
+    rows += [_row("rca", "estimated", 2.0, 0.1, table=name) for name in "ab"]
+    rows += [_row("rca", "given", 0.5, 0.1, table=name) for name in "ab"]
+    assert headline(make_results() | {"rows": rows, "tables": tables}) == (
+        "ours is best in 2, behind in 2 of 4 columns of 2 tables."
+    )
+
+
+def test_headline_with_the_measure_of_a_field_tells_the_criterion_too() -> None:
+    overlap = {"measure": "foreground", "words": "overlap", "better": "more"}
+    given = {"columns": {"given": "K given"}}
+    tables = [_table(**overlap, **given), _table(main=False, **given)]
+    rows = [_row("ours", "given", 0.6, 0.01) | {"measure": "foreground"}]
+    rows += [_row("grid", "given", 0.5, 0.01) | {"measure": "foreground"}]
+    rows += [_row("ours", "given", 1.1, 0.01), _row("one region", "given", 1.0, 0.01)]
+    text = headline(make_results() | {"rows": rows, "tables": tables})
+    assert "overlap = 0.600 ± 0.010" in text
+    assert text.endswith(
+        "‖M − N‖² = 1.100 ± 0.010 (3 test users), against 1.000 ± 0.010 for the best baseline, "
+        "one region, which is better."
+    )
+
+
 def test_markdown_holds_tables_command_choices_and_what_a_single_segment_costs() -> None:
     results = make_results()
     results["rows"][3] |= {"stopped": "1 of 2 fits (max_rounds)", "gap": 0.031}
