@@ -55,10 +55,15 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
     """
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore
     kind: type[Procedure] = get_class(config.procedure)
-    if (settings.get("dataset") or {}).get("test_root") and not kind.reads_test_root:
+    unseen = (settings.get("dataset") or {}).get("test_root")
+    if unseen and not kind.reads_test_root:
         raise ValueError(
             f"experiment={config.name} does not read dataset.test_root; leave it out, or choose an "
             "experiment that does, such as files, hapt, images, neuroblastoma or audio."
+        )
+    if unseen and not Path(unseen).is_dir():
+        raise ValueError(
+            f"dataset.test_root={unseen} is not a folder; name the folder of test data."
         )
     if config.n_jobs == 0:
         raise ValueError("n_jobs needs a number of fits at the same time, or -1 for all, got 0.")

@@ -7,7 +7,10 @@ for a given number of segments. It is fitted again on all training data and scor
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -160,6 +163,7 @@ class Comparison(Procedure):
             "cases": [case.name for case in cases],
             "made": self.config.dataset is not None and "root" not in self.config.dataset,
             "unit": self.config.unit,
+            "unseen": (self.config.dataset or {}).get("test_root") is not None,
             "model": mine.choices["estimated"].method or mine.name,
             "members": "".join(
                 f" and {o.name}" for o in first if o.method.options.get("member", False)
@@ -190,9 +194,22 @@ def save_model(outcome: Outcome, file: Path) -> None:
         save(known, file)
 
 
-def fingerprints(data: LabeledSequences) -> list[str]:
-    """A hash of the features of every sequence, which names and folders do not change."""
-    return [joblib.hash(np.ascontiguousarray(X), "sha1") for X in data.sequences]
+def fingerprints(data: Any) -> list[str]:
+    """A hash of every sequence or image, which names and folders do not change."""
+    arrays = getattr(data, "images", None) or data.sequences
+    return [joblib.hash(np.ascontiguousarray(X), "sha1") for X in arrays]
+
+
+def refuse_seen(train: Any, *tests: Any) -> None:
+    """Raise a ValueError if a sequence for training is among those for test as well."""
+    known = set(fingerprints(train))
+    for test in tests:
+        pairs = zip(test.names, fingerprints(test))
+        if seen := [name for name, mark in pairs if mark in known]:
+            raise ValueError(
+                f"dataset.test_root needs data that are not for training, but {len(seen)} of "
+                f"{len(test.names)} are the same in both, such as {seen[0]!r}; name another folder."
+            )
 
 
 def with_tuned_penalty(
@@ -264,8 +281,30 @@ def load_sequences(config: DictConfig, root: str | None, **options: Any) -> Labe
             f"The data set {dataset.name} needs the folder of your sequences; add "
             "dataset.path=FOLDER, and dataset.label=COLUMN if the labels are not in 'label'."
         )
-    data = instantiate(dataset.loader, _partial_=True)(root, **options)
+    with _options_named():
+        data = instantiate(dataset.loader, _partial_=True)(root, **options)
     return data.select(np.arange(len(data))[: dataset.n_sequences])
+
+
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """Name options as this command line does: (ignore=['time'], --ignore time) is the console's."""
+
+    def translated(text: object) -> str:
+        named = re.sub(r"\((\w+)=([^()]*), --[^()]*\)", r"(dataset.\1=\2)", str(text))
+        return (
+            re.sub(r"(?<=[\[ ])'([^' ]*)'(?=[\],])", r"\1", named) if named != str(text) else named
+        )
+
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            yield
+    except ValueError as error:
+        raise ValueError(translated(error)) from error
+    finally:
+        for warning in caught:
+            warnings.warn(translated(warning.message), warning.category, stacklevel=4)
 
 
 def synthetic_sequences(config: DictConfig, seed: int, **options: Any) -> list[LabeledSequences]:
@@ -285,6 +324,7 @@ def read_cases(config: DictConfig) -> list[Case]:
     data = load_sequences(config, dataset.root)
     if dataset.test_root is not None:
         test = load_sequences(config, dataset.test_root)
+        refuse_seen(data, test)
         if test.feature_names != data.feature_names:
             raise ValueError(
                 f"Test data need the {len(data.feature_names)} features of the training data in "
@@ -406,7 +446,8 @@ def _typical_strips(
     count most in ``one``.
     """
     by_name = {outcome.name: outcome for outcome in outcomes}
-    means = {name: cells["estimated"] for name, cells in table.items() if "estimated" in cells}
+    column = next(iter(next(iter(table.values()))))
+    means = {name: cells[column] for name, cells in table.items() if column in cells}
     ours = by_name.get(OURS, one)
     others = [name for name in means if not is_ours(name) and name in by_name]
     rival = min(others, key=lambda name: means[name].mean, default=None)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import sys
-import time
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ import metriclearn
 from metriclearn.running.atomic import replacing
 
 Task = tuple[list[str], tuple[Any, ...]]  # what names a result, and the call that makes it
-SILENCE = 30  # seconds between lines of progress where there is no terminal
+SILENCE = 30.0  # seconds between signs of progress
 _logger = logging.getLogger(__name__)
 
 
@@ -63,27 +62,46 @@ class FinishedFits:
 def run_all(
     title: str, tasks: Sequence[Task], finished: FinishedFits, backend: str, n_jobs: int
 ) -> list[Any]:
-    """All results in the order of the tasks; costly methods stand last, and so go first."""
+    """All results in the order of the tasks; costly methods stand last, and so go first.
+
+    What is done is told every ``SILENCE`` seconds, also while the first fit is not done.
+    """
     _logger.info("%s: %d fits", title, len(tasks))
-    with quiet():
-        parallel = joblib.Parallel(n_jobs, prefer=backend, return_as="generator")
-        results = parallel(
-            joblib.delayed(_call)(finished, backend, key, *call) for key, call in tasks[::-1]
-        )
-        made, told = [], time.monotonic()
-        for result in tqdm(results, title, len(tasks), disable=None, unit="fit"):
-            made.append(result)
-            if time.monotonic() > told + SILENCE and not sys.stderr.isatty():
-                told = time.monotonic()
-                _logger.info("%s: %d of %d fits are done", title, len(made), len(tasks))
-        return made[::-1]
+    results: list[Any] = [None] * len(tasks)
+    calls = [(i, key, call) for i, (key, call) in enumerate(tasks)][::-1]
+    with quiet(), tqdm(desc=title, total=len(tasks), disable=None, unit="fit") as bar:
+        parallel = joblib.Parallel(n_jobs, prefer=backend, return_as="generator_unordered")
+        ended = threading.Event()
+
+        def tell() -> None:
+            while not ended.wait(SILENCE):
+                if bar.disable:  # no terminal
+                    done = sum(result is not None for result in results)
+                    _logger.info("%s: %d of %d fits are done", title, done, len(tasks))
+                else:
+                    bar.refresh()
+
+        threading.Thread(target=tell, daemon=True).start()
+        try:
+            jobs = (
+                joblib.delayed(_call)(i, finished, backend, key, *call) for i, key, call in calls
+            )
+            for i, result in parallel(jobs):
+                results[i] = result
+                bar.update()
+        finally:
+            ended.set()
+    return results
 
 
-def _call(finished: FinishedFits, backend: str, key: list[str], *call: Any) -> Any:
+def _call(
+    place: int, finished: FinishedFits, backend: str, key: list[str], *call: Any
+) -> tuple[int, Any]:
+    """A result, and its place."""
     if backend == "threads":  # which share what the caller has set
-        return finished(key, *call)
+        return place, finished(key, *call)
     with quiet():
-        return finished(key, *call)
+        return place, finished(key, *call)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from experiments.harness.comparison import (
     group_cases,
     group_folds,
     joined,
+    refuse_seen,
     segmented,
 )
 from experiments.harness.procedure import (
@@ -67,13 +68,37 @@ class AudioAndVideo(Comparison):
 
     def cases(self) -> list[Case]:
         cases = []
-        for stream, description in self.config.streams.items():
-            if description is None:
-                continue
+        for stream, description in self._streams().items():
             plain = OmegaConf.to_container(description, resolve=True)
             for case in instantiate(plain, _convert_="all"):  # lists that are not Hydra's
                 cases.append(replace(case, name=f"{stream}: {case.name}", table=stream))
         return cases
+
+    def _streams(self) -> dict[str, Any]:
+        """The streams to compare: those with a folder, where the data set is a user's.
+
+        Raises
+        ------
+        ValueError
+            If a folder holds recordings of one stream, and the experiment has several.
+        """
+        streams = {name: some for name, some in self.config.streams.items() if some is not None}
+        for key in ("root", "test_root"):
+            root = (self.config.get("dataset") or {}).get(key)
+            if root is None:
+                continue
+            folders = {
+                name: some.get("unseen", {}).get("stream", name) for name, some in streams.items()
+            }
+            named = {name for name, folder in folders.items() if (Path(root) / folder).is_dir()}
+            if not named and len(streams) > 1:
+                raise ValueError(
+                    f"dataset.{key}={root} needs folders named {' and '.join(folders.values())}, "
+                    "for a recording belongs to one stream; make a folder of such a name in it, or "
+                    f"leave out the other streams, as with streams.{list(streams)[-1]}=null."
+                )
+            streams = {name: some for name, some in streams.items() if name in named or not named}
+        return streams
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         model, scores = super().score(model, option, column, case)
@@ -143,18 +168,25 @@ def held_out_cases(
 ) -> list[Case]:
     """Every group of recordings held out once (or only one of them); or ``unseen`` for test."""
     given = [part for part in (data, unseen) if part is not None]
+    refuse_seen(*given)
     train, *test = [_standardized(part) if standardize else part for part in given]
     if test:
         return [case_of("unseen recordings", train, test[0], group_folds(train, n_folds))]
     return group_cases(train, 1, rotate, n_folds, seed)
 
 
-def unseen(root: str | Path | None, stream: str, extractor: Extractor) -> LabeledSequences | None:
-    """Recordings with segments.csv in ``root``, or in its folder of the stream; None without."""
+def stream_folder(root: str | Path | None, stream: str) -> Path | None:
+    """The folder of a stream in ``root``, or ``root`` where there is none; None without a root."""
     if root is None:
         return None
     folder = Path(root) / stream
-    return load_recordings(folder if folder.is_dir() else root, extractor)
+    return folder if folder.is_dir() else Path(root)
+
+
+def unseen(root: str | Path | None, stream: str, extractor: Extractor) -> LabeledSequences | None:
+    """Recordings with segments.csv in the folder of the stream; None without a root."""
+    folder = stream_folder(root, stream)
+    return None if folder is None else load_recordings(folder, extractor)
 
 
 def _standardized(data: LabeledSequences) -> LabeledSequences:

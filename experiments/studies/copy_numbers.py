@@ -24,6 +24,7 @@ from omegaconf import DictConfig
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
+from experiments.harness.comparison import refuse_seen
 from experiments.harness.procedure import (
     Case,
     Losses,
@@ -59,13 +60,16 @@ _TITLES = COLUMNS | {
 _LENGTHS = {"T ≤ 500": (0, 500), "500 < T ≤ 2500": (500, 2500), "T > 2500": (2500, np.inf)}
 _EVERY = "all lengths"
 _PROTOCOL = (
-    "The annotations of one fold train what is tested on those of the other, both ways{unseen}. "
+    "The annotations of one fold train what is tested on those of the other, both ways. "
     "Candidates, and how far the annotations of a sequence move its penalty, have the least error "
     "on profiles held out of the training fold; no choice uses the test fold. Profiles that "
     "were not trained on: {parts} parts of the profiles, each tested after training on all "
     "annotations of the others, with the first candidate of every method."
 )
-_UNSEEN = "; or, as here, all of {} train what is tested on {}"
+_UNSEEN = (
+    "All annotations of {} train what is tested on those of {}. Candidates have the least error on "
+    "profiles held out of the training data; no choice uses the test data."
+)
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,7 @@ class Neuroblastoma(Procedure):
             name = f"trained on fold {source}, tested on fold {target}"
             if self._unseen is not None:
                 data, name = self._read(self._unseen), "tested on unseen profiles"
+                refuse_seen(self.data, data)
                 test = Profiles(data, data.known(), np.arange(len(data)))
             cases.append(Case(name, train, test, parts, column=name))
         return [*self._held_out(everything), *cases] if self._unseen is None else cases
@@ -286,10 +291,9 @@ class Neuroblastoma(Procedure):
                 ylabel="log-ratio",
             )
             figures[f"Profile {test.data.names[i]}"] = draw, 1.2
-        unseen = self._unseen and _UNSEEN.format(
-            self.config.dataset.root or "the data", self._unseen
-        )
-        protocol = _PROTOCOL.format(unseen=unseen or "", parts=self.config.n_parts)
+        protocol = _PROTOCOL.format(parts=self.config.n_parts)
+        if self._unseen:
+            protocol = _UNSEEN.format(self.config.dataset.root or "the data", self._unseen)
         both = [replace(o, case=replace(o.case, column="both directions")) for o in outcomes]
         apart = [replace(o, scores={"free": o.scores["free"]}) for o in apart]
         lengths = [part for name in _LENGTHS for part in map(partial(_of_length, name), apart)]

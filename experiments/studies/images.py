@@ -30,6 +30,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from experiments.harness.comparison import refuse_seen
 from experiments.harness.procedure import (
     Case,
     Losses,
@@ -147,6 +148,7 @@ class Images(Procedure):
         config, dataset = self.config, self.config.dataset
         everything = self._read(dataset.root, dataset.n_images)
         unseen = dataset.test_root and self._read(dataset.test_root, None)
+        refuse_seen(everything.data, *([unseen.data] if unseen else []))
         cases = []
         for seed in range(config.seed, config.seed + config.n_seeds):
             train, test = split(everything, config.n_train, config.n_test, seed)

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from experiments.harness.command_line import one_sentence
-from experiments.harness.comparison import read_cases, sequence_losses
+from experiments.harness.comparison import load_sequences, read_cases, sequence_losses
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.results import Cell, read_results
 from metriclearn import load
@@ -162,6 +162,29 @@ def test_own_files_with_a_test_folder(own: tuple[Path, Path], tmp_path: Path) ->
     assert "trained on 5 sequences; test sequences: series5, series6, series7." in text
 
 
+def test_a_folder_is_not_for_training_and_for_test(
+    own: tuple[Path, Path], capsys, tmp_path
+) -> None:
+    places = [f"dataset.{key}={own[0]}" for key in ("path", "test_root")]
+    columns = ("dataset.label=state", "dataset.group=person", f"hydra.run.dir={tmp_path}")
+    message = failure(capsys, "run", "experiment=files", *FEW, *places, *columns)
+    assert "5 of 5 are the same in both, such as 'series0'; name another folder." in message
+
+
+def test_columns_are_ignored_as_the_note_on_them_says(own: tuple[Path, Path], tmp_path) -> None:
+    table = pd.read_csv(own[0] / "series0.csv")
+    for i in range(4):
+        table.assign(time=np.arange(len(table))).to_csv(tmp_path / f"{i}.csv", index=False)
+    config = configuration("experiment=files", f"dataset.path={tmp_path}", "dataset.label=state")
+    with pytest.raises(ValueError, match=r"without numbers \(dataset.ignore=\[person\]\)."):
+        load_sequences(config, str(tmp_path))
+    config.dataset.ignore = ["person"]
+    with pytest.warns(UserWarning, match=r"leave them out \(dataset.ignore=\[time\]\)"):
+        names = load_sequences(config, str(tmp_path)).feature_names
+    config.dataset.ignore = ["time", "person"]
+    assert load_sequences(config, str(tmp_path)).feature_names == names[:-1]
+
+
 def test_evaluate_reads_columns_by_the_names_of_the_training(
     own: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -302,7 +325,7 @@ def test_a_full_disk_is_a_sentence() -> None:
 def test_ordinary_files_without_a_terminal_get_lines_of_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("experiments.harness.finished_fits.SILENCE", 0.0)
+    monkeypatch.setattr("experiments.harness.finished_fits.SILENCE", 0.05)
     call("run", "experiment=synthetic", *FEW, "~methods.rca", f"hydra.run.dir={tmp_path}")
     text = (tmp_path / "run.log").read_text(encoding="utf-8")
     assert re.search(r"choose: \d+ of \d+ fits are done", text)
@@ -344,6 +367,14 @@ def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
         (["experiment=hapt", "dataset.root=/absent"], ["/absent"]),
         (["experiment=files", "dataset.path=/absent"], ["/absent"]),
         (["experiment=files"], ["dataset.path=FOLDER"]),
+        (
+            ["experiment=hapt", "dataset.test_root=/absent"],
+            ["dataset.test_root=/absent is not a f"],
+        ),
+        (
+            ["experiment=audio", "dataset.root=."],
+            ["named songs and meetings", "streams.meetings=null"],
+        ),
         (["experiment=video", "tiny=true", "root=null"], ["root=FOLDER"]),
         (
             ["experiment=clustering", "tiny=true", "+protocols.A.nothing=2"],

@@ -90,7 +90,7 @@ def test_recordings_of_a_folder_of_their_own_are_for_test(tmp_path: Path) -> Non
     for part, seconds in (("known", [2.0, 1.0, 3.0]), ("songs", [2.5])):
         (tmp_path / part).mkdir()
         for i in range(len(seconds)):
-            noise = np.random.default_rng(i).normal(size=RATE * 4)
+            noise = np.random.default_rng([i, len(seconds)]).normal(size=RATE * 4)
             write_wave(tmp_path / part / f"{part}{i}.wav", noise)
         ends = {f"{part}{i}": end for i, end in enumerate(seconds)}
         spans = {name: [(0.0, end, "a"), (end, 4.0, "b")] for name, end in ends.items()}
@@ -104,6 +104,8 @@ def test_recordings_of_a_folder_of_their_own_are_for_test(tmp_path: Path) -> Non
         assert case.test.names == ["songs0"]
         assert len(case.folds) == 3
     assert unseen(None, "songs", AudioFeatures()) is None
+    with pytest.raises(ValueError, match="but 3 of 3 are the same in both, such as 'known0'; name"):
+        held_out_cases(parts["known"], 3, 0, unseen=parts["known"])
 
 
 @needs_data

@@ -18,9 +18,9 @@ ANNOTATIONS = (
 )  # fmt: skip
 
 
-def write_profiles(folder: Path) -> None:
+def write_profiles(folder: Path, seed: int = 0) -> None:
     """Profiles of two chromosomes; a step of twice the noise in each, and annotations of it."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     points, rows = [], []
     for profile in range(1, 9):
         for chromosome in (1, 2):
@@ -89,14 +89,16 @@ def test_page_has_the_pictures(folder: Path) -> None:
 
 
 def test_unseen_profiles_are_for_test(tmp_path: Path) -> None:
-    for name in ("known", "unseen"):
+    for seed, name in enumerate(("known", "unseen")):
         (tmp_path / name).mkdir()
-        write_profiles(tmp_path / name)
+        write_profiles(tmp_path / name, seed)
     few = [*FEW, "~methods.linear"]
     call("run", "experiment=neuroblastoma", f"dataset.root={tmp_path}/known",
          f"dataset.test_root={tmp_path}/unseen", f"hydra.run.dir={tmp_path}/out", *few)  # fmt: skip
     results = read_results(tmp_path / "out" / "results.json")
     assert {table["name"] for table in results["tables"]} == {"free", "curves"}
+    assert "both ways" not in results["protocol"]  # and no table of profiles held out
+    assert "were not trained on" not in results["protocol"]
     rows = [row for row in results["rows"] if row["measure"] == "label_error"]
     assert {row["column"] for row in rows} == {"tested on unseen profiles"}
     assert {sum(row["weights"]) for row in rows} == {8 * 2 * 4}

@@ -157,9 +157,9 @@ def test_candidates_are_chosen_on_held_out_training_images(
     assert f"scale = {choice.parameters['scale']}" in words_of(outcome)
 
 
-def write_images(folder: Path, count: int) -> None:
+def write_images(folder: Path, places: range) -> None:
     """Disks as the Weizmann horses come: a folder of images and one of masks."""
-    pixels, maps = images(count)
+    pixels, maps = (some[places.start :] for some in images(places.stop))
     for part in ("images", "masks"):
         (folder / part).mkdir(parents=True)
     for i, (image, labels) in enumerate(zip(pixels, maps)):
@@ -170,8 +170,8 @@ def write_images(folder: Path, count: int) -> None:
 
 def test_images_of_another_folder_are_for_test(tmp_path: Path) -> None:
     pytest.importorskip("skimage")
-    write_images(tmp_path / "known", 4)
-    write_images(tmp_path / "unseen", 2)
+    write_images(tmp_path / "known", range(4))
+    write_images(tmp_path / "unseen", range(4, 6))
     call("run", "experiment=images", "tiny=true", "n_jobs=1", "~image_methods.small_grid",
          "~image_methods.scikit_learn", "compared=[[ours,grid]]", "n_train=2",
          f"dataset.root={tmp_path}/known", f"dataset.test_root={tmp_path}/unseen",
