@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
+from omegaconf import DictConfig
 from sklearn.exceptions import ConvergenceWarning
 
 from experiments.benchmarks.machine import Report, Row, Timing, in_own_process, options_of
@@ -60,12 +61,17 @@ def without_hindsight(experiment: str) -> float:
     return float(np.mean(values[others.argmin(axis=0), np.arange(values.shape[1])]))
 
 
+def configuration(experiment: str, tiny: bool) -> DictConfig:
+    """What an experiment runs by default."""
+    with initialize_config_dir(str(CONFIGS), version_base=None):
+        names = [f"experiment={experiment}", *(["tiny=true"] if tiny else [])]
+        return compose("config", overrides=names)
+
+
 def compared(experiment: str, tiny: bool) -> Row:
     """Loss and seconds of the learner on one data set."""
     warnings.simplefilter("ignore", ConvergenceWarning)
-    with initialize_config_dir(str(CONFIGS), version_base=None):
-        names = [f"experiment={experiment}", *(["tiny=true"] if tiny else [])]
-        config = compose("config", overrides=names)
+    config = configuration(experiment, tiny)
     means: dict[str, float] = {}  # by independent unit
     timings, choices, left_out = [], [], 0
     for case in get_class(config.procedure)(config).cases():

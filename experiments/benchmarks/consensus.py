@@ -1,0 +1,137 @@
+"""What a consensus costs, whether its doubt means something, and whether one metric can replace it.
+
+    python -m experiments.benchmarks.consensus [--out FOLDER] [--only NAME …]
+
+``Consensus()`` learns from the training data of every case of an experiment. The overhead is the
+processor time of its answers to the test data over that of all its models, asked one by one.
+Doubt is the rank correlation of expected and real loss over test recordings. A boundary is true
+if one of the labels is within ``tolerance`` samples. Distilled: one metric, fitted to the labels of
+the training data and to the answers of the consensus on test units other than the one tested;
+beside it stands the same metric without those answers.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from hydra.utils import get_class
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+from sklearn.exceptions import ConvergenceWarning
+
+from experiments.benchmarks.automatic import configuration
+from experiments.benchmarks.machine import Report, Row, Timing, in_own_process, options_of
+from experiments.harness.comparison import sequence_losses
+from experiments.harness.procedure import Case
+from metriclearn import ChangePointMetricLearner, Consensus, Partition
+from metriclearn.datasets import LabeledSequences
+
+NAMES = ("hapt", "gesture_phase", "mocap6", "beedance", "birdsong")
+_TOLERANCE = 2
+_SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 1.01)  # of the models that have a boundary
+
+
+def measured(experiment: str, tiny: bool) -> Row:
+    """All numbers of one data set."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    config = configuration(experiment, tiny)
+    fits, whole, members = Timing(), [], []
+    losses, expected, pairs, metrics = [], [], [], []
+    for case in get_class(config.procedure)(config).cases():
+        train, test = case.train, case.test
+        groups = train.groups if len(set(train.groups)) > 1 else None
+        fits.run(partial(Consensus().fit, train.sequences, train.labels, groups))
+        consensus: Consensus = fits.result
+        losses.append(sequence_losses(consensus, test))  # and compiles what it needs
+        expected.append(consensus.expected_loss(test.sequences))
+        pairs += _boundaries(consensus, test)
+        data, answer, asked = consensus.read_data(test.sequences), Timing(), Timing()
+        for _ in range(1 if tiny else 5):  # in turns
+            asked.run(lambda: [consensus.segments_of(m, data) for m in consensus.models_])  # noqa: B023
+            answer.run(partial(consensus.predict_change_points, test.sequences))
+        whole.append(answer.processor_median)
+        members.append(asked.processor_median)
+        if len(set(test.groups)) > 1:
+            metrics.append(_metrics(consensus, case))
+    real = np.concatenate(losses)
+    rank = spearmanr(np.concatenate(expected), real).statistic if len(real) > 4 else np.nan
+    alone, distilled = np.mean(metrics, axis=0).tolist() if metrics else ("–", "–")
+    return {
+        "data": experiment,
+        "models": len(consensus.models_),
+        "seconds of a fit": round(fits.processor_median, 1),
+        "seconds of the models": round(sum(members), 3),
+        "of the consensus": round(sum(whole), 3),
+        "more, in %": round(100 * (sum(whole) / sum(members) - 1), 1),
+        "test recordings": len(real),
+        "expected and real loss": "–" if np.isnan(rank) else round(float(rank), 2),
+        "‖M − N‖²": float(real.mean()),
+        "of one metric": alone,
+        "of one metric, distilled": distilled,
+        "boundaries": pairs,
+    }
+
+
+def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[float, bool]]:
+    """The share of the models that have a boundary, and whether it is true, of all boundaries."""
+    ends = consensus.predict_change_points(test.sequences)
+    shares = consensus.boundary_shares(test.sequences, tolerance=_TOLERANCE)
+    pairs = []
+    for found, share, labels in zip(ends, shares, test.labels):
+        truth = np.append(Partition.from_runs(labels).change_points[:-1], np.inf)
+        near = np.abs(found[:-1, None] - truth).min(axis=1) <= _TOLERANCE
+        pairs += zip(share.tolist(), near.tolist())
+    return pairs
+
+
+def _metrics(consensus: Consensus, case: Case) -> tuple[float, float]:
+    """Mean loss of one metric of the training labels, and with answers of the consensus, too."""
+    train, test = case.train, case.test
+    truths = [Partition.from_runs(labels) for labels in train.labels]
+    answers = [Partition(ends=ends) for ends in consensus.predict_change_points(test.sequences)]
+    alone = ChangePointMetricLearner().fit(train.sequences, truths)
+    losses: list[NDArray] = []
+    for unit in sorted(set(test.groups)):
+        others = [i for i, group in enumerate(test.groups) if group != unit]
+        X = [*train.sequences, *(test.sequences[i] for i in others)]
+        learner = ChangePointMetricLearner().fit(X, truths + [answers[i] for i in others])
+        here = np.flatnonzero([group == unit for group in test.groups])
+        losses.append(sequence_losses(learner, test.select(here)))
+    return float(sequence_losses(alone, test).mean()), float(np.concatenate(losses).mean())
+
+
+def _bins(pairs: dict[str, Any]) -> list[Row]:
+    """How many boundaries are true, by the share of the models that have them."""
+    rows = []
+    for low, high in pairwise(_SHARES):
+        row: Row = {"share of models": f"{low:g} to {min(high, 1.0):g}"}
+        for name, some in pairs.items():
+            true = [near for share, near in some if low <= share < high]
+            row[name] = f"{np.mean(true):.2f} of {len(true)}" if true else "–"
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    """Measure every data set; print and save."""
+    parser = options_of(__doc__)
+    parser.add_argument("--only", nargs="*", choices=NAMES, default=list(NAMES))
+    options = parser.parse_args()
+    report = Report("consensus", options, tolerance=_TOLERANCE)
+    rows = [in_own_process(measured, name, options.tiny) for name in options.only]
+    pairs = {row["data"]: row.pop("boundaries") for row in rows}
+    report.table(
+        "Cost and doubt",
+        rows,
+        "Processor seconds of all test data, medians of five, models and consensus in turns.",
+    )
+    report.table("How many boundaries are true", _bins(pairs), "")
+    report.save()
+
+
+if __name__ == "__main__":
+    main()
