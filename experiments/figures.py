@@ -30,14 +30,20 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import jinja2
+import numpy as np
 
 from experiments.benchmarks.machine import cell, page_of
+from experiments.harness.procedure import standard_error
 from experiments.harness.report import results_markdown
 from experiments.harness.results import (
+    ONE,
+    OURS,
+    Cell,
     headline,
     markdown_table,
     read_results,
     results_table,
+    rows_of,
     table_markdown,
 )
 from experiments.league import ranks
@@ -190,6 +196,31 @@ class Committed:
             cells = {k: row[column] for k, row in results_table(results).items() if column in row}
             shown = [str(cells[k]) if k in cells else "–" for k in methods]
             lines.append(f"| {self.link(f'results/{name}.md', words)} | {' | '.join(shown)} |")
+        return "\n".join(lines)
+
+    def consensus(self) -> str:
+        """The row ours beside ours/one model in every main table that has both, and the paired
+        difference with its standard error.
+        """
+        lines = [
+            "| data | units | ours | one model | ours − one model |",
+            "|---|---:|---:|---:|---:|",
+        ]
+        for file in sorted(self.docs.glob("results/*.json")):
+            results = read_results(file)
+            for table in results["tables"] if file.stem.partition("_")[0] != "league" else ():
+                column = next(iter(table["columns"]))
+                rows = [row for row in rows_of(results, table) if row["column"] == column]
+                pair = [row for name in (OURS, ONE) for row in rows if row["method"] == name]
+                if not table["main"] or len(pair) < 2 or pair[0]["units"] != pair[1]["units"]:
+                    continue
+                gains = np.subtract(*(row["values"] for row in pair))
+                gain = Cell(gains.mean(), standard_error(gains), False, False, False)
+                words = file.stem.replace("_", " ")
+                words += f", {table['name']}" if table["name"] != "test" else ""
+                cells = [results_table(results, table)[name][column] for name in (OURS, ONE)]
+                link = self.link(f"results/{file.stem}.md", words)
+                lines.append(f"| {link} | {len(gains)} | {cells[0]} | {cells[1]} | {gain} |")
         return "\n".join(lines)
 
     def league(self, part: str, name: str = "league") -> str:

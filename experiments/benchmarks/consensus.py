@@ -80,7 +80,7 @@ def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[floa
     """The share of the models that have a boundary, and whether it is true, of all boundaries."""
     ends = consensus.predict_change_points(test.sequences)
     shares = consensus.boundary_shares(test.sequences, tolerance=_TOLERANCE)
-    pairs = []
+    pairs: list[tuple[float, bool]] = []
     for found, share, labels in zip(ends, shares, test.labels):
         truth = np.append(Partition.from_runs(labels).change_points[:-1], np.inf)
         near = np.abs(found[:-1, None] - truth).min(axis=1) <= _TOLERANCE

@@ -186,6 +186,8 @@ def read_data_sets(
     ValueError
         Naming the data set, and the row and feature where one is at fault.
     """
+    if X is None:
+        raise ValueError(f"{who} needs data, got none; pass X, such as a list of (T, P) arrays.")
     sort = _sort_of(X)
     if sort == "lazy":
 
@@ -366,10 +368,10 @@ def read_labelings(
         place = "the data set" if data.single else f"data set {i}"
         truth = _read_labeling(who, labels, place, partial, segments, length)
         if truth.n_samples != length:
-            ends = f"; change-points have to rise to {length}" if segments else ""
+            ends = f", or change-points that rise to {length}" if segments else ""
             raise ValueError(
                 f"{who} needs one label per sample, got {truth.n_samples} labels for the "
-                f"{length} samples of {place}{ends}."
+                f"{length} samples of {place}; pass {length} labels{ends}."
             )
         truths.append(truth)
     return alike(truths)

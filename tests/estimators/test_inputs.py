@@ -224,12 +224,20 @@ def test_change_points_that_rise_to_the_end_are_labels_too(change_points, expect
 
 @pytest.mark.parametrize("y", [[0, 2, 4], [2, 2, 4], [3, 2, 4], [2, 3], [2.0, 4.0], [5], [-1, 4]])
 def test_lists_that_are_neither_labels_nor_change_points(y) -> None:
-    with refused(r"\d labels for the 4 samples of the data set; change-points have to rise to 4"):
+    with refused(r"\d labels for the 4 samples .*; pass 4 labels, or change-points that rise to 4"):
         read_labelings("L", y, read_data_sets("L", A), segments=True, partial=True)
 
 
+def test_fit_without_data_names_the_learner() -> None:
+    for learner in (ml.ChangePointMetricLearner(), ml.WhitenedMetricLearner()):
+        with refused(f"{type(learner).__name__} needs data, got none; pass X, such as a list"):
+            learner.fit(None)
+    with refused("ChangePointMetricLearner needs data, got none; pass X"):
+        ml.ChangePointMetricLearner().fit()
+
+
 def test_clusterings_have_no_change_points() -> None:
-    with refused("got 2 labels for the 4 samples of the data set"):
+    with refused("got 2 labels for the 4 samples of the data set; pass 4 labels"):
         read_labelings("L", [2, 4], read_data_sets("L", A), segments=False)
 
 

@@ -133,7 +133,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
 
     def fit(
         self,
-        X: Any,
+        X: Any = None,  # or Python says that "LargeMarginLearner.fit()" needs it
         y: Any = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,

@@ -311,7 +311,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
     def fit(
         self,
-        X: Any,
+        X: Any = None,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
         groups: Any = None,
