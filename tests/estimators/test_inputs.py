@@ -166,7 +166,7 @@ def test_feature_names_of_frames() -> None:
         ([A, B[:0]], r"array with 0 sample\(s\) .*minimum of 1 is required in data set 1"),
         (A[:, :0], r"array with 0 feature\(s\) .*minimum of 1 is required in the data set"),
         (3.0, r"\(n_samples, n_features\) data, got 0 dimension"),
-        (None, "got 0 dimension"),
+        (None, "needs data, got none"),
         ([["a", "b"], ["c", "d"]], "a rectangular array of real numbers in"),
         (A + 1j, "a rectangular array of real numbers in the data set.*Complex data"),
         ([A, np.zeros(3)], "data set 1"),
