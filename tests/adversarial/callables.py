@@ -281,7 +281,7 @@ def arguments(owner: str, function: Callable[..., Any]) -> dict[str, Any]:
     for name, parameter in inspect.signature(function).parameters.items():
         if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        optional = parameter.default is not parameter.empty
+        optional = parameter.default is not parameter.empty and name != "X"
         if name == "y" and _needs_labels(owner):
             optional = False
         if f"{owner}.{name}" in GOOD or name in _LABELS:
