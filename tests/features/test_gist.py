@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from metriclearn.features.media.gist import Gist, gray, prefilter
 
 
@@ -66,6 +64,19 @@ def test_color_and_size_are_reduced() -> None:
     gist = Gist((4,), 2, 32)
     np.testing.assert_allclose(gist.transform(colored), gist.transform(by_hand))
     assert gist.transform(colored).shape == (2, 16)
+
+
+@pytest.mark.parametrize("shape", [(2, 80, 100), (2, 37, 20), (1, 5, 7), (1, 1, 1), (2, 64, 16)])
+def test_pictures_are_scaled_as_by_torch(shape: tuple[int, int, int]) -> None:
+    torch = pytest.importorskip("torch")
+    pictures = np.random.default_rng(2).integers(0, 256, shape).astype(float)
+    options = {"mode": "bilinear", "antialias": True, "align_corners": False}
+    batch = torch.from_numpy(pictures)[:, None]
+    scaled = torch.nn.functional.interpolate(batch, (32, 32), **options)[:, 0].numpy()
+    gist = Gist((4, 4), 2, 32)
+    np.testing.assert_allclose(
+        gist.transform(pictures), gist.transform(scaled.clip(0)), rtol=0, atol=1e-6
+    )
 
 
 def test_wrong_pictures_are_refused() -> None:

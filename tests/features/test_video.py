@@ -8,7 +8,6 @@ import pytest
 from tests.features.sounds import melody, write_video
 
 pytest.importorskip("av")
-pytest.importorskip("torch")
 pytest.importorskip("librosa")
 
 from metriclearn.features.media.audio import AudioFeatures

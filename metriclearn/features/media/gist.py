@@ -8,14 +8,13 @@ stream of Lajugie, Arlot & Bach, section 6.1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.fft import fft2, ifft2
 
 from metriclearn.features.stateless import StatelessTransformer
-from metriclearn.running.extras import optional
 
 _GRAY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 
@@ -51,7 +50,7 @@ class Gist(StatelessTransformer):
 
     Every picture is converted to gray, whitened and normalized in contrast (:func:`prefilter`), and
     filtered by the bank. The modulus of each response is averaged over a grid of blocks × blocks.
-    FFTs run in torch, a batch at a time: O(n filters · size² log size).
+    Single precision, a batch at a time: O(n filters · size² log size).
 
     Parameters
     ----------
@@ -81,22 +80,19 @@ class Gist(StatelessTransformer):
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Descriptors of pictures with values from 0 to 255, filter by filter, cell by cell."""
-        torch = optional("torch", "video")
-
         self.fit()
         pictures = _scaled(gray(X), self.size)
         pad = self.size // 4
-        bank = torch.from_numpy(gabor_bank(tuple(self.orientations), self.size + 2 * pad))
-        bank = bank.to(torch.float32)
+        bank = gabor_bank(tuple(self.orientations), self.size + 2 * pad).astype(np.float32)
         parts = []
         for start in range(0, len(pictures), self.batch):
             flat = prefilter(pictures[start : start + self.batch])
             padded = np.pad(flat, ((0, 0), (pad, pad), (pad, pad)), mode="symmetric")
-            spectrum = torch.fft.fft2(torch.from_numpy(padded.astype(np.float32)))
+            spectrum = fft2(padded.astype(np.float32))
             # one filter at a time, because all responses of a batch do not fit into the caches
-            cells = [self._cells(torch.fft.ifft2(spectrum * G).abs(), pad) for G in bank]
-            parts.append(torch.stack(cells, dim=1).flatten(1).double().numpy())
-        return np.vstack(parts)
+            cells = [self._cells(np.abs(ifft2(spectrum * G, overwrite_x=True)), pad) for G in bank]
+            parts.append(np.stack(cells, axis=1).reshape(len(flat), -1))
+        return np.vstack(parts).astype(np.float64)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """``gist_s0_o3_r1_c2``: scale, orientation, row and column of the cell."""
@@ -104,16 +100,13 @@ class Gist(StatelessTransformer):
         filters = [f"s{s}_o{o}" for s, count in enumerate(self.orientations) for o in range(count)]
         return np.array([f"gist_{g}_{cell}" for g in filters for cell in cells], dtype=object)
 
-    def _cells(self, response: Any, pad: int) -> Any:
+    def _cells(self, response: NDArray, pad: int) -> NDArray:
         """Mean of the response in every cell of the grid, (n, blocks, blocks)."""
-        torch = optional("torch", "video")
-
         inner = response[:, pad : pad + self.size, pad : pad + self.size]
         edges = np.linspace(0, self.size, self.blocks + 1).astype(int)  # the program truncates
-        rows = [inner[:, a:b].mean(dim=1) for a, b in pairwise(edges)]
-        grid = torch.stack(rows, dim=1)
-        columns = [grid[:, :, a:b].mean(dim=2) for a, b in pairwise(edges)]
-        return torch.stack(columns, dim=2)
+        sides = np.diff(edges)
+        sums = np.add.reduceat(np.add.reduceat(inner, edges[:-1], axis=1), edges[:-1], axis=2)
+        return sums / np.outer(sides, sides).astype(np.float32)
 
 
 def prefilter(pictures: NDArray[np.float64], cutoff: float = 4.0) -> NDArray[np.float64]:
@@ -122,8 +115,6 @@ def prefilter(pictures: NDArray[np.float64], cutoff: float = 4.0) -> NDArray[np.
     x = log(1 + picture) is mirrored by 5 pixels on every side. L is a Gaussian low pass of
     ``cutoff`` cycles per picture. Then y = x − Lx, and the result is y / (0.2 + √|L y²|).
     """
-    torch = optional("torch", "video")
-
     border = 5
     x = np.pad(np.log1p(pictures), ((0, 0), (border, border), (border, border)), mode="symmetric")
     height = x.shape[1]
@@ -131,11 +122,10 @@ def prefilter(pictures: NDArray[np.float64], cutoff: float = 4.0) -> NDArray[np.
     x = np.pad(x, ((0, 0), (0, n - height), (0, n - height)), mode="symmetric")
     frequency = np.fft.fftfreq(n, 1.0 / n)
     squared = frequency[:, None] ** 2 + frequency[None, :] ** 2
-    low_pass = torch.from_numpy(np.exp(-squared * np.log(2.0) / cutoff**2))
-    signal = torch.from_numpy(x)
-    signal = signal - torch.fft.ifft2(torch.fft.fft2(signal) * low_pass).real
-    spread = torch.fft.ifft2(torch.fft.fft2(signal**2) * low_pass).abs().sqrt()
-    whole = (signal / (0.2 + spread)).numpy()
+    low_pass = np.exp(-squared * np.log(2.0) / cutoff**2)
+    signal = x - ifft2(fft2(x) * low_pass).real
+    spread = np.sqrt(np.abs(ifft2(fft2(signal**2) * low_pass)))
+    whole = signal / (0.2 + spread)
     return whole[:, border : height - border, border : height - border]
 
 
@@ -158,10 +148,16 @@ def _scaled(pictures: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     """Pictures of size × size pixels, by area averages or linear interpolation."""
     if pictures.shape[1:] == (size, size):
         return pictures
-    torch = optional("torch", "video")
+    rows, columns = (_interpolation(n, size) for n in pictures.shape[1:])
+    return rows @ pictures @ columns.T
 
-    batch = torch.from_numpy(pictures)[:, None]
-    kind = torch.nn.functional.interpolate(
-        batch, (size, size), mode="bilinear", antialias=True, align_corners=False
-    )
-    return kind[:, 0].clamp(min=0.0).numpy()
+
+def _interpolation(n: int, size: int) -> NDArray[np.float64]:
+    """Weights of n pixels in each of ``size``: triangles as wide as two pixels of the coarser grid.
+
+    It is the bilinear filter with antialiasing of Pillow and torch.
+    """
+    step = n / size
+    distances = (np.arange(size)[:, None] + 0.5) * step - (np.arange(n) + 0.5)
+    weights = np.maximum(0.0, 1.0 - np.abs(distances) / max(step, 1.0))
+    return weights / weights.sum(axis=1, keepdims=True)
