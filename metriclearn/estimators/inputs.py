@@ -518,7 +518,7 @@ def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
 
 
 def read_names(
-    who: str, y: Any, data: DataSets, truths: Sequence[Any]
+    who: str, y: Any, data: DataSets, truths: Sequence[Any], classes: NDArray | None = None
 ) -> tuple[list[NDArray[np.int64]], NDArray]:
     """The name of every sample as a code, −1 where it is unknown, and the names (C,), sorted.
 
@@ -534,11 +534,13 @@ def read_names(
     data : DataSets
     truths : list of Partition or PartialPartition
         The labelings, as they were read.
+    classes : array (C,), optional
+        The names that are possible, sorted; by default those that occur.
 
     Raises
     ------
     ValueError
-        If there are no names, or they cannot be sorted.
+        If there are no names, they cannot be sorted, or they are not among the classes.
     """
     given = []
     for labeling, truth in zip(list_labelings(who, y, data), truths):
@@ -548,15 +550,22 @@ def read_names(
             values = labels if len(labels) == truth.n_samples else values
         given.append(values)
     try:
-        classes = np.unique(np.concatenate([values[values != -1] for values in given]))
+        found = np.unique(np.concatenate([values[values != -1] for values in given]))
     except TypeError as error:
         raise ValueError(
             f"{who} needs labels of one type, but {error}; pass texts, or numbers."
         ) from error
-    if len(classes) == 0:
+    if classes is None:
+        classes = found
+        if len(classes) == 0:
+            raise ValueError(
+                f"{who} needs labels of samples, whose values are names, got change-points or "
+                "unknown labels only; use ChangePointMetricLearner for boundaries without names."
+            )
+    elif other := set(found.tolist()).difference(classes.tolist()):
         raise ValueError(
-            f"{who} needs labels of samples, whose values are names, got change-points or unknown "
-            "labels only; use ChangePointMetricLearner for boundaries without names."
+            f"{who} needs names that it has learned, {shown(classes.tolist())}, got "
+            f"{shown(min(other, key=str))}; pass −1 for unknown names, or change-points."
         )
     codes = []
     for values in given:

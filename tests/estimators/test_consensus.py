@@ -13,6 +13,7 @@ from metriclearn.datasets import make_change_points
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
 from tests.estimators.test_inputs import refused
+from tests.exhaustive import all_segmentations
 
 DATA = make_change_points(8, 80, 6, 3, (3, 5), random_state=0)
 NEW = make_change_points(4, 80, 6, 3, (3, 5), random_state=1)
@@ -113,6 +114,29 @@ def test_shares_of_models(consensus) -> None:
         assert near[place] == pytest.approx(np.dot(consensus.weights_, close))
 
 
+@pytest.mark.parametrize("n_segments", [None, 4])
+def test_what_is_known_of_new_recordings(consensus, n_segments) -> None:
+    """The best compromise of all segmentations that agree with the annotations."""
+    X = [one[:8] for one in NEW.sequences]
+    labels = np.array([0, 0, -1, -1, -1, 1, 1, 2])
+    known = [labels, ml.PartialPartition(8, same=[(0, 5)]), [3, 8], np.full(8, -1)]
+    allowed = [ml.PartialPartition(8, labels), known[1], ml.PartialPartition(8, [0] * 3 + [1] * 5)]
+    count = None if n_segments is None else [4, 4, 2, 4]
+    found = consensus.predict_change_points(X, count, known)
+    expected = consensus.expected_loss(X, count, known)
+    answers = [m.predict_change_points(X, count) for m in consensus.models_]
+    for i, fact in enumerate([*allowed, None]):
+        form = ConsensusForm([ml.Partition(ends=one[i]) for one in answers], consensus.weights_)
+        every = all_segmentations(8, None if count is None else count[i])
+        every = [ml.Partition(ends=np.array(ends)) for ends in every]
+        losses = [form.expected_loss(M) for M in every if fact is None or fact.allows(M)]
+        assert expected[i] == pytest.approx(min(losses))
+        assert fact is None or fact.allows(ml.Partition(ends=found[i]))
+    assert 7 in found[0]
+    assert found[2].tolist() == [3, 8]
+    assert len(consensus.boundary_shares(X, count, known=known)[2]) == 1
+
+
 def test_names(tmp_path) -> None:
     """Labels that return are names; members without names take part in the boundaries."""
     (X, y), (new, truth) = named_recordings(8, 0), named_recordings(4, 1)
@@ -120,6 +144,10 @@ def test_names(tmp_path) -> None:
     assert consensus.classes_.tolist() == ["sit", "walk"]
     found = consensus.predict(new)
     assert np.mean(np.concatenate(found) == np.concatenate(truth)) > 0.9
+    known = [np.array(["walk"] * 5 + [-1] * (len(one) - 5), dtype=object) for one in truth]
+    assert all((one[:5] == "walk").all() for one in consensus.predict(new, known=known))
+    with refused(r"names that it has learned, \['sit', 'walk'\], got 'run'"):
+        consensus.predict(new[0], known=["run"] * len(new[0]))
     loaded = ml.load(ml.save(consensus, tmp_path / "model.npz"))
     np.testing.assert_array_equal(np.concatenate(loaded.predict(new)), np.concatenate(found))
     without = ml.Consensus(METRICS, names=False, n_folds=2).fit(X, y)

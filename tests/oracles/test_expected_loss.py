@@ -25,8 +25,8 @@ def random_members(rng: np.random.Generator, T: int, C: int | None):
     return members + [Partition.from_runs(smooth[0])] * int(rng.integers(0, 2))
 
 
-def segmentations(T: int):
-    return (Partition(ends=np.array(ends)) for ends in all_segmentations(T))
+def segmentations(T: int, count: int | None):
+    return (Partition(ends=np.array(ends)) for ends in all_segmentations(T, count))
 
 
 def random_annotations(rng: np.random.Generator, T: int, C: int | None):
@@ -48,18 +48,15 @@ def random_annotations(rng: np.random.Generator, T: int, C: int | None):
 def check_consensus(rng: np.random.Generator) -> None:
     """With and without weights, names, a number of segments, and annotations."""
     T = int(rng.integers(2, 9))
-    C = int(rng.integers(1, 4)) if rng.random() < 0.4 and T < 7 else None
+    C = int(rng.integers(1, 4)) if rng.random() < 0.4 and T < 6 else None
     members = random_members(rng, T, C)
     weights = rng.random(len(members)) + 0.01 if rng.random() < 0.5 else None
     form = ConsensusForm(members, weights, name_loss=float(rng.choice([0.0, 0.3])))
     known = random_annotations(rng, T, C) if rng.random() < 0.5 else None
     count = int(rng.integers(1, T + 1)) if rng.random() < 0.4 else None
-    every = segmentations(T) if C is None else named_segmentations(T, C, None, 1)
+    every = segmentations(T, count) if C is None else named_segmentations(T, C, count, 1)
     usable = [
-        one
-        for one in every
-        if (count is None or one.n_clusters == count)
-        and (known is None or (agrees(one, known) if C else known.allows(one)))
+        one for one in every if known is None or (agrees(one, known) if C else known.allows(one))
     ]
     if not usable:
         with pytest.raises(ValueError, match="agrees with the annotations"):
@@ -71,14 +68,13 @@ def check_consensus(rng: np.random.Generator) -> None:
     if known is not None:
         assert agrees(found, known) if C else known.allows(found)
     assert form.at(found) == pytest.approx(max(map(form.at, usable)), abs=1e-10)
-    expected = min(map(form.expected_loss, usable))
-    assert form.expected_loss(found) == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_consensus_equals_enumeration(seed: int) -> None:
+    """1,000 cases."""
     rng = np.random.default_rng(seed)
-    for _ in range(examples(100)):
+    for _ in range(examples(1000)):
         check_consensus(rng)
 
 

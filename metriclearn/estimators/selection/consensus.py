@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import joblib
@@ -37,12 +38,14 @@ from metriclearn.estimators.learners.change_points import ChangePointMetricLearn
 from metriclearn.estimators.names.emissions import FramePosteriors
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
+from metriclearn.estimators.prediction.calibration import true_changes
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.estimators.selection.auto import FAMILIES
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
+from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
-from metriclearn.problem.named_segments import NamedPartition
+from metriclearn.problem.named_segments import NamedPartition, PartialNames
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, either, number, shown
@@ -192,8 +195,8 @@ class Consensus(ComponentParameters):
         labels, classes = list_labelings(who, y, data), self._classes(y, data, truths)
         members = self.members
         if members is None:
-            partial = not isinstance(truths[0], Partition)
-            members = default_members(named=classes is not None, partial=partial)
+            some_unknown = not isinstance(truths[0], Partition)
+            members = default_members(named=classes is not None, partial=some_unknown)
         splitter = GroupKFold(min(self.n_folds, int(units.max()) + 1))
         folds = list(splitter.split(units, groups=units))
         calls = [
@@ -311,7 +314,7 @@ class Consensus(ComponentParameters):
         if not varies.all():
             note_constant(self, varies)
 
-    def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
+    def predict_change_points(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """Segment ends of every recording, the last one T, as in ruptures.
 
         Parameters
@@ -319,10 +322,14 @@ class Consensus(ComponentParameters):
         X : (T, P) array or sequence of them
         n_segments : int or sequence of int, optional
             Numbers of segments; members with a metric are given them, too.
+        known : partial labels of each of them, optional
+            What is known about the new recordings: labels with −1 where unknown, or
+            :class:`~metriclearn.PartialPartition`. The answer is the best of all segmentations
+            that agree with it.
         """
-        return self._of_each(X, n_segments, lambda form, found: found.change_points)
+        return self._of_each(X, n_segments, known, lambda form, found: found.change_points)
 
-    def predict(self, X: Any, n_segments: Any = None) -> Any:
+    def predict(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """The label of every sample where labels are names, or the number of its segment, (T,)."""
 
         def labels(form: ConsensusForm, found: Partition) -> NDArray:
@@ -330,16 +337,18 @@ class Consensus(ComponentParameters):
                 return self.classes_[found.sample_names]
             return found.labels
 
-        return self._of_each(X, n_segments, labels)
+        return self._of_each(X, n_segments, known, labels)
 
-    def expected_loss(self, X: Any, n_segments: Any = None) -> Any:
+    def expected_loss(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """Mean ‖M − N_j‖²_F of the answer M over the models, for each recording.
 
         How much models disagree: the loss to expect if one of them, drawn at random, is right.
         """
-        return self._of_each(X, n_segments, lambda form, found: _without_names(form, found))
+        return self._of_each(X, n_segments, known, _without_names)
 
-    def boundary_shares(self, X: Any, n_segments: Any = None, tolerance: int = 0) -> Any:
+    def boundary_shares(
+        self, X: Any, n_segments: Any = None, tolerance: int = 0, known: Any = None
+    ) -> Any:
         """The share of models with a change-point near every predicted one, (K−1,).
 
         Parameters
@@ -348,19 +357,10 @@ class Consensus(ComponentParameters):
         n_segments : int or sequence of int, optional
         tolerance : int ≥ 0
             In samples.
+        known : partial labels of each of them, optional
         """
         number(whole=True).check(type(self).__name__, "tolerance", tolerance)
-
-        def shares(form: ConsensusForm, found: Partition) -> NDArray:
-            near = np.zeros(found.n_clusters - 1)
-            for q, member in zip(form.weights, form.members):
-                ends = np.append(member.change_points[:-1], np.iinfo(np.int64).max // 2)
-                inner = found.change_points[:-1]
-                after = np.searchsorted(ends, inner - tolerance)
-                near += q * (ends[after] <= inner + tolerance)
-            return near
-
-        return self._of_each(X, n_segments, shares)
+        return self._of_each(X, n_segments, known, partial(_shares, tolerance=tolerance))
 
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
@@ -377,21 +377,37 @@ class Consensus(ComponentParameters):
         """The best segmentation of every recording."""
         return [found for _, found in self._answers(data, n_segments)]
 
-    def _of_each(self, X: Any, n_segments: Any, result: Any) -> Any:
+    def _of_each(self, X: Any, n_segments: Any, known: Any, result: Any) -> Any:
         data = self.read_data(X)
-        results = [result(*pair) for pair in self._answers(data, n_segments)]
+        results = [result(*pair) for pair in self._answers(data, n_segments, known)]
         return results[0] if data.single else results
 
-    def _answers(self, data: DataSets, n_segments: Any) -> list[tuple[ConsensusForm, Partition]]:
+    def _answers(
+        self, data: DataSets, n_segments: Any, known: Any = None
+    ) -> list[tuple[ConsensusForm, Partition]]:
         """The form of the members' answers, and its best segmentation, for every recording."""
         who = type(self).__name__
         counts = read_counts(who, "n_segments", n_segments, data, optional=True)
+        facts = self._facts(data, known)
         answers = [self.segments_of(model, data, n_segments) for model in self.models_]
         pairs = []
-        for members, count in zip(zip(*answers), counts):
+        for members, count, fact in zip(zip(*answers), counts, facts):
             form = ConsensusForm(members, self.weights_, self.name_loss_)
-            pairs.append((form, best_consensus(form, count)))
+            pairs.append((form, best_consensus(form, count, fact)))
         return pairs
+
+    def _facts(self, data: DataSets, known: Any) -> Sequence[PartialPartition | None]:
+        """What is known about each recording, with names where the members have some."""
+        if known is None:
+            return [None] * len(data.arrays)
+        who = type(self).__name__
+        truths = read_labelings(who, known, data, segments=True, partial=True)
+        given = PartialPartition.from_partition
+        facts = [given(one) if isinstance(one, Partition) else one for one in truths]
+        if self.classes_ is None:
+            return facts
+        codes, _ = read_names(who, known, data, truths, self.classes_)
+        return list(map(PartialNames, facts, codes))
 
     def segments_of(self, model: Any, data: DataSets, n_segments: Any = None) -> list[Partition]:
         """The answers of one model, with names as codes of ``classes_``."""
@@ -567,6 +583,14 @@ def _returns(codes: NDArray) -> bool:
     known = codes[codes >= 0]
     runs = known[np.flatnonzero(np.diff(known, prepend=-1))]
     return len(np.unique(runs)) < len(runs)
+
+
+def _shares(form: ConsensusForm, found: Partition, tolerance: int) -> NDArray[np.float64]:
+    """The share of the members with a change-point near each one that was found."""
+    near = np.zeros(found.n_clusters - 1)
+    for q, member in zip(form.weights, form.members):
+        near += q * true_changes(found.change_points, member, tolerance)
+    return near
 
 
 def _without_names(form: ConsensusForm, found: Partition) -> float:
