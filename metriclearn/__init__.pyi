@@ -47,6 +47,8 @@ from .features.boundary import BoundaryFeatures as BoundaryFeatures
 from .features.hermite import HermiteMoments as HermiteMoments
 from .features.media.image import ImageFeatures as ImageFeatures
 from .features.sequence import SequenceFeatures as SequenceFeatures
+from .features.time_grid import change_times as change_times
+from .features.time_grid import regular as regular
 from .oracles.averaged import Averaged as Averaged
 from .oracles.change_points import ChangePoints as ChangePoints
 from .oracles.change_points import ConstrainedChangePoints as ConstrainedChangePoints

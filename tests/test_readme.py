@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from metriclearn.indices import adjusted_rand_score
@@ -58,6 +59,15 @@ def test_code_of_the_page_of_tables_runs() -> None:
     exec("".join(python_blocks("docs/clustering.md")), names)
     predicted = names["learner"].predict(names["X_new"], n_clusters=3)
     assert adjusted_rand_score(predicted, names["y"][2::3]) > 0.8
+
+
+@pytest.mark.filterwarnings("error")
+def test_code_of_the_page_of_gaps_finds_the_changes_in_the_frame_s_time() -> None:
+    names: dict[str, Any] = {}
+    exec("".join(python_blocks("docs/gaps.md")), names)
+    seconds = (names["times"] - pd.Timestamp("2026-03-01 10:00")).total_seconds()
+    np.testing.assert_allclose(seconds, [30, 40, 50, 60], atol=0.2)
+    assert [len(piece) for piece in names["pieces"]] == [400, 719]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -1,0 +1,249 @@
+"""Time-stamped tables on a regular grid, in pieces between long gaps; times of change-points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, needs, number, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NEAR = 1e-6  # steps; times that differ by less are equal
+_NAMES = Needs(
+    '{name}=["label"] as a list of columns',
+    lambda v: isinstance(v, (list, tuple)) and all(isinstance(name, str) for name in v),
+)
+
+
+@needs(rate=number(positive=True), longest_gap=number(positive=True), held=_NAMES)
+def regular(
+    frame: Any,
+    rate: float,
+    longest_gap: float,
+    *,
+    time: str | None = None,
+    held: Sequence[str] = (),
+) -> list[pd.DataFrame]:
+    """A time-stamped table on a regular grid, in pieces between long gaps.
+
+    The grid t_0 + i/rate starts at the first time. A number at a time of the grid is interpolated
+    linearly between the last known number of its column and the next one. Every other column
+    takes its previous value. Where the two numbers of any column are more than ``longest_gap``
+    seconds apart, there are no rows between them, and a new piece begins. Nothing is extrapolated.
+
+    Interpolation picks single samples. If the rate is far below the data's, average first
+    (``frame.resample`` in pandas). Cost O(rows of the table and of the grid) for each column.
+
+    Parameters
+    ----------
+    frame : pandas data frame or series, or a frame of polars
+        NaN, None and null are unknown.
+    rate : float
+        Rows per second.
+    longest_gap : float
+        Seconds; at least the usual time between two rows.
+    time : str, optional
+        The column of the times; by default they are the index. Times are seconds, time stamps or
+        durations.
+    held : sequence of str
+        Columns of numbers that take the previous value, too, such as codes of labels.
+
+    Returns
+    -------
+    list of pandas data frames
+        Indexed by time, in order, without the column of times.
+
+    Raises
+    ------
+    ValueError
+        If times are missing, repeated or do not increase, no column has numbers, or a gap is
+        longer everywhere.
+
+    See Also
+    --------
+    change_times : the times of change-points.
+    GapSegmenter : learns and predicts without the rows that are unknown.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from metriclearn import regular
+    >>> walk = pd.DataFrame({"speed": [0.0, 1.0, 3.0, 8.0]}, index=[0.0, 1.1, 2.9, 9.0])
+    >>> first, second = regular(walk, rate=1, longest_gap=2)
+    >>> first["speed"].round(2).tolist(), second.index.tolist()
+    ([0.0, 0.91, 2.0], [9.0])
+    """
+    import pandas as pd
+
+    table, times = _read("regular", frame, time)
+    steps = _seconds(times) * rate
+    if len(steps) > 1 and np.median(np.diff(steps)) > longest_gap * rate * (1 + _NEAR):
+        raise ValueError(
+            f"regular needs longest_gap of at least {np.median(np.diff(steps)) / rate:.3g} s, the "
+            f"usual time between two rows, got {longest_gap:g}; times count in seconds."
+        )
+    grid = np.arange(int(steps[-1] + _NEAR) + 1)
+    columns: dict[Any, Any] = {}
+    covered, any_number = np.ones(len(grid), dtype=bool), False
+    for name, column in table.items():
+        kind = column.dtype
+        numeric = pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind)
+        if not numeric or name in held:
+            columns[name] = _held(column, steps, grid)
+            continue
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        known = ~np.isnan(values)
+        if not known.any() or np.isinf(values).any():
+            raise ValueError(
+                f"regular needs finite numbers in column {name!r}, or NaN where they are unknown, "
+                f"got {'no number' if not known.any() else 'inf'}; drop this column, or correct it."
+            )
+        any_number = True
+        columns[name] = np.interp(grid, steps[known], values[known])
+        covered &= _covered(grid, steps[known], longest_gap * rate)
+    if not any_number:
+        raise ValueError(
+            f"regular needs a column of numbers, got {shown(list(table.columns))}; convert one, or "
+            f"take it out of held={list(held)}."
+        )
+    if not covered.any():
+        raise ValueError(
+            f"regular needs a time at which all columns have numbers at most {longest_gap:g} s "
+            "away, but there is none; raise longest_gap, or drop columns that are mostly unknown."
+        )
+    index = _moved(times[:1], grid / rate)
+    whole = pd.DataFrame(columns, index=index)
+    borders = np.flatnonzero(np.diff(covered, prepend=False, append=False)).reshape(-1, 2)
+    return [whole.iloc[start:stop] for start, stop in borders]
+
+
+def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.Index:
+    """The times of change-points, in the frame's own kind: seconds, time stamps or durations.
+
+    A change-point has the time of the first row after it. The last one, T, gets the time of
+    the last row and a usual step more (the median), where one more row would be.
+
+    Parameters
+    ----------
+    frame : data frame or series with T rows, or (T,) times
+    ends : sequence of int
+        Change-points as ``predict_change_points`` returns them; T may be left out.
+    time : str, optional
+        The column of the times; by default they are the index.
+
+    Returns
+    -------
+    pandas index (K,)
+
+    Raises
+    ------
+    ValueError
+        If times are missing or do not increase, or ``ends`` are no change-points of T samples.
+
+    See Also
+    --------
+    regular : puts a time-stamped table on a grid.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from metriclearn import change_times
+    >>> hours = pd.date_range("2026-01-01", periods=4, freq="h")
+    >>> change_times(hours, [3, 4]).strftime("%H:%M").tolist()
+    ['03:00', '04:00']
+    """
+    _, times = _read("change_times", frame, time)
+    partition = Partition.from_change_points(ends, len(times))
+    step = np.median(np.diff(_seconds(times), prepend=0.0)[1:]) if len(times) > 1 else 0.0
+    return times.append(_moved(times[-1:], np.array([step])))[partition.change_points]
+
+
+def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Index]:
+    """The columns of a table apart from its times, and its times, which increase."""
+    import pandas as pd
+
+    if hasattr(frame, "iloc"):
+        table = pd.DataFrame(frame)
+    elif hasattr(frame, "columns"):  # of polars
+        table = pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
+    else:
+        table = pd.DataFrame(index=pd.Index(frame))
+    if time is not None and time not in table.columns:
+        raise ValueError(
+            f"{who} needs time as the name of a column, one of {shown(list(table.columns))}, got "
+            f"{time!r}; leave it out if times are the index."
+        )
+    if not table.columns.is_unique:
+        raise ValueError(
+            f"{who} needs columns of different names, got {shown(list(table.columns))}."
+        )
+    times = pd.Index(table.index if time is None else table.pop(time))
+    if isinstance(times, pd.RangeIndex):
+        raise ValueError(
+            f"{who} needs a time for every row, but the index only counts them; name the column "
+            'of times (time="…"), or make them the index (frame.set_index).'
+        )
+    if times.dtype.kind not in "Mmiuf" or len(times) == 0:
+        kind = "no rows" if len(times) == 0 else f"{times.dtype}"
+        raise ValueError(
+            f"{who} needs times as seconds, time stamps or durations, got {kind}; convert them "
+            "(pandas.to_datetime, pandas.to_timedelta)."
+        )
+    if missing := np.flatnonzero(times.isna()).tolist():
+        raise ValueError(
+            f"{who} needs a time for every row, but row {missing[0]} has none ({len(missing)} such "
+            "rows); drop these rows."
+        )
+    seconds = _seconds(times)
+    wrong = np.flatnonzero(np.diff(seconds) <= 0).tolist()
+    if wrong or not np.isfinite(seconds).all():
+        row = wrong[0] + 1 if wrong else int(np.argmin(np.isfinite(seconds)))
+        twice = bool(wrong) and seconds[row] == seconds[row - 1]
+        remedy = "drop all rows of a time but one" if twice else "sort the rows by time"
+        raise ValueError(
+            f"{who} needs times that increase, but row {row} has {times[row]} "
+            f"{'again' if twice else f'after {times[row - 1]}'}; {remedy}."
+        )
+    return table, times
+
+
+def _seconds(times: pd.Index) -> NDArray[np.float64]:
+    """Seconds since the first time, (T,)."""
+    import pandas as pd
+
+    since = times - times[0]
+    if times.dtype.kind in "Mm":
+        since = since / pd.Timedelta(1, "s")
+    return np.asarray(since, dtype=np.float64)
+
+
+def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
+    """One time and some seconds more, for each number of seconds."""
+    import pandas as pd
+
+    if times.dtype.kind in "Mm":
+        nanoseconds = np.rint(seconds * 1e9).astype(np.int64)
+        return (times[0] + pd.to_timedelta(nanoseconds, unit="ns")).rename(times.name)
+    return pd.Index(times[0] + seconds, name=times.name)
+
+
+def _covered(grid: NDArray, known: NDArray, longest: float) -> NDArray[np.bool_]:
+    """Whether numbers of a column are known around each position of the grid, or exactly there."""
+    before = np.searchsorted(known, grid + _NEAR, side="right") - 1
+    after = np.searchsorted(known, grid - _NEAR)
+    inside = (before >= 0) & (after < len(known))
+    gap = known[np.minimum(after, len(known) - 1)] - known[np.maximum(before, 0)]
+    return inside & (gap <= longest + _NEAR)
+
+
+def _held(column: pd.Series, steps: NDArray, grid: NDArray) -> Any:
+    """The last value of a column that is not missing at each position of the grid."""
+    rows = np.flatnonzero(column.notna())
+    place = np.searchsorted(steps[rows], grid + _NEAR, side="right") - 1
+    return column.array.take(np.append(rows, -1)[place], allow_fill=True)
