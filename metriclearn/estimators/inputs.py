@@ -464,7 +464,7 @@ def read_counts(
             f"{who} needs one {name} for each of the {len(data.arrays)} data sets, or one for "
             f"all, got {len(counts)}."
         )
-    if optional and all(count is None for count in counts):
+    if optional and {*map(type, counts)} == {type(None)}:
         # The data may be on disk, so they are not read here.
         return counts
     for i, (count, length) in enumerate(zip(counts, data.lengths)):
