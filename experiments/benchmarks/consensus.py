@@ -18,13 +18,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.exceptions import ConvergenceWarning
 
-from experiments.benchmarks.automatic import configuration
 from experiments.benchmarks.machine import Report, Row, Timing, in_own_process, options_of
+from experiments.harness.command_line import CONFIGS  # and the resolvers of the configurations
 from experiments.harness.comparison import sequence_losses
 from experiments.harness.procedure import Case
 from metriclearn import ChangePointMetricLearner, Consensus, Partition
@@ -38,7 +39,9 @@ _SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 1.01)  # of the models that have a boundar
 def measured(experiment: str, tiny: bool) -> Row:
     """All numbers of one data set."""
     warnings.simplefilter("ignore", ConvergenceWarning)
-    config = configuration(experiment, tiny)
+    with initialize_config_dir(CONFIGS, version_base="1.3"):
+        names = [f"experiment={experiment}", *(["tiny=true"] if tiny else [])]
+        config = compose("config", names)
     fits, whole, members = Timing(), [], []
     losses, expected, pairs, metrics = [], [], [], []
     for case in get_class(config.procedure)(config).cases():

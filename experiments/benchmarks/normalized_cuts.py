@@ -37,7 +37,7 @@ from metriclearn.features.media.image import (
     Position,
     Superpixels,
 )
-from metriclearn.plots import plot_kernel_error
+from metriclearn.plots import plot_scaling
 from metriclearn.similarities import Neighborhood, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 from metriclearn.solvers.mahalanobis import Metric
@@ -163,7 +163,17 @@ def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, An
 
 def draw(record: Mapping[str, Any]) -> Figure:
     """Error of the training objective against the number of random features."""
-    return plot_kernel_error(record["counts"], record["errors"], "the training objective")
+    counts, errors = record["counts"], np.sqrt(np.mean(np.square(record["errors"]), axis=1))
+    return plot_scaling(
+        counts,
+        errors,
+        -0.5,
+        label="root mean square",
+        xlabel="random features D",
+        ylabel="relative error",
+        title="Random features: error of the training objective ~ "
+        f"D^{machine.power_of(counts, errors):.2f}",
+    )
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ from experiments.harness.results import MEASURE, OURS
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.indices import covering, jaccard_score, partition_loss
-from metriclearn.plots import plot_image_segmentations, plot_learned_scales
+from metriclearn.plots import plot_image_segmentations, plot_weights
 from metriclearn.problem.partition import Partition
 from metriclearn.similarities import NodeLabels
 
@@ -211,14 +211,10 @@ class Images(Procedure):
         (folder / "images.md").write_text(text, encoding="utf-8")
         first = {o.name: o for o in outcomes if o.case is outcomes[0].case}
         mine, features = first[OURS].models["given"], instantiate(self.config.features).names
-        weights, scales = np.diag(mine.get_mahalanobis_matrix()), mine.scale_
         artifacts = Artifacts(
             figures={
                 "Test images from our best to our worst": (self._segmented(first), 1),
-                "What counts in the similarity": (
-                    partial(plot_learned_scales, weights, scales, features),
-                    1.6,
-                ),
+                "What counts in the similarity": (partial(plot_weights, mine, features), 1.6),
             },
             notes=page("images.notes.j2").splitlines(),
         )

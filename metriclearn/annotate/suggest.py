@@ -1,9 +1,9 @@
 """Suggests which stretches of recordings to label next, so that few labels are enough.
 
-Labels help most where the learned metric nearly decided otherwise (margin: uncertainty sampling) or
-where metrics learned on resampled annotations disagree (query by committee), and in recordings that
-differ from the labeled ones (diversity: the farthest first). A metric learned from few labels may
-be wrong where its margins are large, so some stretches are chosen at random.
+Labels help most where the learned metric nearly decided otherwise (margin: uncertainty sampling),
+and in recordings that differ from the labeled ones (diversity: the farthest first). A metric
+learned from few labels may be wrong where its margins are large, so some stretches are chosen at
+random.
 
 References: B. Settles, Active Learning, Morgan & Claypool 2012; T. Gonzalez, Clustering to minimize
 the maximum intercluster distance, Theoretical Computer Science 38, 1985.
@@ -28,14 +28,12 @@ from metriclearn.problem.knowledge import PartialPartition, pieces_of
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import component, either, needs, number
 
-_N_METRICS = 5  # in a committee
 _STARTS = 4  # candidates that start within a length
 _PRECISION = 8  # changes closer than this part of a length are the same
 # the factors of a gain
 _PARTS = {
     "combined": ("margin", "diversity"),
     "margin": ("margin",),
-    "disagreement": ("disagreement",),
     "diversity": ("diversity",),
     "random": (),
 }
@@ -48,7 +46,7 @@ class Suggestion(NamedTuple):
     ----------
     recording, start, stop : int
     gain : float
-        From 0 to 1, relative to the first suggestion; 0 for "leftmost" and "longest".
+        From 0 to 1, relative to the first suggestion; 0 for "leftmost".
 
     See Also
     --------
@@ -147,7 +145,7 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     n=number(1, whole=True),
     length=number(2, whole=True),
     learner=component("boundary_margins", "ChangePointMetricLearner()", optional=True),
-    strategy=either(*_PARTS, "leftmost", "longest"),
+    strategy=either(*_PARTS, "leftmost"),
 )
 def suggest(
     Xs: Any,
@@ -162,8 +160,8 @@ def suggest(
     """Suggest stretches of recordings to label, the best first.
 
     They overlap neither each other nor labeled stretches. With a fitted learner "margin" costs two
-    pruned programs, "diversity" O(P) for every candidate (four for each ``length``) and labeled
-    stretch, and "disagreement" five fits to the labeled stretches with as many predictions.
+    pruned programs, and "diversity" O(P) for every candidate (four for each ``length``) and
+    labeled stretch.
 
     Parameters
     ----------
@@ -181,13 +179,11 @@ def suggest(
     strategy : str
         "margin": the sum of max(0, 1 − m / penalty) over predicted changes and changes that were
         nearly predicted, where m is the loss of score by the opposite decision.
-        "disagreement": how much metrics learned on resampled stretches differ in their boundaries.
         "diversity": the distance in means and deviations of the features to the nearest labeled
         or suggested stretch. "combined": the square of the margin times the diversity under the
         learned metric, and every second stretch at random. Without labeled changes there is no
         metric, so all of these except "diversity" act as "random". Baselines that ignore the data
-        are "random", "leftmost" (from the first recording on) and "longest" (the middle of the
-        longest gap).
+        are "random" and "leftmost" (from the first recording on).
     random_state : int, Generator or None
 
     Returns
@@ -202,8 +198,7 @@ def suggest(
 
     References
     ----------
-    Settles, Active learning literature survey, University of Wisconsin, 2009; Seung, Opper &
-    Sompolinsky, Query by committee, COLT 1992 (disagreement).
+    Settles, Active learning literature survey, University of Wisconsin, 2009.
 
     Examples
     --------
@@ -216,20 +211,18 @@ def suggest(
     random = np.random.default_rng(random_state)
     labeled = _Labeled.read("suggest", Xs, known)
     gaps = [*labeled.gaps()]
-    if not gaps or strategy in ("leftmost", "longest"):
-        return _cut_from(gaps, n, length, strategy == "longest")
+    if not gaps or strategy == "leftmost":
+        return _leftmost(gaps, n, length)
     places = random.permutation(_candidates(gaps, length))  # breaks ties at random
     parts = _PARTS[strategy]
     worth = np.ones(len(places))
-    if "margin" in parts or "disagreement" in parts:
+    if "margin" in parts:
         if not hasattr(learner, "components_"):
             learner = _fitted(learner or ChangePointMetricLearner(), *labeled.pieces)
         if learner is None or not len(learner.components_):  # no metric to use
             parts = ()
         else:
-            rate = _doubts if "margin" in parts else _disputes
-            rated = rate(learner, labeled, length, random)
-            sums = [np.append(0.0, np.cumsum(values)) for values in rated]
+            sums = [np.append(0.0, np.cumsum(one)) for one in _doubts(learner, labeled, length)]
             worth = np.array([sums[i][stop] - sums[i][start + 1] for i, start, stop in places])
     described = None
     explored = "margin" in parts and "diversity" in parts
@@ -259,21 +252,13 @@ def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np
     return np.array(rows)
 
 
-def _cut_from(
-    gaps: list[tuple[int, int, int]], n: int, length: int, longest: bool
-) -> list[Suggestion]:
-    """Stretches from the middle of the longest gap, or from the left of the first gap."""
-    suggestions: list[Suggestion] = []
-    while gaps and len(suggestions) < n:
-        sizes = [stop - first for _, first, stop in gaps]
-        place = int(np.argmax(sizes)) if longest else 0
-        i, first, stop = gaps[place]
-        size = min(length, stop - first)
-        start = first + (stop - first - size) // 2 if longest else first
-        suggestions.append(Suggestion(i, start, start + size, 0.0))
-        rest = [(i, first, start), (i, start + size, stop)]
-        gaps[place : place + 1] = [gap for gap in rest if gap[2] - gap[1] >= 2]
-    return suggestions
+def _leftmost(gaps: list[tuple[int, int, int]], n: int, length: int) -> list[Suggestion]:
+    """Stretches from the left of the first gap on; a single sample is no stretch."""
+    suggestions = []
+    for i, first, stop in gaps:
+        for start in range(first, stop - 1, length):
+            suggestions.append(Suggestion(i, start, min(start + length, stop), 0.0))
+    return suggestions[:n]
 
 
 def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partition]) -> Any:
@@ -288,7 +273,7 @@ def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partit
         return model.fit(pieces, partitions)
 
 
-def _doubts(learner: Any, labeled: _Labeled, length: int, *_: Any) -> list[NDArray]:
+def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
     """How close the decision about each change was, predicted or not, at its position (T_i,)."""
     radius, doubts = length // _PRECISION, []
     penalty = max(learner.penalty_ or 0.0, 1e-300)
@@ -301,24 +286,6 @@ def _doubts(learner: Any, labeled: _Labeled, length: int, *_: Any) -> list[NDArr
         values[margins.change_points[:-1]] = np.maximum(0.0, 1.0 - margins.losses / penalty)
         doubts.append(values)
     return doubts
-
-
-def _disputes(
-    learner: Any, labeled: _Labeled, length: int, random: np.random.Generator
-) -> list[NDArray]:
-    """Variance of the committee's votes for a change near each position (T_i,)."""
-    radius, pieces = length // _PRECISION, list(zip(*labeled.pieces))
-    votes = [np.zeros(len(X)) for X in labeled.data.arrays]
-    for _ in range(_N_METRICS):
-        resampled = [pieces[i] for i in random.integers(len(pieces), size=len(pieces))]
-        model = _fitted(learner, *map(list, zip(*resampled)))
-        predicted = [] if model is None else model.predict_change_points(list(labeled.data.arrays))
-        for vote, ends in zip(votes, predicted):
-            changes = np.zeros(len(vote))
-            changes[ends[:-1]] = 1.0
-            vote += maximum_filter1d(changes, 2 * radius + 1) / _N_METRICS
-    # each disputed change counts once, although its votes spread over the radius
-    return [vote * (1.0 - vote) / (2 * radius + 1) for vote in votes]
 
 
 def _describe(arrays: Sequence[NDArray], listed: ArrayLike, scale: NDArray) -> NDArray:

@@ -1,8 +1,6 @@
 """The public names of metriclearn.encoders."""
 
-from .augmentations import ChannelDropout as ChannelDropout
 from .augmentations import Channels as Channels
-from .augmentations import JoinedStretches as JoinedStretches
 from .augmentations import Noise as Noise
 from .augmentations import Recording as Recording
 from .augmentations import Rotation as Rotation

@@ -65,13 +65,6 @@ class _Checked:
             _LIMITS[name].check(type(self).__name__, name, value)
 
 
-def _ends(who: str, recording: Recording) -> NDArray:
-    """Change-points of a truth without unlabeled samples."""
-    if not isinstance(recording.truth, Partition):
-        raise ValueError(f"{who} needs recordings with all labels, got {recording.truth!r}.")
-    return recording.truth.change_points
-
-
 @dataclass(frozen=True)
 class Channels(_Checked):
     """The layout of raw signals in columns: which are samples, and of which channel.
@@ -90,7 +83,7 @@ class Channels(_Checked):
 
     See Also
     --------
-    Scaling, Rotation, ChannelDropout, TimeReversal
+    Scaling, Rotation, TimeReversal
 
     Examples
     --------
@@ -237,40 +230,6 @@ class Noise(_Checked):
 
 
 @dataclass(frozen=True)
-class ChannelDropout(Channels):
-    """Replace channels of a recording by 0, each with a probability.
-
-    Parameters
-    ----------
-    n_channels, n_given : int
-        See :class:`Channels`.
-    probability : float
-
-    Raises
-    ------
-    ValueError
-        For invalid parameters.
-
-    References
-    ----------
-    Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting, Journal of
-    Machine Learning Research 15, 2014.
-
-    Examples
-    --------
-    >>> from metriclearn.encoders import EncoderMetricLearner, ChannelDropout
-    >>> learner = EncoderMetricLearner(augmentations=[ChannelDropout(6)])
-    """
-
-    probability: float = 0.1
-
-    def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
-        """The recordings without some channels."""
-        kept = random.random((len(recordings), self.n_channels)) >= self.probability
-        return [r._replace(X=self.changed(r.X, row.__mul__)) for r, row in zip(recordings, kept)]
-
-
-@dataclass(frozen=True)
 class TimeReversal(Channels):
     """Reverse recordings in time, inside windows too, each with a probability.
 
@@ -304,56 +263,10 @@ class TimeReversal(Channels):
         return [self._reversed(r) if t else r for r, t in zip(recordings, turned)]
 
     def _reversed(self, recording: Recording) -> Recording:
-        ends = _ends("TimeReversal", recording)
+        if not isinstance(recording.truth, Partition):
+            raise ValueError(
+                f"TimeReversal needs recordings with all labels, got {recording.truth!r}."
+            )
+        ends = recording.truth.change_points
         X = self.changed(recording.X[::-1], lambda samples: samples[:, ::-1])
         return Recording(X, Partition(ends=(len(X) - np.append(0, ends[:-1]))[::-1]))
-
-
-@dataclass(frozen=True)
-class JoinedStretches(_Checked):
-    """Join the beginning of a recording to the end of the next in its batch, with a probability.
-
-    Each is cut between a quarter and three quarters of its length, and a change lies where they
-    meet. A recording that is alone in its batch stays unchanged, so ``batch_size`` is at least 2.
-
-    Parameters
-    ----------
-    probability : float
-
-    Raises
-    ------
-    ValueError
-        For invalid parameters.
-
-    References
-    ----------
-    Iwana & Uchida, An empirical survey of data augmentation for time series classification with
-    neural networks, PLOS ONE 16, 2021.
-
-    Examples
-    --------
-    >>> from metriclearn.encoders import EncoderMetricLearner, JoinedStretches
-    >>> learner = EncoderMetricLearner(augmentations=[JoinedStretches()])
-    """
-
-    probability: float = 0.5
-
-    def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
-        """The recordings, some of them joined with another."""
-        if len(recordings) == 1:
-            return recordings
-        following = [*recordings[1:], *recordings[:1]]
-        places = random.uniform(0.25, 0.75, (len(recordings), 2))
-        chosen = random.random(len(recordings))
-        return [
-            self._joined(one, other, *place) if draw < self.probability else one
-            for one, other, place, draw in zip(recordings, following, places, chosen)
-        ]
-
-    @staticmethod
-    def _joined(one: Recording, other: Recording, before: float, after: float) -> Recording:
-        name = "JoinedStretches"
-        stop, start = max(1, int(before * len(one.X))), int(after * len(other.X))
-        first, last = _ends(name, one), _ends(name, other)
-        ends = np.concatenate([first[first < stop], [stop], last[last > start] - start + stop])
-        return Recording(np.vstack([one.X[:stop], other.X[start:]]), Partition(ends=ends))

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from metriclearn.encoders.augmentations import JoinedStretches, Recording
+from metriclearn.encoders.augmentations import Recording
 from metriclearn.encoders.networks import Standardization, WindowEncoder
 from metriclearn.encoders.training import Training, encoded, packed, seeded
 from metriclearn.estimators.inputs import DataSets, check_features, read_data_sets, read_labeled
@@ -207,10 +207,6 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             For data, labels or parameters that cannot be used, in one sentence.
         """
         data, truths = read_labeled(self, X, y, segments=True, partial=True)
-        if self.batch_size == 1 and any(isinstance(a, JoinedStretches) for a in self.augmentations):
-            raise ValueError(
-                "EncoderMetricLearner needs a batch_size of at least 2 for JoinedStretches, got 1."
-            )
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
                 "EncoderMetricLearner needs a random_state to resume training from a checkpoint, "

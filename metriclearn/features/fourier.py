@@ -1,7 +1,8 @@
 """Random Fourier features: an explicit finite-dimensional map for kernels of a learned metric.
 
 k(x − y) ≈ φ(x)ᵀφ(y) with φ_j(x) = √(2/D) cos(ω_jᵀx + u_j); a kernel machine is a linear SVM
-on φ (A. Rahimi & B. Recht, Random features for large-scale kernel machines, NIPS 2007).
+on φ, ``make_pipeline(RandomFourierFeatures(), SVC(kernel="linear"))`` (A. Rahimi & B. Recht,
+Random features for large-scale kernel machines, NIPS 2007).
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -108,26 +108,6 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         X = real_array(type(self).__name__, "X", X)
         validate_data(self, X, reset=False, skip_check_array=True)
         return fourier_features(X, self.omega_, self.phase_)
-
-
-def kernel_machine(
-    n_components: int = 100,
-    *,
-    C: float = 1.0,
-    kernel: Kernel = "gaussian",
-    metric: Any = None,
-    gamma: float = 1.0,
-    random_state: int | np.random.RandomState | None = None,
-) -> Pipeline:
-    """A kernel machine: random Fourier features, then a linear SVM.
-
-    The SVM minimizes ½‖w‖² + C Σ ξ with a free intercept (scikit-learn's LinearSVC would penalize
-    the intercept). See :class:`RandomFourierFeatures` for the other parameters.
-    """
-    features = RandomFourierFeatures(
-        n_components, kernel=kernel, metric=metric, gamma=gamma, random_state=random_state
-    )
-    return Pipeline([("features", features), ("svm", SVC(kernel="linear", C=C))])
 
 
 class PrimalSolution(NamedTuple):

@@ -1,4 +1,4 @@
-"""Curves: objective and lower bound of training, run time against size, error of features."""
+"""Curves: objective and lower bound of training, run time or error against size."""
 
 from __future__ import annotations
 
@@ -240,6 +240,7 @@ def plot_scaling(
     *,
     label: str = "measured",
     xlabel: str = "number of samples T",
+    ylabel: str = "seconds",
     title: str | None = None,
 ) -> Figure:
     """Seconds against size on logarithmic axes, with the exponent that fits best in the title.
@@ -249,15 +250,16 @@ def plot_scaling(
     Parameters
     ----------
     sizes, seconds : (S,) arrays
-        Positive sizes and run times; two different sizes at least.
+        Positive sizes and run times, or what else ``ylabel`` and ``title`` name; two different
+        sizes at least.
     slope : float, optional
         Expected exponent (1 for linear time), drawn as a dashed line through the largest size.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     label : str
         Name of the measured program.
-    xlabel : str
-        What the size counts.
+    xlabel, ylabel : str
+        What the size counts, and the name of the vertical axis.
     title : str, optional
         Replaces the message.
 
@@ -293,59 +295,6 @@ def plot_scaling(
     if slope is not None:
         line = time[-1] * (size / size[-1]) ** slope
         ax.loglog(size, line, color=draw.MUTED, lw=1.4, ls=(0, (4, 2)), label=f"power {slope:g}")
-    draw.tidy(ax, xlabel, "seconds", grid="both")
-    draw.legend(ax, loc="upper left")
-    return draw.figure_of(ax)
-
-
-@needs()
-def plot_kernel_error(
-    counts: Sequence[int], errors: NDArray, quantity: str, title: str | None = None
-) -> Figure:
-    """Error of random features against their number, with a guide of slope O(1/√D).
-
-    Parameters
-    ----------
-    counts : sequence of int
-        Numbers of random features, D.
-    errors : array (len(counts), runs)
-        Relative errors, one column per draw of the features.
-    quantity : str
-        Name of the approximated quantity.
-    title : str, optional
-        Replaces the message.
-
-    Returns
-    -------
-    Figure
-        A matplotlib figure.
-
-    Raises
-    ------
-    ValueError
-        If counts or errors are not positive, or their lengths differ.
-
-    References
-    ----------
-    Rahimi & Recht, Random features for large-scale kernel machines, NIPS 2007.
-    """
-    numbers = real_array("plot_kernel_error", "counts", counts, 1)
-    errors = real_array("plot_kernel_error", "errors", errors)
-    if len(numbers) < 2 or len(errors) != len(numbers) or min(numbers.min(), errors.min()) <= 0:
-        raise ValueError(
-            "plot_kernel_error needs two or more positive counts and a row of positive errors for "
-            f"each, got {len(counts)} counts and errors of shape {errors.shape}."
-        )
-    middle = np.sqrt(np.mean(errors**2, axis=1))
-    slope = np.polyfit(np.log(counts), np.log(middle), 1)[0]
-    message = f"Random features: error of {quantity} ~ D^{slope:.2f}"
-    ax = draw.canvas(None, (6.0, 3.6), message, title)
-    ax.plot(counts, errors, ".", color=draw.PALETTE[0], alpha=0.35, markersize=5)
-    ax.plot(counts, middle, color=draw.PALETTE[0], linewidth=2)
-    guide = middle[0] * np.sqrt(numbers[0] / numbers)
-    ax.plot(counts, guide, "--", color=draw.PALETTE[1], linewidth=1.5)
-    ax.set(xscale="log", yscale="log")
-    ax.text(counts[-1], middle[-1], "  root mean square", va="center", color=draw.PALETTE[0])
-    ax.text(counts[-2], guide[-2] * 1.15, "1/√D", va="bottom", color=draw.PALETTE[1])
-    draw.tidy(ax, "random features D", f"relative error of {quantity}", grid="y")
+    draw.tidy(ax, xlabel, ylabel, grid="both")
+    draw.legend(ax, loc="upper left" if power > 0 else "upper right")
     return draw.figure_of(ax)

@@ -1,4 +1,4 @@
-"""A learned metric: its largest weights, its scales, or its matrix and spectrum."""
+"""A learned metric: its largest weights, or its matrix and spectrum."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 import metriclearn.plots.canvas as draw
 from metriclearn.running.parameters import needs, number, real_array
@@ -216,83 +216,3 @@ def _draw_spectrum(ax: Axes, eigenvalues: NDArray[np.floating]) -> None:
     ax.bar(places, shown, 0.72 if len(shown) <= _MOST_NAMES else 1.0, color=draw.PALETTE[0])
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     draw.tidy(ax, label, "eigenvalue", grid="y")
-
-
-@needs()
-def plot_learned_scales(
-    weights: ArrayLike,
-    deviations: ArrayLike,
-    feature_names: Sequence[str] | None = None,
-    title: str | None = None,
-    ax: Axes | None = None,
-) -> Figure:
-    """Learned scales of a Gaussian similarity: one bar per feature, longer for more influence.
-
-    A bar is √b σ, the standard deviation over the learned scale. The number next to it is the scale
-    1/√b in the unit of the feature: the distance in this feature alone at which exp(−b d²) falls to
-    1/e. Features of weight 0 are omitted.
-
-    Parameters
-    ----------
-    weights : array (P,)
-        b, the diagonal of the metric, in the units of the features.
-    deviations : array (P,)
-        Standard deviations σ of the features.
-    feature_names : sequence of P str, optional
-        With units in brackets, such as "x [px]"; the unit is written after the scale.
-    title : str, optional
-        Replaces the message.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Figure
-        A matplotlib figure.
-
-    Raises
-    ------
-    ValueError
-        If weights are negative, deviations are not positive, or lengths differ.
-
-    See Also
-    --------
-    metriclearn.GaussianSimilarity : the similarity.
-
-    Examples
-    --------
-    >>> from metriclearn.plots import plot_learned_scales
-    >>> figure = plot_learned_scales([4.0, 0.25], [1.0, 1.0], ["x [px]", "y [px]"])
-    """
-    who = "plot_learned_scales"
-    b = real_array(who, "weights", weights, 1)
-    spread = real_array(who, "deviations", deviations, 1)
-    names = draw.named(who, feature_names, len(b))
-    if b.min() < 0 or b.shape != spread.shape or not spread.min() > 0:
-        raise ValueError(
-            f"{who} needs weights of at least 0 and a positive deviation for each, got {len(b)} "
-            f"weights from {b.min():g} and {len(spread)} deviations from {spread.min():g}."
-        )
-    shares = np.sqrt(b) * spread
-    order = np.argsort(-shares, kind="stable")[: np.count_nonzero(b)]
-    unused = f" ({len(b) - len(order)} not used)" if len(order) < len(b) else ""
-    message = f"Learned scales{unused}: where the similarity falls to 1/e"
-    ax = draw.canvas(ax, (9.0, 1.3 + 0.22 * max(len(order), 3)), message, title)
-    draw.tidy(ax, "standard deviation of the feature over its learned scale", grid="x")
-    titles, texts = [], []
-    for p in order:
-        title, unit = _title_and_unit(names[p])
-        titles.append(title)
-        texts.append(f"{draw.number(float(b[p] ** -0.5))} {unit}".rstrip())
-    bars = draw.bars(ax, shares[order], titles, draw.PALETTE[0])
-    ax.bar_label(bars, texts, padding=5, size=draw.TEXT_SIZE - 1, color=draw.INK)
-    ax.margins(x=0.15)
-    return draw.figure_of(ax)
-
-
-def _title_and_unit(name: str) -> tuple[str, str]:
-    """("row", "pixel") for "row [pixel]"; the unit is "" for [1] and without brackets."""
-    title, bracket, unit = name.rpartition(" [")
-    if not bracket:
-        return name, ""
-    return title, unit.removesuffix("]").removesuffix("1")

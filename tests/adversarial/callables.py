@@ -128,7 +128,6 @@ GOOD: dict[str, Any] = {
     "confidences": [0.5, 0.7],
     "gains": -np.ones(12),
     "intervals": [[3, 5], [7, 9]],
-    "plot_kernel_error.counts": [1, 2, 3],
     "plot_elbow.n_segments": [1, 2, 3],
     "plot_regularization_path.weights": [[1.0, 2.0]] * 3,
     "plot_image_segmentations.segmentations": {"a": [np.repeat([0, 1], 60).reshape(12, 10)]},

@@ -25,11 +25,9 @@ from tests.processes import kill_after_writing
 torch = pytest.importorskip("torch")
 
 from metriclearn.encoders import (  # noqa: E402
-    ChannelDropout,
     EncoderMetricLearner,
     Ensemble,
     FrozenEncoder,
-    JoinedStretches,
     Noise,
     Normalized,
     Recording,
@@ -296,25 +294,15 @@ def test_augmentations_move_truths_with_samples() -> None:
         np.testing.assert_array_equal(truth.change_points[:-1], T - one.truth.ends[-2::-1])
         samples = one.X.reshape(T * 3, 2)
         np.testing.assert_array_equal(X.reshape(T * 3, 2), samples[::-1])
-    for one, (X, truth) in zip(batch, JoinedStretches(1.0)(batch, random)):
-        assert truth.n_samples == len(X)
-        kept = int((X[: len(one.X)] == one.X[: len(X)]).all(axis=1).argmin())
-        assert kept in truth.ends
-        inside = one.truth.ends[one.truth.ends < kept]
-        np.testing.assert_array_equal(truth.ends[: len(inside)], inside)
     scaled = Scaling(2, 0.5)(batch, random)[0].X / batch[0].X
     assert len(np.unique(np.round(scaled, 9))) == 2
     turned = Rotation(3, 1.0, n_given=3)(batch, random)[0].X
     assert not np.allclose(turned[:, :3], batch[0].X[:, :3])
     np.testing.assert_allclose((turned[:, :3] ** 2).sum(1), (batch[0].X[:, :3] ** 2).sum(1))
     np.testing.assert_array_equal(turned[:, 3:], batch[0].X[:, 3:])
-    dropped = ChannelDropout(2, 0.5)(batch, random)
-    channels = np.concatenate([X.reshape(-1, 2) for X, _ in dropped])
-    assert 0 < (channels == 0).mean() < 1
-    assert JoinedStretches(1.0)(batch[:1], random) == batch[:1]  # none to join it with
-    partial_truth = [Recording(XS[0], metriclearn.PartialPartition(60))] * 2
-    with pytest.raises(ValueError, match="JoinedStretches needs recordings with all labels"):
-        JoinedStretches(1.0)(partial_truth, random)
+    partial_truth = [Recording(XS[0], metriclearn.PartialPartition(60))]
+    with pytest.raises(ValueError, match="TimeReversal needs recordings with all labels"):
+        TimeReversal(2, probability=1.0)(partial_truth, random)
 
 
 @pytest.mark.parametrize(
@@ -332,10 +320,6 @@ def test_augmentations_move_truths_with_samples() -> None:
         ({"learning_rate": 1e30, "n_epochs": 9}, "needs finite outputs"),
         ({"encoder": partial(TemporalConvolution, n_channels=4)}, "needs whole windows"),
         ({"checkpoint": "/nowhere/state.npz"}, "cannot be written"),
-        (
-            {"batch_size": 1, "augmentations": [Noise(), JoinedStretches()]},
-            "batch_size of at least 2 for JoinedStretches",
-        ),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:

@@ -122,21 +122,3 @@ def test_one_column_per_image_and_one_row_per_segmentation() -> None:
     colored = np.abs(drawn - pale).max(axis=2) > 1e-6
     assert set(np.flatnonzero(colored.any(axis=0))) == {19, 20}  # the edge, and nothing else
     assert not (np.abs(axes[2, 0].images[0].get_array() - pale) > 1e-6).any()
-
-
-def test_slope_of_the_error_is_in_the_title() -> None:
-    counts = [10, 100, 1000]
-    errors = np.column_stack([1 / np.sqrt(counts), -1 / np.sqrt(counts)])
-    figure = plots.plot_kernel_error(counts, np.abs(errors), "the objective")
-    assert "D^-0.50" in figure.get_suptitle()
-
-
-def test_learned_scales_in_the_units_of_features() -> None:
-    figure = plots.plot_learned_scales(
-        [4.0, 0.01, 0.0, 1.0], [0.25, 10.0, 1.0, 0.1], ["x [widths]", "L [Lab]", "no", "share [1]"]
-    )
-    (ax,) = figure.axes
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["L", "x", "share"]
-    assert [bar.get_width() for bar in ax.patches] == pytest.approx([1.0, 0.5, 0.1])
-    assert [text.get_text().strip() for text in ax.texts] == ["10.0 Lab", "0.500 widths", "1.00"]
-    assert "(1 not used)" in figure.get_suptitle()

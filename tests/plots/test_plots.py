@@ -22,7 +22,6 @@ from metriclearn.plots import (
     plot_elbow,
     plot_embeddings,
     plot_image_segmentations,
-    plot_learned_scales,
     plot_metric_matrix,
     plot_regularization_path,
     plot_reliability,
@@ -61,7 +60,6 @@ DRAWERS: dict[str, Callable[..., Figure]] = {
     "large matrix": lambda **more: plot_metric_matrix(
         np.diag(np.arange(84.0)), [f"delta1_contrast{p}_mean" for p in range(84)], **more
     ),
-    "scales": lambda **more: plot_learned_scales([4.0, 1.0], [1.0, 1.0], **more),
     "convergence": lambda **more: plot_convergence({"bundle": TRACE}, **more),
     "gap": lambda **more: plot_convergence({"bundle": TRACE}, gap=True, **more),
     "elbow": lambda **more: plot_elbow([1, 2], [9, 4], [[5, np.inf], [0, 5]], 2, **more),
@@ -108,7 +106,6 @@ REFUSED: list[tuple[Callable[[], Figure], str]] = [
     (lambda: plot_embeddings({}, [0]), "at least one panel"),
     (lambda: plot_embeddings({"x": np.ones((6, 2))}, [0] * 5), r"shape \(5, 2\) for 'x'"),
     (lambda: plot_image_segmentations([EMPTY], {"people": [np.zeros((4, 3))]}), "row 'people'"),
-    (lambda: plot_learned_scales([-1.0], [1.0]), "weights of at least 0"),
     (lambda: plot_weights([1, np.inf]), "got inf at row 1 of weights"),
     (lambda: plot_weights([1.0], ["a", "b"]), "1 features, got 2 feature_names"),
     (lambda: plot_weights([1.0], ["a"], highlight=["z"]), r"got \['z'\]"),
