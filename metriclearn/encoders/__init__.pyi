@@ -9,6 +9,7 @@ from .augmentations import TimeReversal as TimeReversal
 from .hinge import GaussianSimilarities as GaussianSimilarities
 from .hinge import HingeOfForms as HingeOfForms
 from .hinge import InnerProducts as InnerProducts
+from .hinge import NamedProducts as NamedProducts
 from .hinge import StructuredHingeLoss as StructuredHingeLoss
 from .learner import EncoderMetricLearner as EncoderMetricLearner
 from .networks import Columns as Columns

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation as ScipyRotation
 
+from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import number
 
@@ -267,6 +268,9 @@ class TimeReversal(Channels):
             raise ValueError(
                 f"TimeReversal needs recordings with all labels, got {recording.truth!r}."
             )
-        ends = recording.truth.change_points
+        truth = recording.truth
         X = self.changed(recording.X[::-1], lambda samples: samples[:, ::-1])
-        return Recording(X, Partition(ends=(len(X) - np.append(0, ends[:-1]))[::-1]))
+        ends = (len(X) - np.append(0, truth.change_points[:-1]))[::-1]
+        if isinstance(truth, NamedPartition):
+            return Recording(X, NamedPartition(ends, truth.names[::-1]))
+        return Recording(X, Partition(ends=ends))

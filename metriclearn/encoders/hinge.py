@@ -27,7 +27,15 @@ from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
+from metriclearn.problem.named_segments import (
+    NamedLoss,
+    NamedPartition,
+    NameScores,
+    PartialNames,
+    named_truths,
+)
+from metriclearn.problem.partition import Partition
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.running.parameters import component, either, needs, number, shown
 from metriclearn.similarities.joint import GaussianSimilarity
@@ -38,7 +46,7 @@ from metriclearn.similarities.operators import SimilarityForm
 class OutputForms(Protocol):
     """Makes a form A_Z of outputs Z, and differentiates its values.
 
-    :class:`StructuredHingeLoss` learns through any object with these two methods.
+    :class:`StructuredHingeLoss` learns through any object with these three methods.
     """
 
     def at(self, Z: NDArray, truth: Any) -> tuple[Any, float]:
@@ -46,6 +54,9 @@ class OutputForms(Protocol):
 
     def slope(self, form: Any, Z: NDArray, partition: Any) -> NDArray:
         """d⟨A_Z, M⟩/dZ at fixed M, (T, r)."""
+
+    def loss(self, segments: bool, partial: bool) -> Any:
+        """ℓ, for segments or other clusters, and for partial or complete labels."""
 
 
 class InnerProducts:
@@ -61,11 +72,93 @@ class InnerProducts:
     >>> loss = StructuredHingeLoss(forms=InnerProducts())  # as by default
     """
 
-    def at(self, Z: NDArray, truth: Any) -> tuple[LowRankForm, float]:
-        return LowRankForm(Z), float(len(Z))
+    def at(self, Z: NDArray, truth: Any) -> tuple[Any, float]:
+        return LowRankForm(center(Z)), float(len(Z))
 
-    def slope(self, form: LowRankForm, Z: NDArray, partition: Any) -> NDArray:
-        return 2.0 * partition.project(Z)
+    def slope(self, form: Any, Z: NDArray, partition: Any) -> NDArray:
+        # Centering the outputs centers the slope.
+        return center(2.0 * partition.project(center(Z)))
+
+    def loss(self, segments: bool, partial: bool) -> Any:
+        return KnownLoss() if segments and partial else FrobeniusLoss()
+
+
+class NamedProducts(InnerProducts):
+    """The form for labels that are names: r features, then a score for each of C names.
+
+    With outputs (Z, E), (T, r) and (T, C), a segmentation has the value ⟨ZZᵀ, M⟩ + Σ_t E[t, c_t]
+    for the names c_t of its samples, and inference finds boundaries and names together, exactly.
+    The slope in E is 1 at the name of each sample. The loss is ‖M − N‖² plus β for every sample
+    with a wrong name. Labels are the codes 0 … C−1 of names, −1 where they are unknown.
+
+    Parameters
+    ----------
+    n_names : int
+        C.
+    name_loss : float
+        β.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used; from the loss, for outputs without features before the
+        scores and for labels that are not codes of names.
+
+    See Also
+    --------
+    NamedSegmentLearner : the same score with linear features.
+
+    References
+    ----------
+    Sarawagi & Cohen, Semi-Markov conditional random fields for information extraction, NIPS 2004.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from metriclearn.encoders import NamedProducts, StructuredHingeLoss
+    >>> loss = StructuredHingeLoss(forms=NamedProducts(n_names=2, name_loss=0.1))
+    >>> outputs = [torch.randn(50, 3 + 2, requires_grad=True)]  # 3 features and 2 names
+    >>> loss(outputs, [[0] * 20 + [1] * 30]).backward()
+    """
+
+    @needs(n_names=number(1, whole=True), name_loss=number())
+    def __init__(self, n_names: int, name_loss: float) -> None:
+        self.n_names, self.name_loss = n_names, name_loss
+
+    def at(self, Z: NDArray, truth: Any) -> tuple[ChargedForm, float]:
+        if Z.shape[1] <= self.n_names:
+            raise ValueError(
+                f"NamedProducts needs outputs of features and {self.n_names} scores of names, got "
+                f"{Z.shape[1]} columns; add at least one column before the scores."
+            )
+        form, unit = super().at(Z[:, : -self.n_names], truth)
+        return ChargedForm(form, names=NameScores.of(Z[:, -self.n_names :])), unit
+
+    def slope(self, form: ChargedForm, Z: NDArray, partition: NamedPartition) -> NDArray:
+        of_features = super().slope(form.form, Z[:, : -self.n_names], partition)
+        return np.hstack([of_features, np.eye(self.n_names)[partition.sample_names]])
+
+    def loss(self, segments: bool, partial: bool) -> NamedLoss:
+        return NamedLoss(self.name_loss, partial)
+
+    def named(self, labelings: Sequence[Any], truths: Sequence[Any]) -> list[Any]:
+        """Truths with names, from labels that are codes; partitions without names have none."""
+        found = []
+        for labeling, truth in zip(labelings, truths):
+            codes = np.full(truth.n_samples, -1)
+            nameless = isinstance(labeling, (Partition, PartialPartition))
+            if not nameless and np.shape(labeling) == codes.shape:
+                codes = np.asarray(labeling)
+                largest = self.n_names - 1
+                if codes.dtype.kind not in "iu" or codes.min() < -1 or codes.max() > largest:
+                    raise ValueError(
+                        f"NamedProducts needs labels that are codes 0 … {largest} of names, -1 "
+                        f"where unknown, got {shown(labeling)}."
+                    )
+            if not isinstance(truth, (NamedPartition, PartialNames)):
+                (truth,) = named_truths([codes], [truth])
+            found.append(truth)
+        return found
 
 
 class GaussianSimilarities:
@@ -108,17 +201,20 @@ class GaussianSimilarities:
 
     def at(self, Z: NDArray, truth: NodeLabels) -> tuple[SimilarityForm, float]:
         sizes = truth.counts.sum(axis=1) if truth.sizes is None else truth.sizes
-        nodes = Nodes(Z, sizes)
+        nodes = Nodes(center(Z), sizes)
         return SimilarityForm(self.similarity.operator(nodes, np.eye(Z.shape[1]))), nodes.unit
 
     def slope(self, form: SimilarityForm, Z: NDArray, partition: Any) -> NDArray:
-        operator = form.operator
+        operator, Z = form.operator, center(Z)
         F = operator.root[:, None] * partition.factor
         columns = np.column_stack([Z, np.ones(len(Z))])
         # G V = Σ_c f_c ∘ W (f_c ∘ V), all columns of F and V in one product
         product = operator.product((F[:, :, None] * columns[:, None]).reshape(len(Z), -1))
         GV = np.einsum("sk,skp->sp", F, product.reshape(len(Z), F.shape[1], -1))
-        return 4.0 * (GV[:, :-1] - GV[:, -1:] * Z)
+        return center(4.0 * (GV[:, :-1] - GV[:, -1:] * Z))
+
+    def loss(self, segments: bool, partial: bool) -> FrobeniusLoss:
+        return FrobeniusLoss()
 
 
 class HingeValue(NamedTuple):
@@ -201,7 +297,8 @@ class StructuredHingeLoss(nn.Module):
         argmax ⟨A, M⟩. For segments ``ChangePoints`` by default; for clusterings
         ``SpectralRelaxation()`` or ``LocalSearch()``, for similarities ``TopEigenvectors()``.
     forms : OutputForms, optional
-        ``InnerProducts()`` by default, or ``GaussianSimilarities()`` for normalized cuts.
+        ``InnerProducts()`` by default, ``NamedProducts(n_names, name_loss)`` where labels are
+        names, or ``GaussianSimilarities()`` for normalized cuts.
     n_jobs : int, optional
         Threads over recordings, as in joblib.
 
@@ -299,8 +396,10 @@ class StructuredHingeLoss(nn.Module):
             )
         if not all(isinstance(truth, NodeLabels) for truth in truths):
             data = DataSets(list(outputs), False, None)  # type: ignore[arg-type]
-            who = type(self).__name__
+            who, labelings = type(self).__name__, truths
             truths = read_labelings(who, truths, data, segments=self.segments, partial=True)
+            if isinstance(self.forms, NamedProducts):
+                truths = self.forms.named(labelings, truths)
             given = [t.labels for t in truths if isinstance(t, PartialPartition)]
             usable = isinstance(self.oracle, TopEigenvectors) and self.n_clusters == "given"
             if given and not self.segments and not (usable and all(y.max() >= 0 for y in given)):
@@ -318,12 +417,10 @@ class StructuredHingeLoss(nn.Module):
     def _hinge(self, item: tuple[NDArray, Any], penalty: float) -> HingeValue:
         """Find M̂, the maximizer of ⟨A + loss, M⟩ − λ Tr M, and compare it with the truth."""
         outputs, truth = item
-        Z = center(outputs)  # changes no value of a partition, and keeps digits
-        form, unit = self.forms.at(Z, truth)
-        loss: Any = FrobeniusLoss()
+        form, unit = self.forms.at(outputs, truth)
+        loss = self.forms.loss(self.segments, isinstance(truth, PartialPartition))
         if isinstance(truth, PartialPartition):
             count = None if self.segments else int(truth.labels.max()) + 1
-            loss = KnownLoss() if self.segments else loss
             truth = self.completion(form.shifted(-penalty), count, truth).completing(truth)
         augmented, _ = loss.augment(form, truth, self.loss_scale)
         count = truth.n_clusters if self.n_clusters == "given" else None
@@ -331,8 +428,7 @@ class StructuredHingeLoss(nn.Module):
         more = answer.n_clusters - truth.n_clusters
         charge = self.loss_scale * loss(answer, truth) * truth.n_samples
         value = charge + form.at(answer) - form.at(truth) - penalty * more
-        slope = self.forms.slope(form, Z, answer) - self.forms.slope(form, Z, truth)
-        slope -= slope.mean(axis=0)  # centering the outputs centers the slope
+        slope = self.forms.slope(form, outputs, answer) - self.forms.slope(form, outputs, truth)
         return HingeValue(max(value, 0.0) / unit, slope / unit, -more / unit, answer)
 
 

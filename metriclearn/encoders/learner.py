@@ -21,13 +21,21 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from metriclearn.encoders.augmentations import Recording
+from metriclearn.encoders.hinge import NamedProducts
 from metriclearn.encoders.networks import Standardization, WindowEncoder
 from metriclearn.encoders.training import Training, encoded, packed, seeded
-from metriclearn.estimators.inputs import DataSets, check_features, read_data_sets, read_labeled
+from metriclearn.estimators.inputs import (
+    DataSets,
+    check_features,
+    list_labelings,
+    read_data_sets,
+    read_labeled,
+    read_names,
+)
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
-from metriclearn.oracles.segmentation_path import best_penalty
-from metriclearn.problem.forms import LowRankForm, center
+from metriclearn.problem.named_segments import named_truths
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import replacing
 from metriclearn.running.callbacks import Callback
@@ -64,7 +72,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     last_layer : ChangePointMetricLearner
         Learns B and λ on f_θ(X). By default it is a full metric regularized towards the identity,
         which the encoder was trained for; without it the metric would overfit more. Parameters
-        that both have, such as ``loss_scale``, are set to the encoder's.
+        that both have, such as ``loss_scale``, are set to the encoder's. With a
+        ``NamedSegmentLearner`` labels are names: the encoder is trained under the hinge with a
+        linear score of every name on its outputs, and ``predict`` gives names.
     n_segments : None or "given"
         Whether inference is given the number of segments; in training it comes from the labels.
     min_size : int
@@ -110,6 +120,10 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         λ; None after fitting with ``n_segments="given"``.
     solution_ : Solution
         Certificate of the last layer.
+    name_weights_ : NameWeights or None
+        Scores of names, if the last layer learns them.
+    classes_ : array (C,)
+        The labels, if they are names.
     history_ : dict of arrays (number of epochs,)
         The mean ``hinge``, the ``penalty`` and the ``validation`` loss (or NaN) of every epoch.
     best_epoch_ : int
@@ -215,6 +229,16 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         shared = ("n_segments", "min_size", "loss_scale", "n_jobs", "verbose")
         last = clone(self.last_layer).set_params(**{name: getattr(self, name) for name in shared})
         self._check(data, truths)
+        labels: Sequence[Any] = truths
+        names = classes = None
+        if isinstance(last, NamedSegmentLearner):
+            labels = list_labelings(type(self).__name__, y, data)
+            codes, classes = read_names(type(self).__name__, y, data, truths)
+            truths, weight = named_truths(codes, truths), last.name_loss
+            if weight is None:
+                segments = sum(getattr(truth, "n_clusters", 1) for truth in truths)
+                weight = segments / data.lengths.sum()
+            names = NamedProducts(len(classes), weight)
         recordings = list(map(Recording, data.arrays, truths))
         is_held = self._held_out(len(recordings), groups)
         held, rest = (list(compress(recordings, chosen)) for chosen in (is_held, ~is_held))
@@ -222,18 +246,17 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         with seeded(seed):
             standardization, network = self._made_network()
         standardization.fit([X for X, _ in rest], type(self).__name__)
-        training = Training(self, network, seed, rest, held)
+        training = Training(self, network, seed, rest, held, names, classes)
         self.kept_ = training.run()
         self.history_, self.best_epoch_ = training.history, training.best_epoch
         self.weights_ = packed(self.kept_)
         outputs = encoded(self.kept_, data.arrays, self.device)
-        last.fit(outputs, truths)
-        self.components_, self.penalty_ = last.components_, last.penalty_
-        self.solution_ = last.solution_
+        last.fit(outputs, labels)
         complete = all(isinstance(truth, Partition) for truth in truths)
-        if self.retune and self.penalty_ is not None and complete and len(self.components_):
-            forms = [LowRankForm(center(Z) @ self.components_.T) for Z in outputs]
-            self.penalty_, _ = best_penalty(forms, truths, min_size=self.min_size)
+        if self.retune and last.penalty_ is not None and complete and len(last.components_):
+            last.tune_penalty(outputs, truths)
+        self.components_, self.penalty_ = last.components_, last.penalty_
+        self.solution_, self.name_weights_ = last.solution_, last.name_weights_
         return self
 
     @property
@@ -247,6 +270,15 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             network.load_state_dict(load(self.weights_.tobytes()))
             self.kept_ = network  # model files leave it out, as they have ``weights_``
         return self.kept_
+
+    @property
+    def classes_(self) -> NDArray:
+        """The labels, sorted, if ``last_layer`` learns names."""
+        if self.name_weights_ is None:
+            raise AttributeError(
+                "EncoderMetricLearner has names only with a NamedSegmentLearner as last_layer."
+            )
+        return self.name_weights_.classes
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
         """Not supported, because an encoder sees samples in their context.

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from metriclearn.encoders.augmentations import Recording
-from metriclearn.encoders.hinge import StructuredHingeLoss
+from metriclearn.encoders.hinge import NamedProducts, StructuredHingeLoss
+from metriclearn.estimators.names.emissions import NameWeights
 from metriclearn.running.atomic import Checkpoint
 from metriclearn.running.callbacks import Progress, ProgressBar
 
 _WARM_UP = 0.15  # share of all steps in which the learning rate rises; then it falls like a cosine
 _LARGEST_GRADIENT = 1.0  # norm: one recording with a long error must not undo an epoch
-_FORMAT = 2  # raised when checkpoints change
+_FORMAT = 3  # raised when checkpoints change
 
 
 class Training:
@@ -42,6 +43,10 @@ class Training:
     seed : int
     recordings, held : list of Recording
         To train on, and to choose the best epoch by (possibly none).
+    names : NamedProducts, optional
+        Where labels are names: a linear layer on the outputs scores them.
+    classes : array (C,), optional
+        The labels that names stand for.
     """
 
     def __init__(
@@ -51,22 +56,30 @@ class Training:
         seed: int,
         recordings: list[Recording],
         held: list[Recording],
+        names: NamedProducts | None = None,
+        classes: NDArray | None = None,
     ) -> None:
         self.settings, self.network, self.seed = settings, network, seed
-        self.recordings, self.held = recordings, held
+        self.recordings, self.held, self.classes = recordings, held, classes
         self.data = [*recordings, *held]
         self.loss = StructuredHingeLoss(
             loss_scale=settings.loss_scale,
             n_clusters=settings.n_segments,
             min_size=settings.min_size,
+            forms=names,
             n_jobs=settings.n_jobs,
         ).to(settings.device)
+        self.n_outputs = encoded(network, [recordings[0].X], settings.device)[0].shape[1]
+        self.head: nn.Module = nn.Identity()
+        if names is not None:
+            self.head = ScoresOfNames(self.n_outputs, names.n_names).to(settings.device)
         fast: Any = {"params": list(self.loss.parameters()), "weight_decay": 0.0}
         self.rates = [settings.learning_rate, settings.penalty_learning_rate]
         self.optimizer = torch.optim.AdamW(
-            [{"params": list(network.parameters())}, fast], weight_decay=settings.weight_decay
+            [{"params": [*network.parameters(), *self.head.parameters()]}, fast],
+            weight_decay=settings.weight_decay,
         )
-        self.parts: Any = (network, self.loss, self.optimizer)
+        self.parts: Any = (network, self.head, self.loss, self.optimizer)
         self.history = dict.fromkeys(("hinge", "penalty", "validation"), np.zeros(0))
         self.best, self.best_epoch = network.state_dict(), 0
 
@@ -110,7 +123,7 @@ class Training:
             for augmentation in settings.augmentations:
                 batch = augmentation(batch, random)
             outputs = [outputs_of(self.network, X, settings.device) for X, _ in batch]
-            hinge = self.loss(outputs, [truth for _, truth in batch])
+            hinge = self.loss(list(map(self.head, outputs)), [truth for _, truth in batch])
             if not any(map(attrgetter("requires_grad"), outputs)):
                 raise ValueError(
                     f"{type(settings).__name__} needs an encoder with weights to train, got "
@@ -143,9 +156,10 @@ class Training:
     def _snapshot(self) -> Any:
         """An estimator with the current network, B = I and the penalty of the hinge."""
         learner = copy.copy(self.settings)
-        few = self.recordings[0].X[: max(2, learner.min_size)]
-        (outputs,) = encoded(self.network, [few], learner.device)
-        learner.kept_, learner.components_ = self.network, np.eye(outputs.shape[1])
+        learner.kept_, learner.components_ = self.network, np.eye(self.n_outputs)
+        if isinstance(self.head, ScoresOfNames):
+            assert self.classes is not None
+            learner.name_weights_ = self.head.weights(self.classes)
         given = learner.n_segments == "given"
         learner.penalty_ = None if given else float(self.loss.penalty.detach())
         return learner
@@ -157,9 +171,15 @@ class Training:
             return None
         words = [repr(getattr(truth, "constraints", "")) for _, truth in self.data]
         names = ("n_segments", "min_size", "loss_scale", "patience", "augmentations")
-        words += [repr(self.network), *(repr(getattr(settings, name)) for name in names)]
+        words += [
+            repr(self.network),
+            repr(self.head),
+            *(repr(getattr(settings, name)) for name in names),
+        ]
         arrays = [
-            np.ascontiguousarray(part) for X, truth in self.data for part in (X, truth.labels)
+            np.ascontiguousarray(part)
+            for X, truth in self.data
+            for part in (X, truth.labels, getattr(truth, "names", ()))
         ]
         # addresses in memory change from run to run
         text = re.sub(" at 0x[0-9a-f]+", "", "".join(words))
@@ -186,6 +206,38 @@ class Training:
         self.history = {name: state[name] for name in self.history}
         self.best_epoch = int(state["best_epoch"])
         return int(state["epoch"])
+
+
+class ScoresOfNames(nn.Linear):
+    """Appends to outputs (T, r) a linear score for each of C names, (T, r + C); at first 0.
+
+    Parameters
+    ----------
+    n_outputs, n_names : int
+        r and C.
+    """
+
+    def __init__(self, n_outputs: int, n_names: int) -> None:
+        super().__init__(n_outputs, n_names)
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """Outputs, then scores."""
+        return torch.cat([outputs, super().forward(outputs)], dim=1)
+
+    def weights(self, classes: NDArray) -> NameWeights:
+        """The layer as scores of names that segmenters use."""
+        parts = (self.weight, self.bias[:, None])
+        coef = torch.cat(parts, dim=1).detach().cpu().double().numpy()
+        return NameWeights(OutputsAndOne(), classes, coef.shape[1], coef)
+
+
+class OutputsAndOne:
+    """Emission features of the layer: the outputs and a constant, (T, r + 1)."""
+
+    def transform(self, Z: NDArray) -> NDArray[np.float64]:
+        return np.hstack([Z, np.ones((len(Z), 1))])
 
 
 def outputs_of(network: nn.Module, X: NDArray, device: str) -> Tensor:

@@ -11,7 +11,7 @@ names. B = 0 is a semi-Markov model with Potts transitions, W = 0 a segmentation
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import methodcaller
@@ -91,6 +91,26 @@ class PartialNames(PartialPartition):
         self.__dict__.update(vars(known))
         self.names = np.asarray(names, dtype=np.int64)
         self._content = (*known._content, self.names.tobytes())
+
+
+def named_truths(codes: Sequence[NDArray], truths: Sequence[Any]) -> list[Any]:
+    """Labelings with names, from the code of every sample's name, (T_i,), −1 where it is unknown.
+
+    Parameters
+    ----------
+    codes : sequence of int arrays (T_i,)
+    truths : sequence of Partition or PartialPartition
+        The same labelings without names.
+    """
+    if all((row >= 0).all() for row in codes):
+        return list(map(NamedPartition.from_codes, codes))
+    partial = [
+        PartialPartition(truth.n_samples, change_points=truth.change_points)
+        if isinstance(truth, Partition)
+        else truth
+        for truth in truths
+    ]
+    return list(map(PartialNames, partial, codes))
 
 
 class NameScores(NamedTuple):

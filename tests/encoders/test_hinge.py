@@ -1,5 +1,6 @@
 """The hinge of outputs: slopes by finite differences, the linear learners' values, any oracle."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,15 @@ from metriclearn.problem.forms import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.similarities import NodeLabels
 from metriclearn.solvers.mahalanobis import MetricCone
+from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
 torch = pytest.importorskip("torch")
 
-from metriclearn.encoders import GaussianSimilarities, StructuredHingeLoss  # noqa: E402
+from metriclearn.encoders import (  # noqa: E402
+    GaussianSimilarities,
+    NamedProducts,
+    StructuredHingeLoss,
+)
 
 DATA = make_change_points(3, 40, 3, 2, (3, 5), noise=1.0, jump=1.5, random_state=0)
 OUTPUTS = DATA.sequences
@@ -36,7 +42,15 @@ REGION = PartialPartition(40, labels=[0] * 8 + [-1] * 32, regions=[(20, 30, EXAC
 CLUSTERS = [Partition.from_labels(np.random.default_rng(i).integers(0, 3, 40)) for i in range(3)]
 SPARSE = [np.where(np.arange(40) % 3 < 2, N.labels, -1) for N in CLUSTERS]
 NODES = [NodeLabels(np.eye(3)[p.labels] * (1.0 + np.arange(40) % 4)[:, None]) for p in CLUSTERS]
+NAMES = [y % 2 for y in DATA.labels]
+FEW_NAMES = [np.where(np.arange(len(y)) % 7 < 4, y, -1) for y in NAMES]
 CASES: dict[str, tuple[dict[str, Any], Any]] = {
+    "names": ({"forms": NamedProducts(2, 0.2)}, NAMES),
+    "names, given count": ({"forms": NamedProducts(2, 0.2), "n_clusters": "given"}, NAMES),
+    "partial names": (
+        {"forms": NamedProducts(2, 0.2), "penalty": 2.0},
+        [FEW_NAMES[0], RUNS[1], FEW_NAMES[2]],
+    ),
     "change-points": ({}, RUNS),
     "given penalty": ({"penalty": 0.7, "min_size": 2, "loss_scale": 3.0}, RUNS),
     "given count": ({"n_clusters": "given"}, RUNS),
@@ -96,6 +110,42 @@ def test_slopes_are_those_of_finite_differences(case: str) -> None:
                 values.append(float(loss(outputs, truths)))
                 loss.log_penalty -= s
         assert slope == pytest.approx((values[0] - values[1]) / (2 * step), abs=1e-6)
+
+
+def test_the_hinge_of_names_is_the_maximum_over_all_named_segmentations() -> None:
+    alpha, beta, penalty, T = 1.3, 0.4, 0.8, 6
+    loss = StructuredHingeLoss(loss_scale=alpha, penalty=penalty, forms=NamedProducts(2, beta))
+    named = [
+        (ends, np.repeat(names, np.diff((0, *ends))))
+        for ends in all_segmentations(T)
+        for names in product(range(2), repeat=len(ends))
+    ]
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        outputs, codes = rng.normal(size=(T, 3)), rng.integers(0, 2, T)
+        truth = tuple(Partition.from_runs(codes).change_points.tolist())
+        N, z = equivalence_matrix(labels_of(truth)), outputs[:, 0] - outputs[:, 0].mean()
+        worth = []
+        for ends, names in [*named, (truth, codes)]:
+            M = equivalence_matrix(labels_of(ends))
+            wrong = ((M - N) ** 2).sum() + beta * (names != codes).sum()
+            score = z @ M @ z + outputs[np.arange(T), 1 + names].sum() - penalty * len(ends)
+            worth.append(score + alpha * wrong)
+        value = float(loss([torch.tensor(outputs)], [codes]))
+        assert value == pytest.approx((max(worth) - worth[-1]) / T, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels", "sentence"),
+    [
+        (2, [0, 1, 1], "needs outputs of features and 2 scores of names, got 2 columns"),
+        (3, [0, 2, 1], "needs labels that are codes 0 … 1 of names"),
+        (3, [0.0, 1.0, 1.0], "needs labels that are codes"),
+    ],
+)
+def test_outputs_and_codes_of_names_are_checked(columns: int, labels: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        StructuredHingeLoss(forms=NamedProducts(2, 0.1))([torch.ones(3, columns)], [labels])
 
 
 @pytest.mark.parametrize("segments", [True, False])

@@ -16,9 +16,12 @@ from metriclearn import (
     ChangePointMetricLearner,
     EarlyStopping,
     FullMetric,
+    NamedSegmentLearner,
+    NeighborFeatures,
     SquaredFrobenius,
 )
 from metriclearn.datasets import make_change_points
+from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from tests.processes import kill_after_writing
 
@@ -133,6 +136,40 @@ def test_partial_labels_are_learned_from() -> None:
     encoder = partial(WindowEncoder, width=8, n_outputs=3, dropout=0.0)
     fitted = learner(encoder, n_epochs=20, learning_rate=0.02)
     assert fitted.fit(XS, some).score(XS, YS) > -0.03
+
+
+NAMED = NamedSegmentLearner(
+    FullMetric(), SquaredFrobenius(0.1), emissions=NeighborFeatures(0), standardize=False
+)
+
+
+@pytest.mark.parametrize("known", [1.0, 0.6])
+def test_names_are_learned_with_the_encoder(known: float, tmp_path: Path) -> None:
+    """Names differ in the means of two features, boundaries are where names change."""
+    rng = np.random.default_rng(0)
+    names = [np.repeat(rng.integers(0, 3, 6), rng.integers(5, 12, 6)) for _ in range(8)]
+    means = np.array([[2.0, 0.0], [0.0, 2.0], [-2.0, -2.0]])
+    sequences = [means[code] + rng.normal(size=(len(code), 2)) for code in names]
+    words = np.array(["run", "sit", "walk"])
+    labels: list[Any] = [words[code] for code in names]
+    if known < 1.0:
+        labels = [np.where(rng.random(len(code)) < known, code, -1) for code in names]
+    encoder = partial(WindowEncoder, width=8, n_outputs=3, dropout=0.0)
+    fitted = learner(encoder, n_epochs=10, learning_rate=0.02, last_layer=NAMED, validation=0.2)
+    fitted.fit(sequences[:6], labels[:6])
+    expected = words if known == 1.0 else np.arange(3)
+    np.testing.assert_array_equal(fitted.classes_, expected)
+    found = fitted.predict(sequences[6:])
+    right = np.mean(np.concatenate(found) == expected[np.concatenate(names[6:])])
+    assert right > 0.9
+    path = tmp_path / "model.npz"
+    fitted.save(path)
+    for one, other in zip(found, metriclearn.load(path).predict(sequences[6:])):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_encoders_without_names_have_no_classes() -> None:
+    assert not hasattr(learner().fit(XS, YS), "classes_")
 
 
 def fit_and_keep(checkpoint: Path, out: Path) -> None:
@@ -294,6 +331,9 @@ def test_augmentations_move_truths_with_samples() -> None:
         np.testing.assert_array_equal(truth.change_points[:-1], T - one.truth.ends[-2::-1])
         samples = one.X.reshape(T * 3, 2)
         np.testing.assert_array_equal(X.reshape(T * 3, 2), samples[::-1])
+    named = [Recording(X, NamedPartition.from_codes(y % 2)) for X, y in zip(XS, YS)]
+    for one, turned in zip(named, TimeReversal(2, probability=1.0)(named, random)):
+        np.testing.assert_array_equal(turned.truth.sample_names, one.truth.sample_names[::-1])
     scaled = Scaling(2, 0.5)(batch, random)[0].X / batch[0].X
     assert len(np.unique(np.round(scaled, 9))) == 2
     turned = Rotation(3, 1.0, n_given=3)(batch, random)[0].X

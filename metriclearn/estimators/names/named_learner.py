@@ -22,15 +22,13 @@ from metriclearn.estimators.learners.task import FitComponents, Training
 from metriclearn.estimators.names.emissions import NameWeights, NeighborFeatures
 from metriclearn.oracles.change_points import ChangePoints, ConstrainedChangePoints
 from metriclearn.problem.forms import LinearFeatures
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.named_segments import (
     NamedFeatures,
     NamedLoss,
     NamedPartition,
     NamedSamples,
-    PartialNames,
+    named_truths,
 )
-from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
@@ -118,20 +116,6 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
             self, self.n_segments == "given", (False, "n_segments=None"), True
         )
 
-    def predict(self, X: Any, n_segments: Any = None) -> Any:
-        """The label of every sample, (T,) for each data set.
-
-        Parameters
-        ----------
-        X : (T, P) array or sequence of them
-        n_segments : int or sequence of int, optional
-            Number of segments; by default it follows from ``penalty_``.
-        """
-        data = self.read_data(X)
-        partitions = self.segmented(data, n_segments)
-        labels = [self.classes_[partition.sample_names] for partition in partitions]
-        return labels[0] if data.single else labels
-
 
 @dataclass(frozen=True)
 class NamedSegmentations(Segmentations):
@@ -153,14 +137,7 @@ class NamedSegmentations(Segmentations):
             )
         training = super().read(X, y)
         codes, classes = read_names(self.who, y, training.data, training.truths)
-        if all((row >= 0).all() for row in codes):
-            truths: list[Any] = list(map(NamedPartition.from_codes, codes))
-            return replace(training, truths=truths, classes=classes)
-        truths = []
-        for row, truth in zip(codes, training.truths):
-            if isinstance(truth, Partition):
-                truth = PartialPartition(truth.n_samples, change_points=truth.change_points)
-            truths.append(PartialNames(truth, row))
+        truths = named_truths(codes, training.truths)
         return replace(training, truths=truths, classes=classes)
 
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:

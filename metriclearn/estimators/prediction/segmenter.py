@@ -158,9 +158,24 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         return ends[0] if data.single else ends
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
-        """Segment number of every sample, 0 … K−1, (T,) for each data set."""
-        data = self.read_data(X)
-        labels = [partition.labels for partition in self.segmented(data, n_segments)]
+        """The name of every sample where names were learned, else the number of its segment.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+            Number of segments; by default it follows from ``penalty_``.
+
+        Returns
+        -------
+        (T,) labels, or numbers 0 … K−1, for each data set
+        """
+        data, weights = self.read_data(X), self.name_weights_
+        partitions = self.segmented(data, n_segments)
+        if weights is None:
+            labels = [partition.labels for partition in partitions]
+        else:
+            labels = [weights.classes[partition.sample_names] for partition in partitions]
         return labels[0] if data.single else labels
 
     def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
