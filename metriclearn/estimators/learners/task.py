@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from operator import attrgetter
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -62,8 +61,10 @@ class Training:
     @property
     def is_partial(self) -> bool:
         """Whether some labels are unknown, completed or not."""
-        not_completed = PartialPartition in map(type, self.truths)
-        return not_completed or any(map(attrgetter("partial_labels"), self.truths))
+        return any(
+            isinstance(truth, PartialPartition) or truth.partial_labels is not None
+            for truth in self.truths
+        )
 
 
 class FitComponents(Protocol):
