@@ -34,6 +34,11 @@ Time = Annotated[
     str | None, "column of seconds or time stamps in CSV files, not a feature", "COLUMN"
 ]
 Ignore = Annotated[list[str] | None, "columns of CSV files that are not features", "COLUMN"]
+Table = Annotated[str, "table in FOLDER, or files of other programs, such as '*.TextGrid'"]
+Formats = Annotated[
+    list[Literal["csv", "audacity", "webvtt", "textgrid", "elan", "rttm", "jams"]] | None,
+    "files to write; by default csv audacity webvtt",
+]
 _CSV = "*.[cC][sS][vV]"
 _ERRORS = (ValueError, TypeError, OSError, ImportError)  # errors that a user can fix
 
@@ -80,7 +85,7 @@ def fit(
     out: Annotated[Path, "file to write", "MODEL"],
     features: Features = None,
     rate: Rate = None,
-    segments: Annotated[str, "name of the table in FOLDER"] = "segments.csv",
+    segments: Table = "segments.csv",
     gap: Annotated[str | None, "label for time that the table leaves out", "LABEL"] = None,
     label: Annotated[
         str | None, "column of labels in CSV files; by default label", "COLUMN"
@@ -102,7 +107,8 @@ def fit(
       monday,12.5,47.0,music
 
     with times in seconds; monday is the name of the file without its ending. If the table has no
-    labels, or no label recurs, it gives boundaries without classes, such as shots.
+    labels, or no label recurs, it gives boundaries without classes, such as shots. Files of Praat
+    ('*.TextGrid'), ELAN ('*.eaf'), Audacity ('*.txt'), RTTM and JAMS replace the table: --segments.
 
     Or FOLDER holds one CSV file per sequence, with a row per sample. The labels are in a column
     (--label) or in a table segments.csv in FOLDER; all other columns are features.
@@ -112,6 +118,7 @@ def fit(
       metriclearn fit shows --out shows.model --features both --rate 2
       metriclearn fit gestures --out gestures.model --label phase --rate 30
       metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
+      metriclearn fit interviews --out interviews.model --segments '*.eaf'
     """
     from metriclearn.annotate.project import page_settings
     from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
@@ -154,6 +161,7 @@ def segment(
     out: Annotated[
         Path | None, "folder to write to; by default the folder of each FILE", "FOLDER"
     ] = None,
+    formats: Formats = None,
     truth: Annotated[Path | None, "table of true segments to draw above the results"] = None,
     cache: Cache = None,
 ) -> None:
@@ -166,6 +174,9 @@ def segment(
       NAME.vtt            WebVTT subtitles for browsers and VLC
       NAME.timeline.png   picture of the segments
 
+    --formats names others in place of the first three: NAME.TextGrid for Praat, NAME.eaf for ELAN,
+    NAME.rttm, NAME.jams.
+
     For CSV files, seconds count from the first row. If a FILE cannot be read, the others are still
     segmented.
 
@@ -173,8 +184,9 @@ def segment(
       metriclearn segment new.wav --model songs.model
       metriclearn segment show.mp4 --model shows.model --out results --truth show.segments.csv
       metriclearn segment new/*.csv archive --model gestures.model --out results
+      metriclearn segment new.wav --model interviews.model --formats elan
     """
-    from metriclearn.datasets.annotations import read_segments
+    from metriclearn.datasets.formats import read_labels
 
     segmenter = metriclearn.load(model)
     if not isinstance(segmenter, metriclearn.RecordingSegmenter):
@@ -189,13 +201,14 @@ def segment(
             f"{', '.join(map(str, twice[:4]))} would be written to files of the same name; segment "
             "them with different folders --out, or rename one."
         )
-    true = {} if truth is None else read_segments(truth)
+    kinds = formats or ["csv", "audacity", "webvtt"]
+    true = {} if truth is None else read_labels(truth)
     if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
         raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
     failed = 0
     for path, target in zip(paths, targets):
         try:
-            found, written = _segment(path, target, segmenter, true.get(path.stem), cache)
+            found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), cache)
         except _ERRORS as error:
             if len(paths) == 1:
                 raise
@@ -257,8 +270,9 @@ def compare(
 ) -> None:
     """compare predicted segments with the truth
 
-    Compares two tables recording,start,end,label. A folder stands for all tables NAME.segments.csv
-    in it, or with --rate for CSV files with a column of labels.
+    Compares two tables recording,start,end,label, or files of Praat, ELAN, Audacity, RTTM or JAMS.
+    A folder stands for all tables NAME.segments.csv in it, or with --rate for CSV files with a
+    column of labels.
 
     examples:
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
@@ -313,12 +327,12 @@ def _segments_of(
     path: Path, label: str = "", rate: float | None = None
 ) -> dict[str, list[Segment]]:
     """Segments by recording: of a table, of all tables in a folder, or of runs of labels there."""
-    from metriclearn.datasets.annotations import read_segments
     from metriclearn.datasets.files import load_files
+    from metriclearn.datasets.formats import read_labels
     from metriclearn.problem.partition import Partition
 
     if not path.is_dir():
-        return read_segments(path)
+        return read_labels(path)
     if rate is not None:
         data, tables = load_files(path, label), {}
         for name, names in zip(data.names, data.labels):
@@ -330,9 +344,10 @@ def _segments_of(
     if not files:
         raise ValueError(
             f"The folder {str(path)!r} holds no tables NAME.segments.csv, as metriclearn segment "
-            "writes them; pass --label and --rate for CSV files with a column of labels."
+            "writes them; pass --label and --rate for CSV files with a column of labels, or a "
+            f"pattern of other files, such as '{path}/*.TextGrid'."
         )
-    return {name: spans for file in files for name, spans in read_segments(file).items()}
+    return {name: spans for file in files for name, spans in read_labels(file).items()}
 
 
 def info(model: Annotated[Path, "model file written by fit"]) -> None:
@@ -448,12 +463,12 @@ def _recorded(
 ) -> tuple[Any, Any]:
     """Extractor and data of a folder of recordings, with defaults that suit them."""
     from metriclearn.annotate.project import read_project
-    from metriclearn.datasets.annotations import read_segments
+    from metriclearn.datasets.formats import read_labels
     from metriclearn.datasets.recordings import load_recordings, recording_files
     from metriclearn.datasets.sequences import name_classes
     from metriclearn.features.media.decoding import VIDEO_SUFFIXES
 
-    spans = read_segments(folder / segments)
+    spans = read_labels(folder / segments)
     classes = name_classes([[name for *_, name in table] for table in spans.values()])
     kinds = {file.suffix.lower() for file in recording_files(folder).values()}
     if features is None:
@@ -467,11 +482,16 @@ def _recorded(
 
 
 def _segment(
-    path: Path, target: Path, segmenter: Any, true: list[Segment] | None, cache: Path | None
+    path: Path,
+    target: Path,
+    kinds: Sequence[str],
+    segmenter: Any,
+    true: list[Segment] | None,
+    cache: Path | None,
 ) -> tuple[list[Segment], list[Path]]:
     """Segment a file; returns the segments, and the files written (TARGET.segments.csv, …)."""
-    from metriclearn.datasets import annotations
     from metriclearn.datasets.files import read_features
+    from metriclearn.datasets.formats import FORMATS, write_file
 
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
@@ -479,20 +499,18 @@ def _segment(
         found = segmenter.segment_features(X)
     else:
         found = segmenter.segment(path, cache)
-    table, track, captions, picture = (
-        target.with_name(f"{target.name}.{ending}")
-        for ending in ("segments.csv", "labels.txt", "vtt", "timeline.png")
-    )
-    annotations.save_segments({path.stem: found}, table)
-    annotations.save_audacity(found, track)
-    annotations.save_webvtt(found, captions)
+    written = [
+        write_file(kind, path.stem, found, target.with_name(target.name + FORMATS[kind].ending))
+        for kind in dict.fromkeys(kinds)
+    ]
+    picture = target.with_name(f"{target.name}.timeline.png")
     strips = {"predicted": found}
     if true is not None:
         _note_times(path.stem, true, found)
         blank = [(start, end, "") for start, end, _ in true]
         strips = {"truth": true if segmenter.labels_ else blank, **strips}
     _draw(path, segmenter.extractor, strips, picture)
-    return found, [table, track, captions, picture]
+    return found, [*written, picture]
 
 
 def _extractor(kind: str, rate: float) -> Any:

@@ -20,6 +20,7 @@ import metriclearn as ml
 from metriclearn import __main__ as cli
 from metriclearn.__main__ import main
 from metriclearn.datasets.annotations import read_segments, save_segments
+from metriclearn.datasets.formats import write_file
 from metriclearn.running.extras import install, optional
 from tests.features.sounds import RATE, write_wave
 
@@ -172,6 +173,43 @@ def run(*arguments: Any, status: int = 0) -> None:
     """The exit status of a command; fit learns one family, as all of them take long."""
     quick = ["--quick"] if arguments[0] == "fit" else []
     assert main([*map(str, arguments), *quick]) == status
+
+
+def test_files_of_other_programs_are_learned_from_written_and_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pympi")
+    folder, out = tmp_path / "tables", tmp_path / "out"
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for i in range(3):
+        lengths = random.integers(15, 25, 4)
+        X = random.normal(size=(lengths.sum(), 3))
+        X[:, 1] += np.repeat([0.0, 6.0, 0.0, 6.0], lengths)
+        pd.DataFrame(X, columns=["x", "y", "z"]).to_csv(folder / f"s{i}.csv", index=False)
+        ends = (np.append(0, np.cumsum(lengths)) / 30).tolist()
+        spans = list(zip(ends[:-1], ends[1:], ["at rest", "busy", "at rest", "busy"]))
+        write_file("textgrid", f"s{i}", spans, folder / f"s{i}.TextGrid")
+    path, arguments = str(tmp_path / "t.model"), ["--rate", "30", "--quick"]
+    fitting = ["fit", str(folder), "--out", path, *arguments, "--features", "tables"]
+    assert main(fitting) == 1
+    assert "to use s0.TextGrid and files like it, pass '*.TextGrid'" in capsys.readouterr().err
+    for options in ([], ["--features", "tables"]):
+        pattern = ["--segments", "*.TextGrid"]
+        assert main(["fit", str(folder), "--out", path, *arguments, *options, *pattern]) == 0
+    new = ["segment", str(folder / "s2.csv"), "--model", path, "--out", str(out)]
+    assert main([*new, "--formats", "elan", "jams", "textgrid"]) == 0
+    names = {"s2.eaf", "s2.jams", "s2.TextGrid", "s2.timeline.png"}
+    assert {file.name for file in out.iterdir()} == names
+    capsys.readouterr()
+    for name in sorted(names - {"s2.timeline.png"}):
+        assert main(["compare", str(folder / "*.TextGrid"), str(out / name)]) == 0
+        row = capsys.readouterr().out.splitlines()[1].split()
+        assert row[0] == "s2"
+        assert [row[3], row[-1]] == ["1.00", "100.0%"]
+    assert main([*new, "--formats", "rttm"]) == 1
+    assert "RTTM cannot hold the segment" in capsys.readouterr().err
+    assert not (out / "s2.rttm").exists()
 
 
 def test_columns_of_tables_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

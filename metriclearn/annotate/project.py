@@ -411,7 +411,8 @@ def page_settings(folder: Path, segments: str, features: str | None) -> tuple[An
     project = read_project(folder)
     if not project or segments != TABLE:
         others = {file.name for file in folder.glob("*.[cC][sS][vV]")} - {segments}
-        tables = others and (folder / segments).is_file() and not recording_files(folder)
+        has_table = segments != TABLE or (folder / segments).is_file()
+        tables = others and has_table and not recording_files(folder)
         return "tables" if tables else None, None, None, None
     spans = read_segments(folder / segments)
     any_unknown = any(label == UNKNOWN for table in spans.values() for *_, label in table)

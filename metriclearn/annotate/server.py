@@ -24,7 +24,6 @@ from urllib.request import Request as Query
 from urllib.request import urlopen
 
 from metriclearn.annotate.address import Address
-from metriclearn.annotate.formats import FORMATS, Format, read_file
 from metriclearn.annotate.guard import HEADERS, Guard, Refusal, answer
 from metriclearn.annotate.learning import Loop
 from metriclearn.annotate.project import (
@@ -40,6 +39,7 @@ from metriclearn.annotate.project import (
 from metriclearn.annotate.shown import divided_segments, merged_segments
 from metriclearn.annotate.signals import BINS, Recording, open_recordings
 from metriclearn.datasets.annotations import Segment, read_segments, row_labels, segments_text
+from metriclearn.datasets.formats import FORMATS, Format, read_file, write_file
 from metriclearn.datasets.sequences import of_parts
 from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
 from metriclearn.running.extras import optional
@@ -208,7 +208,7 @@ class Page:
             else:
                 form = _format(kind)
                 path = Path(folder) / f"{one.name}{form.ending}"
-                form.write(one.name, self._shown(one, _is_known(request)), path)
+                write_file(kind, one.name, self._shown(one, _is_known(request)), path)
             return _download(path.name, path.read_bytes())
 
     def export_all(self, request: Any, body: bytes) -> Any:
@@ -223,7 +223,7 @@ class Page:
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(archive, "w") as files_of:
             for name, segments in tables.items():
                 path = Path(folder) / f"{name}{form.ending}"
-                form.write(name, segments, path)
+                write_file(kind, name, segments, path)
                 files_of.write(path, path.name)
         return _download(f"{self.folder.name}.{kind}.zip", archive.getvalue())
 

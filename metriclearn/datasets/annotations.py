@@ -66,8 +66,29 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     tables: dict[str, list[Segment]] = {}
     for recording, *segment in zip(table["recording"], start, end, table["label"]):
         tables.setdefault(recording, []).append(tuple(segment))
+    return disjoint(path, tables)
+
+
+def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
+    """Tables with their segments sorted by time.
+
+    Raises
+    ------
+    ValueError
+        If a recording has no segments, one has no duration, or two overlap; the message names the
+        file.
+    """
+    name = os.fspath(path)
     for recording, segments in tables.items():
         segments.sort()
+        if not segments:
+            raise ValueError(f"{name!r} has no segments of {recording!r}; label some.")
+        for start, end, label in segments:
+            if not 0 <= start < end < np.inf:
+                raise ValueError(
+                    f"{name!r} needs 0 <= start < end in seconds, got {label!r} of {recording!r} "
+                    f"from {start:g} to {end:g} s; correct or remove it."
+                )
         for (_, last, before), (first, _, after) in pairwise(segments):
             if first < last - 1e-3:
                 raise ValueError(
@@ -75,6 +96,12 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
                     f"{first} s, before {before!r} ends at {last} s; correct these times."
                 )
     return tables
+
+
+def seconds_text(seconds: float) -> str:
+    """Seconds with as many decimals as they need, from three to nine."""
+    text = f"{seconds:.9f}"
+    return text[:-6] + text[-6:].rstrip("0")
 
 
 def row_labels(
@@ -117,7 +144,7 @@ def segments_text(tables: Mapping[str, Sequence[Segment]]) -> str:
     width = 4 if any(label for segments in tables.values() for _, _, label in segments) else 3
     writer.writerow(_COLUMNS[:width])
     for recording, segments in tables.items():
-        rows = [(recording, f"{a:.3f}", f"{b:.3f}", label) for a, b, label in segments]
+        rows = [(recording, seconds_text(a), seconds_text(b), label) for a, b, label in segments]
         writer.writerows(row[:width] for row in rows)
     return text.getvalue()
 
@@ -139,10 +166,8 @@ def save_webvtt(segments: Sequence[Segment], path: PathLike) -> Path:
 
 
 def _texts(segments: Sequence[Segment]) -> list[Segment]:
-    """Segments with their labels in one line, or their numbers from 1."""
-    return [
-        (a, b, " ".join(label.split()) or str(i + 1)) for i, (a, b, label) in enumerate(segments)
-    ]
+    """Segments with their labels, or their numbers from 1."""
+    return [(a, b, label or str(i + 1)) for i, (a, b, label) in enumerate(segments)]
 
 
 def _clock(seconds: float) -> str:

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from metriclearn.datasets.annotations import Segment, numbered, read_segments, row_labels
+from metriclearn.datasets.annotations import Segment, numbered, row_labels
 from metriclearn.datasets.files import ENDINGS, read_features, sequence_files
+from metriclearn.datasets.formats import read_labels
 from metriclearn.datasets.registry import PathLike, existing, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
@@ -27,6 +28,7 @@ _VERSION = 1  # raised when an extractor's results change, so that cached featur
 _OTHER = {".csv", ".tsv", ".txt", ".md", ".json", ".yaml", ".vtt", ".srt", ".npz", ".model"}
 _OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html", ".xml", ".docx", ".xlsx"}
 _OTHER |= {".ods", ".db", ".ini", ".zip", ".parquet", ".aup", ".aup3", ".eaf", ".textgrid", ".rttm"}
+_OTHER |= {".jams", ".pfsx", ".etf"}
 
 
 class Extractor(Protocol):
@@ -72,7 +74,8 @@ def load_recordings(
     extractor : Extractor
         Computes the features, and sets the rows per second.
     segments : str
-        File name of the table.
+        File name of the table, or a pattern of files of other programs with one recording each,
+        such as ``"*.TextGrid"``: see :func:`~metriclearn.datasets.formats.read_labels`.
     recordings : sequence of str, optional
         Only these, in this order; by default all in the table, sorted by name.
     gap : str, optional
@@ -115,7 +118,7 @@ def load_recordings(
     >>> data = load_recordings("shows", AudioFeatures(rate=2))  # doctest: +SKIP
     """
     folder = Path(root)
-    tables, files = read_segments(folder / segments), recording_files(folder)
+    tables, files = read_labels(folder / segments), recording_files(folder)
     chosen = sorted(tables) if recordings is None else list(recordings)
     if unknown := sorted(set(chosen) - set(tables)):
         raise ValueError(
@@ -184,7 +187,7 @@ def load_tables(
     >>> data = load_tables("features")  # doctest: +SKIP
     """
     folder = Path(root)
-    tables = read_segments(folder / segments)
+    tables = read_labels(folder / segments)
     inside = sequence_files("load_tables", folder, None, ENDINGS)
     files = files_by_name("recording", [file for file in inside if file.name != segments])
     # the label page may have saved segments of sound and video in the same table

@@ -23,7 +23,7 @@ pytest.importorskip("starlette", reason="needs the extra label")
 
 TOKEN = "a-token"
 ENDS = (30, 55)
-FORMATS = ("csv", "audacity", "webvtt", "textgrid", "elan")
+FORMATS = ("csv", "audacity", "webvtt", "textgrid", "elan", "jams")
 
 
 def write_table(path: Path, n_rows: int = 90, seed: int = 0) -> None:

@@ -1,0 +1,337 @@
+"""Files of segments: tables, Audacity, WebVTT, Praat TextGrid, ELAN, RTTM and JAMS."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from html import unescape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from metriclearn.datasets.annotations import (
+    Segment,
+    disjoint,
+    numbered,
+    read_segments,
+    save_audacity,
+    save_segments,
+    save_webvtt,
+    seconds_text,
+)
+from metriclearn.datasets.registry import PathLike
+from metriclearn.running.atomic import reading, replacing
+from metriclearn.running.extras import optional
+
+_TIER = "segments"
+_EXACT = "exact seconds"  # property of an ELAN document
+_CLOCK = re.compile(r"(?:(\d+):)?(\d\d):(\d\d[.,]\d+)")
+
+
+class Format(NamedTuple):
+    """Writes segments of one recording to a file, and reads them back.
+
+    Attributes
+    ----------
+    title, ending : str
+    write : callable
+        (name of the recording, segments, path).
+    read : callable
+        (name of the recording, path) -> segments.
+    precision : float
+        Seconds by which times may differ when they are read back.
+    """
+
+    title: str
+    ending: str
+    write: Callable[[str, Sequence[Segment], Path], Any]
+    read: Callable[[str, Path], list[Segment]]
+    precision: float = 1e-6  # a fifth of a sample at 192 kHz
+
+
+def _read_csv(name: str, path: Path) -> list[Segment]:
+    tables = read_segments(path)
+    if name not in tables:
+        raise ValueError(f"The table has no segments of {name!r}, only of {sorted(tables)[:5]}.")
+    return tables[name]
+
+
+def _read_audacity(name: str, path: Path) -> list[Segment]:
+    segments = []
+    for line in path.read_text("utf-8-sig").split("\n"):
+        if line.strip() and not line.startswith("\\"):  # such lines hold frequencies
+            start, end, *label = line.split("\t", 2)
+            segments.append((float(start), float(end), "".join(label).strip()))
+    return segments
+
+
+def _read_webvtt(name: str, path: Path) -> list[Segment]:
+    segments = []
+    for cue in re.split(r"\n\s*\n", path.read_text("utf-8-sig").replace("\r\n", "\n")):
+        timing, _, text = cue[max(cue.find("\n", 0, cue.find("-->")) + 1, 0) :].partition("\n")
+        times = _CLOCK.findall(timing)
+        if "-->" in timing and len(times) > 1:
+            start, end = (
+                3600 * int(hours or 0) + 60 * int(minutes) + float(seconds.replace(",", "."))
+                for hours, minutes, seconds in times[:2]
+            )
+            segments.append((start, end, unescape(" ".join(map(str.strip, text.split("\n"))))))
+    return [(start, end, label.strip()) for start, end, label in segments]
+
+
+def _write_textgrid(name: str, segments: Sequence[Segment], path: Path) -> None:
+    grid = optional("pympi", "label").TextGrid(xmax=segments[-1][1])
+    tier = grid.add_tier(_TIER)
+    for start, end, label in segments:
+        tier.add_interval(start, end, label)
+    grid.to_file(str(path))
+
+
+def _read_textgrid(name: str, path: Path) -> list[Segment]:
+    wide = path.read_bytes()[:2] in (b"\xff\xfe", b"\xfe\xff")  # as Praat saves rare letters
+    codec = "utf-16" if wide else "utf-8-sig"
+    grid = optional("pympi", "label").TextGrid(str(path), codec=codec)
+    tiers = [
+        (tier.name, [(a, b, text.strip()) for a, b, text in tier.get_intervals() if text.strip()])
+        for tier in grid.get_tiers()
+        if tier.tier_type == "IntervalTier"
+    ]
+    return _one_tier(path, tiers)
+
+
+def _write_elan(name: str, segments: Sequence[Segment], path: Path) -> None:
+    """ELAN counts whole milliseconds; other times are kept in a property of the document."""
+    document = optional("pympi", "label").Elan.Eaf()
+    document.add_tier(_TIER)
+    document.remove_tier("default")
+    for start, end, label in segments:
+        document.add_annotation(_TIER, _milliseconds(start), _milliseconds(end), label)
+    times = sorted({time for start, end, _ in segments for time in (start, end)})
+    if finer := [time for time in times if abs(time - _milliseconds(time) / 1000) > 1e-9]:
+        document.add_property(_EXACT, " ".join(map(seconds_text, finer)))
+    document.to_file(str(path))
+
+
+def _read_elan(name: str, path: Path) -> list[Segment]:
+    document = optional("pympi", "label").Elan.Eaf(str(path))
+    properties = dict(document.get_properties())
+    # a time that was moved in ELAN is in other milliseconds
+    finer = {_milliseconds(time): time for time in map(float, properties.get(_EXACT, "").split())}
+    tiers = []
+    for tier in document.get_tier_names():
+        cues = document.get_annotation_data_for_tier(tier)
+        spans = [[finer.get(time, time / 1000) for time in cue[:2]] for cue in cues]
+        texts = [cue[2].strip() for cue in cues]
+        tiers.append((tier, sorted((a, b, text) for (a, b), text in zip(spans, texts))))
+    return _one_tier(path, tiers)
+
+
+def _milliseconds(seconds: float) -> int:
+    """Halves are rounded up, so that times a millisecond apart stay so."""
+    return int(1000 * seconds + 0.5)
+
+
+def _one_tier(path: Path, tiers: Sequence[tuple[str, list[Segment]]]) -> list[Segment]:
+    """The segments of the tier of that name, or of the first that has any."""
+    filled = [(name, segments) for name, segments in tiers if segments]
+    if not filled:
+        raise ValueError("it has no tier with labeled intervals")
+    name, segments = next((tier for tier in filled if tier[0] == _TIER), filled[0])
+    if others := [other for other, _ in filled if other != name]:
+        warnings.warn(
+            f"{path.name!r} has several tiers; {name!r} is read, {', '.join(others[:5])} left out. "
+            f"To use another one, rename it to {_TIER!r}.",
+            stacklevel=2,
+        )
+    return segments
+
+
+def _write_rttm(name: str, segments: Sequence[Segment], path: Path) -> None:
+    lines = []
+    for start, end, label in segments:
+        first, last = (Decimal(seconds_text(time)) for time in (start, end))
+        lines.append(f"SPEAKER {name} 1 {first} {last - first} <NA> <NA> {label} <NA> <NA>\n")
+    with replacing(path) as stream:
+        stream.write("".join(lines).encode())
+
+
+def _read_rttm(name: str, path: Path) -> list[Segment]:
+    tables: dict[str, list[Segment]] = {}
+    for line in path.read_text("utf-8-sig").split("\n"):
+        fields = line.split()
+        if fields and fields[0] == "SPEAKER":
+            start, length = Decimal(fields[3]), Decimal(fields[4])
+            segment = float(start), float(start + length), fields[7]
+            tables.setdefault(fields[1], []).append(segment)
+    if name not in tables and len(tables) != 1:
+        raise ValueError(f"it has no segments of {name!r}, only of {sorted(tables)[:5]}")
+    return sorted(tables.get(name) or next(iter(tables.values())))
+
+
+def _write_jams(name: str, segments: Sequence[Segment], path: Path) -> None:
+    length = segments[-1][1]
+    data = [
+        {"time": start, "duration": end - start, "value": label, "confidence": None}
+        for start, end, label in segments
+    ]
+    annotation = {"namespace": "segment_open", "data": data, "time": 0, "duration": length}
+    annotation |= {"annotation_metadata": {"data_source": "metriclearn"}, "sandbox": {}}
+    about = {"title": name, "duration": length, "identifiers": {}, "jams_version": "0.3.4"}
+    content = {"file_metadata": about, "annotations": [annotation], "sandbox": {}}
+    with replacing(path) as stream:
+        stream.write(json.dumps(content, indent=1).encode())
+
+
+def _read_jams(name: str, path: Path) -> list[Segment]:
+    found = json.loads(path.read_text("utf-8-sig"))["annotations"]
+    tiers = [
+        (one["namespace"], one["data"])
+        for one in found
+        if re.match("segment|tag", one["namespace"])
+    ]
+    return _one_tier(
+        path,
+        [
+            (space, sorted((o["time"], o["time"] + o["duration"], str(o["value"])) for o in data))
+            for space, data in tiers
+        ],
+    )
+
+
+FORMATS = {
+    "csv": Format(
+        "Table (CSV)", ".segments.csv", lambda n, s, p: save_segments({n: s}, p), _read_csv
+    ),
+    "audacity": Format(
+        "Audacity labels", ".labels.txt", lambda n, s, p: save_audacity(s, p), _read_audacity
+    ),
+    "webvtt": Format("WebVTT", ".vtt", lambda n, s, p: save_webvtt(s, p), _read_webvtt, 5.1e-4),
+    "textgrid": Format("Praat TextGrid", ".TextGrid", _write_textgrid, _read_textgrid),
+    "elan": Format("ELAN", ".eaf", _write_elan, _read_elan),
+    "rttm": Format("RTTM", ".rttm", _write_rttm, _read_rttm),
+    "jams": Format("JAMS", ".jams", _write_jams, _read_jams),
+}
+
+
+def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike) -> Path:
+    """Write the segments of a recording in one of the formats, and check that they come back.
+
+    Formats without unlabeled segments number them if no segment has a label. Times keep a
+    microsecond, in WebVTT a millisecond.
+
+    Raises
+    ------
+    ValueError
+        If the format cannot hold a label or a time; the file is not written.
+    """
+    form, target = FORMATS[kind], Path(path)
+    given = [(start, end, label) for start, end, label in segments]
+    plain = not any(label for *_, label in given)
+    expected = numbered(given) if plain and kind != "csv" else given
+    remedy = (
+        "rename the label, lengthen the segment, or choose another format "
+        f"({', '.join(other for other in FORMATS if other != kind)})"
+    )
+    with TemporaryDirectory() as folder:
+        written = Path(folder) / f"{name}{form.ending}"
+        try:
+            form.write(name, expected, written)
+            back = form.read(name, written)
+        except ImportError:
+            raise
+        except Exception as error:
+            why = " ".join(str(error).replace(str(written), "file").split()).rstrip(".")
+            raise ValueError(
+                f"{form.title} cannot hold the segments of {name!r} ({why}); {remedy}."
+            ) from error
+        for i, (start, end, label) in enumerate(expected):
+            again = back[i] if len(back) == len(expected) else (-1.0, -1.0, "")
+            near = max(abs(again[0] - start), abs(again[1] - end)) <= form.precision
+            if not near or again[2] != label or again[0] >= again[1]:
+                raise ValueError(
+                    f"{form.title} cannot hold the segment {label!r} of {name!r} from {start:g} to "
+                    f"{end:g} s exactly; {remedy}."
+                )
+        with replacing(target) as stream:
+            stream.write(written.read_bytes())
+    return target
+
+
+def read_file(kind: str, name: str, path: Path) -> list[Segment]:
+    """Segments of a recording from a file of one of the formats.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read, or holds no segments of that recording.
+    """
+    title = FORMATS[kind].title
+    try:
+        with reading(path, title, Exception):  # three libraries raise what they like
+            segments = FORMATS[kind].read(name, path)
+            if not segments:
+                raise ValueError("it has no segments")
+    except ValueError as error:  # the temporary path means nothing to the user
+        raise ValueError(str(error).replace(repr(str(path)), f"The file ({title})")) from error
+    return segments
+
+
+def read_labels(path: PathLike) -> dict[str, list[Segment]]:
+    """Segments by recording of a table (CSV), or of files of other programs.
+
+    The ending says the format: ``.labels.txt`` and ``.txt`` (Audacity), ``.vtt``, ``.TextGrid``,
+    ``.eaf`` (ELAN), ``.rttm``, ``.jams``; all others are tables. The name of such a file without
+    its ending is the recording's.
+
+    Parameters
+    ----------
+    path : path
+        A file, or a pattern of files such as ``"songs/*.TextGrid"``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If a file is damaged, or its segments overlap or have no duration.
+    """
+    given = Path(path)
+    if given.is_file() or not set(given.name) & set("*?["):
+        return _read_one(given)
+    files = sorted(file for file in given.parent.glob(given.name) if file.is_file())
+    if not files:
+        raise FileNotFoundError(f"No file of {str(given.parent)!r} is like {given.name!r}.")
+    tables: dict[str, list[Segment]] = {}
+    for file in files:
+        for name, segments in _read_one(file).items():
+            if name in tables:
+                raise ValueError(f"{os.fspath(given)!r} has {name!r} twice; remove a file.")
+            tables[name] = segments
+    return tables
+
+
+def _read_one(path: Path) -> dict[str, list[Segment]]:
+    lower = path.name.lower()
+    endings = {form.ending.lower(): kind for kind, form in FORMATS.items() if kind != "csv"}
+    for ending, kind in (endings | {".txt": "audacity"}).items():
+        if lower.endswith(ending) and path.is_file():
+            name = path.name[: -len(ending)]
+            with reading(path, FORMATS[kind].title, Exception):
+                segments = FORMATS[kind].read(name, path)
+            return disjoint(path, {name: segments})
+    if not path.is_file() and (others := _files_instead(path.parent)):
+        raise FileNotFoundError(
+            f"{str(path)!r} does not exist; to use {others[0].name} and files like it, pass "
+            f"'*{others[0].suffix}' in its place (segments=…, --segments)."
+        )
+    return read_segments(path)
+
+
+def _files_instead(folder: Path) -> list[Path]:
+    """Files of segments that other programs have made of recordings in a folder."""
+    made = {FORMATS[kind].ending.lower() for kind in ("textgrid", "elan", "rttm", "jams")}
+    return sorted(file for file in folder.glob("[!.]*") if file.suffix.lower() in made)
