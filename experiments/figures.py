@@ -115,7 +115,7 @@ _AWAITED = "Not run with this version yet (`{}`)."
 
 
 class Committed:
-    """What a page may ask of the committed results.
+    """Makes the parts of a page from the committed results.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ def publish(name: str, source: Path, docs: Path) -> None:
     Raises
     ------
     ValueError
-        If the file is no results.json, or of another experiment.
+        If the file is not a results.json, or holds the results of another experiment.
     """
     results = read_results(source)
     if results["name"] != name:

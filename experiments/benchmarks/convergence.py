@@ -135,7 +135,7 @@ def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple
 
 
 def reached(rounds: pandas.DataFrame, errors: Any, target: float) -> str:
-    """Passes and seconds at which the errors, one per round, are within the target."""
+    """The first passes and seconds at which the error of a round is within the target."""
     within = rounds[errors <= target]
     if within.empty:
         return "-"

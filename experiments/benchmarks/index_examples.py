@@ -39,7 +39,7 @@ CHAINS = {
 
 
 def chain_values(A: list[int], other: list[int]) -> dict[str, float]:
-    """VI, RWI on two similarity matrices, and VIN, in nats, of evenly spaced points on a line."""
+    """VI, VIN, and RWI on two similarity matrices, in nats, for evenly spaced points on a line."""
     n = len(A)
     gaps = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
     inverse = np.divide(1.0, gaps, out=np.zeros((n, n)), where=gaps > 0)

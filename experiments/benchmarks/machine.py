@@ -293,7 +293,7 @@ def _plain(value: Any) -> Any:
 
 
 def cell(value: Any) -> str:
-    """A saved value as a reader sees it; of timings the median, and whether it is of one run."""
+    """A saved value as a reader sees it; a timing is its median, marked if it is a single run."""
     if isinstance(value, dict):
         seconds, single = value["median"], " (1 run)" if len(value["seconds"]) == 1 else ""
         return (f"{number(1e3 * seconds)} ms" if seconds < 1 else f"{number(seconds)} s") + single

@@ -1,4 +1,4 @@
-"""Embeddings of speakers: a network that others trained to tell voices apart, as features.
+"""Features of voices: the outputs of a pretrained network that distinguishes speakers.
 
 The package resemblyzer ships its weights (L. Wan et al., Generalized end-to-end loss for speaker
 verification, ICASSP 2018); they are loaded without executing their code.

@@ -64,7 +64,7 @@ def run_all(
 ) -> list[Any]:
     """All results in the order of the tasks; costly methods stand last, and so go first.
 
-    What is done is told every ``SILENCE`` seconds, also while the first fit is not done.
+    It prints its progress every ``SILENCE`` seconds, from the first fit on.
     """
     _logger.info("%s: %d fits", title, len(tasks))
     results: list[Any] = [None] * len(tasks)

@@ -9,9 +9,9 @@ from typing import Any
 
 @cache
 def local_cluster(n_workers: int) -> Any:
-    """So many worker processes of one thread each, with the dashboard on a free port.
+    """A cluster of ``n_workers`` processes with one thread each; its dashboard has a free port.
 
-    The same cluster for the same number; it ends with the process. What goes wrong in a task is
+    The same number returns the same cluster, which ends with this process. Errors of tasks are
     raised here, so workers need not log that they are being ended.
     """
     from distributed import LocalCluster

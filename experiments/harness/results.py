@@ -272,7 +272,7 @@ def headline(results: Mapping[str, Any]) -> str:
         return " ".join(sentences)
     main = [table for table in results["tables"] if table["main"]]
     if len(main) == 1:
-        # What is learned is the criterion; a field's measure alone could hide how it did.
+        # Learners minimize MEASURE; the measure of a field alone could hide a bad result.
         kinds = [main[0]["measure"], MEASURE]
         told = [t for t in results["tables"] if t["name"] == main[0]["name"]]
         told = [t for kind in dict.fromkeys(kinds) for t in told if t["measure"] == kind]
@@ -352,7 +352,7 @@ def _signed_ranks(gains: tuple[float, ...]) -> float:
 def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
     """The lines of a table of :func:`paired_tests`, under its title, or why there is none.
 
-    They are of the column with the most methods that differ from ours, the first of equals.
+    The tests belong to the column in which most methods differ from ours, or the first such one.
     """
     rows = rows_of(results, table)
     if not table["main"] or all(row["method"] != OURS for row in rows):

@@ -43,7 +43,7 @@ DATA = {
 
 
 def draw(*records: Mapping[str, Any]) -> Figure:
-    """The chart from the results of the experiments, and last of the benchmark of training."""
+    """The chart; ``records`` are results of experiments and, last, of the training benchmark."""
     *experiments, training = records
     columns = [key for choices in CHOICES.values() for key in choices]
     rows = [row for results in experiments for row in _rows(results)]

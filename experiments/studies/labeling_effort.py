@@ -273,10 +273,10 @@ def _column(fraction: float) -> str:
 
 
 def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
-    """How far a part of the labels leads, and what random needs most seconds for that ours reaches.
+    """How much a part of the labels achieves, and how many seconds random needs for the same loss.
 
-    ``worse``: where ours has more loss than random, by more than a standard error of the paired
-    differences.
+    ``worse`` lists where the loss of ours exceeds that of random by more than one standard error of
+    the paired differences.
 
     Parameters
     ----------

@@ -21,8 +21,8 @@ class ClosedFormMetric(StandardizedMetric):
 
     It minimizes ‖XBXᵀ − N‖²_F over B ⪰ 0, that is, it makes the truth N = JJᵀ the projection on the
     partitions of the similarities XBXᵀ. Data are centered per data set and
-    standardized, which is a regression with intercepts; several data sets are stacked, their
-    clusters being different ones. O(TP² + P³), linear in T.
+    standardized, which is a regression with intercepts. Several data sets are stacked, and
+    each has separate clusters. O(TP² + P³), linear in T.
 
     Parameters
     ----------

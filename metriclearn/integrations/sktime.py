@@ -23,9 +23,9 @@ class MetricChangePointDetector(BaseDetector):
     is fitted already is taken as it is (in a :class:`sklearn.frozen.FrozenEstimator` where
     sktime clones the detector); else the metric is the Euclidean one of standardized columns.
 
-    Events in y have in ``"ilocs"`` the first sample of a new segment, or, as intervals closed on
-    the left, segments: samples outside of all intervals are unlabeled. For a panel, X has the
-    instances in the first level of its index, and so has y; predictions have them, too.
+    The column ``"ilocs"`` of y holds the first sample of every new segment. It may hold segments
+    instead, as intervals closed on the left; samples outside of all intervals are then unlabeled.
+    For a panel, the first level of the index of X and of y is the instance, as in predictions.
 
     Parameters
     ----------

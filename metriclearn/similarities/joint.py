@@ -273,8 +273,8 @@ class SimilarityFeatures:
     similarity : Similarity
     metric : Metric
     normalized : bool
-        A = D^(-1/2) W_B D^(-1/2) with the degrees D of the same B; in a majorant they are constant,
-        taken at the B where it touches.
+        A = D^(-1/2) W_B D^(-1/2) with the degrees D of the same B. A majorant keeps the degrees of
+        the B where it touches the hinge.
 
     Raises
     ------

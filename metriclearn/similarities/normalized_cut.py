@@ -1,7 +1,7 @@
 """Normalized cuts of a graph of nodes: the spectral embedding and three ways to round it.
 
-Sizes count exactly as so many equal samples, see :mod:`metriclearn.similarities.nodes`: the cut
-of nodes is the cut of the samples that they stand for.
+A node of size n counts exactly as n equal samples, see :mod:`metriclearn.similarities.nodes`. So
+the cut of the nodes is the cut of the samples that they stand for.
 """
 
 from __future__ import annotations

@@ -111,8 +111,8 @@ _STRENGTH = Needs(
 class SquaredFrobenius(BaseEstimator):
     """Ω(B) = (μ/2)‖B − cI‖²_F, with ``strength`` μ > 0; for a diagonal metric (μ/2)‖b − c‖².
 
-    With ``center`` c = 0 that of the paper. With c > 0 the metric is drawn to a
-    multiple of the identity, that is to the metric of the features as they are, instead of to none.
+    With ``center`` c = 0 it is the paper's, which draws the metric to 0. With c > 0 it draws the
+    metric to cI, the Euclidean metric of the features times c.
 
     Parameters
     ----------

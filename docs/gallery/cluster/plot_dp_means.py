@@ -2,8 +2,8 @@
 How many clusters? A penalty decides
 ====================================
 
-DP-means is K-means with a penalty per cluster. Its parent, a mixture with a Dirichlet process,
-opens a cluster with a probability, and tends to it as the clusters get tight.
+DP-means is K-means with a penalty per cluster. It is the limit, for tight clusters, of a mixture
+with a Dirichlet process, which opens a new cluster with some probability.
 """
 
 import matplotlib.pyplot as plt

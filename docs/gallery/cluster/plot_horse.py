@@ -2,8 +2,8 @@
 A horse
 =======
 
-Which colors and textures make two pieces of a picture alike? Learned from pictures with their
-masks, the similarity divides a new one by normalized cuts.
+Which colors and textures make two pieces of a picture alike? We learn the similarity from pictures
+with masks. Normalized cuts then divide a new picture by it.
 """
 
 from metriclearn import FullMetric, GaussianSimilarity, NormalizedCutMetricLearner, Trace

@@ -3,7 +3,7 @@ Eighteen ways to say that clusters are apart
 ============================================
 
 Dunn's index is a separation over a diameter. With six separations and three diameters there are
-eighteen; one outlier between two groups shows which of them it upsets.
+eighteen indices. We add one outlier between two groups and see which of them change much.
 """
 
 import matplotlib.pyplot as plt

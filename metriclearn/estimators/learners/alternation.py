@@ -63,7 +63,7 @@ class FirstMetric(Protocol):
         fit: FitKnown | None = None,
         cut: CutKnown | None = None,
     ) -> NDArray:
-        """Lᵀ, (r, P); ``fit`` is the learner itself, for other data sets.
+        """Lᵀ, (r, P); ``fit`` learns from other data sets with the settings of the learner.
 
         A start that learns from the labeled parts needs ``fit`` and ``cut``.
         """

@@ -231,8 +231,9 @@ class Segmentations(Task):
     def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
         """Mean ℓ of the fitted learner, of one segment, and of the Euclidean metric.
 
-        On the first data sets, of ``_COMPARED`` samples together, which costs little beside a fit.
-        The Euclidean metric of standardized features has the best of ten penalties.
+        They are computed on the first data sets, up to ``_COMPARED`` samples, which costs little
+        compared with a fit. The Euclidean metric of standardized features has the best of ten
+        penalties.
         """
         if self.count_is_given or training.is_partial or self.learner.executor is not None:
             return {}

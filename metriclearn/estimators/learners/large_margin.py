@@ -84,7 +84,7 @@ _CONCERNS = {
     "{training_losses_[Euclidean]:.3g}; learn a Consensus, compare settings with "
     "auto_metric_learner, or call tune_penalty with labeled data left out",
 }
-# A training loss above so many times that of one segment, or of the Euclidean metric, is reported.
+# Training losses are reported above these shares of the loss of one segment, and of Euclidean.
 _HARDLY_BETTER, _WORSE = 0.95, 1.1
 
 
@@ -144,11 +144,12 @@ class LargeMarginLearner(LearnedMetric, ABC):
         Parameters
         ----------
         X : sequence of (T_i, P) arrays or data frames, or one (T, P) array
-            An object that is no list or tuple but has ``__len__`` and ``__getitem__`` is asked
-            for data sets one at a time, in every round; workers of Dask keep theirs.
-            A (T,) array is a signal with one feature.
+            Another object with ``__len__`` and ``__getitem__`` is asked for its data sets one at
+            a time, in every round; workers of Dask keep theirs. A (T,) array is a signal with one
+            feature.
         y : sequence of (T_i,) labels (any hashables) or Partition, or one
-            Of sequences also change-points as in ruptures, that is integers that rise to T_i.
+            The labels of a sequence can also be change-points as in ruptures: integers that rise to
+            T_i.
         sample_weight : array (N,), optional
             Weight of every data set.
         groups : array (N,), optional
@@ -422,7 +423,7 @@ def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str 
         return None
     scaled = learner.components_[:, varies] * learner.scale_[varies]
     small = lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (learner.penalty_ or 0.0)
-    # Without standardization the unit decides what is small.
+    # Without standardization, "small" depends on the unit of the data.
     if not scaled.any() or (learner.standardize and small):
         fixed = not learner.task.count_is_given and isinstance(learner.penalty, Real)
         return "fixed" if fixed else "metric"

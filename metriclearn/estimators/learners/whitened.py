@@ -282,17 +282,17 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
 
         Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r),
 
-    where c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩ over the mapped data sets Z_i is the multiple of the
-    identity under which the truth scores as much as the loss of what shares nothing with it, and h
-    the mean of K_i/T_i, the unit of the hinge. Whatever the units and the number of samples, a
-    large μ gives the metric WᵀW itself, the metric of RCA or of a ``reference``. Such a metric has
-    the directions in which the training clusters do not differ, too, which others may need.
+    over the mapped data sets Z_i. Under C = cI with c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩ the truth
+    scores as much as the loss of a partition that shares nothing with it; h, the mean of K_i/T_i,
+    is the unit of the hinge. Whatever the units and the number of samples, a large μ gives the
+    metric WᵀW itself, the metric of RCA or of a ``reference``. It also keeps the directions in
+    which the training clusters do not differ, because other clusters may differ there.
 
     Parameters
     ----------
     learner : ClusteringMetricLearner
-        Learns C; ``standardize=False`` keeps the whitened units. Its ``n_init`` and
-        ``random_state`` are those of :meth:`predict`.
+        Learns C; ``standardize=False`` keeps the whitened units. :meth:`predict` uses its
+        ``n_init`` and ``random_state``.
     n_clusters : "given", int or None
         As in :class:`ClusteringMetricLearner`; replaces the learner's.
     shrinkage : float in [0, 1]
@@ -300,7 +300,7 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     between : float in [0, 1]
         Share of the covariance between clusters that is added to the one within: 0 within, 1 total.
     reference : estimator with ``fit(X, y)`` and ``components_``, optional
-        Whose components are W, in place of a whitening, such as ``ClosedFormMetric(0.1)`` of
+        Its components become W, in place of a whitening, such as ``ClosedFormMetric(0.1)`` of
         :mod:`metriclearn.baselines`; ``shrinkage`` and ``between`` are then not used.
     toward : float, optional
         μ > 0; replaces the learner's regularizer, which draws C to zero.

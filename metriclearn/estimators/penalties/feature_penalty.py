@@ -74,7 +74,7 @@ class FeaturePenalty(ComponentParameters):
     See Also
     --------
     ChangePointMetricLearner : whose convex problem it is part of.
-    PenaltyLearner : penalties of sequences under a metric that is there already.
+    PenaltyLearner : penalties of sequences under a metric that is given.
 
     Examples
     --------

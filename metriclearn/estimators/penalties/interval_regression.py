@@ -36,8 +36,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
 
     the squared hinge of max-margin interval regression with an elastic net, convex. Ends of −∞
     and +∞ cost nothing; features that do not vary are not used. With ``products`` p > 0 the
-    features p·x_i x_j, i ≤ j, are added to x: the smaller p is, the more has to be gained by the
-    curvature.
+    features p·x_i x_j, i ≤ j, are added to x. The smaller p is, the more strongly they are
+    penalized.
 
     Parameters
     ----------

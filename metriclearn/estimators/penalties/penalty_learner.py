@@ -61,19 +61,19 @@ _PATHS = Needs(
 class SegmentCounts(StatelessTransformer):
     """log K of the optimal segmentations at some given penalties: a feature of a whole sequence.
 
-    How many segments min ‖Z − MZ‖² + penalty · K has, over a range of penalties, says how many
-    changes of which size there are, and how rough what lies between them is; a sequence whose noise
-    is not white has more small ones than its noise level tells. Exact, one pruned dynamic program
-    for each penalty.
+    The number of segments that minimizes ‖Z − MZ‖² + penalty · K, over a range of penalties, shows
+    how many changes of each size there are and how rough the segments are. A sequence whose noise
+    is not white has more small changes than its noise level suggests. Exact, one pruned dynamic
+    program for each penalty.
 
     Parameters
     ----------
     log_penalties : sequence of float
         Natural logarithms of the penalties, in units of squared distance of Z.
     representation : transformer, optional
-        What makes Z of a sequence and learns nothing, such as a Pipeline of
+        Makes Z from a sequence and learns nothing, such as a Pipeline of
         :class:`~metriclearn.features.SlidingMoments` with a scale: in units of each sequence's own
-        noise, penalties mean the same for all. The sequence as it is by default.
+        noise, penalties mean the same for all. By default Z is the sequence itself.
     min_size : int
         Smallest number of samples in a segment.
 
@@ -243,8 +243,8 @@ class PenaltyLearner(PlottedSegmenter, ComponentParameters):
     def identity_paths(self, X: Any) -> list[SegmentationPath]:
         """Segmentation paths of the represented sequences, before any fit.
 
-        They depend on nothing that is learned: :meth:`fit` takes those of its sequences, so that
-        candidates and folds of a cross-validation can share them.
+        They do not depend on learned parameters, so the candidates and folds of a cross-validation
+        can share them: pass them to :meth:`fit`.
         """
         return list(map(self._path, self._begin(X)[1]))
 
@@ -388,10 +388,10 @@ class PenaltyLearner(PlottedSegmenter, ComponentParameters):
 class BayesianCriterion(PenaltyLearner):
     """The unsupervised penalty of the BIC, 2 r σ² log T for r columns and noise σ.
 
-    A segment more has r means and one position to estimate, and squared residuals of Gaussian
-    noise weigh 1/(2σ²); σ is :func:`~metriclearn.features.hermite.noise_scale`, averaged over
-    columns. y is not used; with ``known`` the segmentation agrees with it. Parameters as of
-    :class:`PenaltyLearner`; those of the regression are not used.
+    One more segment has r means and one position to estimate, and squared residuals of Gaussian
+    noise have the weight 1/(2σ²). σ is :func:`~metriclearn.features.hermite.noise_scale`, averaged
+    over columns. y is not used; with ``known`` the segmentation agrees with it. The parameters are
+    the same as for :class:`PenaltyLearner`, but the regression is not used.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class ColumnSegmenter(MahalanobisSegmenter):
         return self.learner_.solution_
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the learner; parameters as for it.
+        """Fit the learner to its features; X and y as in the learner's own ``fit``.
 
         Raises
         ------

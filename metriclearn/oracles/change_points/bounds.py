@@ -159,9 +159,10 @@ def try_levels(signal, F, u, allowed, live, levels, best):
 
     Claim: F(s) + f(s,u) ≤ bound(s) + f(t,u) + gain(t,u), t the checkpoint of the level. This is
     (*), and f(t,u) is *the same number for all s*. So one comparison excludes all cold starts of a
-    level. The hot ones, which often win, are tried first. A level is due, to be renewed with all
-    newer ones, once the work on it reaches its cost, or when u beats all its starts. It lasts for
-    about as many ends as it has starts, so levels double and each start is renewed O(log T) times.
+    level. The hot ones, which often win, are tried first. A level is due once the work on it
+    reaches the cost of renewing it, or when u beats all its starts; all newer levels are renewed
+    with it. It lasts for about as many ends as it has starts, so levels double and each start is
+    renewed O(log T) times.
     """
     n_levels = INTEGER(levels.number[0])
     due, slack = n_levels, split_slack(signal.slack, signal.weight, signal.c, u)

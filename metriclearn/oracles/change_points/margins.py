@@ -127,7 +127,7 @@ class BoundaryMargins:
         return min(0.1 * float(np.median(finite)), elsewhere)
 
     def plot(self, score: float | None = None) -> Figure:
-        """Picture of the change-points, where they may move for ``score``, and all gains.
+        """Draw the change-points, the positions that each can move to for ``score``, and all gains.
 
         Parameters
         ----------
@@ -153,9 +153,9 @@ def boundary_margins(
 ) -> BoundaryMargins:
     """The best segmentation, and the cost of every other change or missing change.
 
-    Without ``n_clusters`` little more than two pruned programs; with it two more in a narrow
-    window, and wider ones for what they leave open: O(T²(r + K)) time and O(TK) memory at worst, as
-    where all segmentations are as good.
+    Without ``n_clusters`` it costs little more than two pruned programs. With it, two more run in a
+    narrow window, and wider windows follow where these do not suffice: O(T²(r + K)) time and O(TK)
+    memory in the worst case, where all segmentations are equally good.
 
     Parameters
     ----------
