@@ -68,6 +68,7 @@ def test_code_of_the_page_of_gaps_finds_the_changes_in_the_frame_s_time() -> Non
     seconds = (names["times"] - pd.Timestamp("2026-03-01 10:00")).total_seconds()
     np.testing.assert_allclose(seconds, [30, 40, 50, 60], atol=0.2)
     assert [len(piece) for piece in names["pieces"]] == [400, 719]
+    assert adjusted_rand_score(names["labels"], names["train"].labels[0]) > 0.8
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

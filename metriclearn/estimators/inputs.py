@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -164,7 +164,12 @@ def _check_rows(who: str, X: list[Any]) -> None:
 
 
 def read_data_sets(
-    who: str, X: Any, *, single_precision: bool = False, executor: Executor | None = None
+    who: str,
+    X: Any,
+    *,
+    single_precision: bool = False,
+    missing: bool = False,
+    executor: Executor | None = None,
 ) -> DataSets:
     """Check data sets: same features everywhere, finite numbers, at least one sample.
 
@@ -178,6 +183,8 @@ def read_data_sets(
         its data sets one at a time, and they are checked then.
     single_precision : bool
         Leave float32 arrays as they are; otherwise all become float64.
+    missing : bool
+        Let NaN stand for what is unknown; the caller handles it.
     executor : Executor, optional
         Where a sequence that is asked for its data sets one at a time is measured.
 
@@ -189,17 +196,12 @@ def read_data_sets(
     if X is None:
         raise ValueError(f"{who} needs data, got none; pass X, such as a list of (T, P) arrays.")
     sort = _sort_of(X)
+    allow = ("missing",) if missing else ()
+    checked = partial(real_array, who, single_precision=single_precision, signals=True, allow=allow)
     if sort == "lazy":
 
         def read(item: Any, i: int, n_features: int | None) -> NDArray:
-            return real_array(
-                who,
-                f"data set {i}",
-                item,
-                n_features=n_features,
-                single_precision=single_precision,
-                signals=True,
-            )
+            return checked(f"data set {i}", item, n_features=n_features)
 
         return DataSets(StoredArrays(X, read), False, None, executor=executor)
     single = sort == "one"
@@ -213,16 +215,7 @@ def read_data_sets(
     for i, item in enumerate(items):
         place = "the data set" if single else f"data set {i}"
         n_features = arrays[0].shape[1] if arrays else None
-        arrays.append(
-            real_array(
-                who,
-                place,
-                item,
-                n_features=n_features,
-                single_precision=single_precision,
-                signals=True,
-            )
-        )
+        arrays.append(checked(place, item, n_features=n_features))
         columns = getattr(item, "columns", None)
         names = None if columns is None else np.asarray(columns, dtype=object)
         if names is None or not all(isinstance(name, str) for name in names):

@@ -60,8 +60,8 @@ def real_array(
         Keep float32.
     signals : bool
         Whether a flat array is a single feature.
-    allow : collection of "empty" and "infinite"
-        Whether there may be no numbers, and whether some may be infinite.
+    allow : collection of "empty", "infinite" and "missing"
+        Whether there may be no numbers, and whether some may be infinite or NaN.
 
     Raises
     ------
@@ -95,19 +95,26 @@ def real_array(
         if isfinite(np.vdot(rows, rows)):  # one pass; large numbers overflow and are checked below
             continue
         finite = ~np.isnan(rows) if "infinite" in allow else np.isfinite(rows)
+        finite |= np.isnan(rows) & ("missing" in allow)
         if not finite.all():
             place = np.argwhere(~finite)[0] + [start, *[0] * (array.ndim - 1)][: array.ndim]
-            value = "NaN" if np.isnan(array[tuple(place)]) else "inf"
-            row = f"row {', feature '.join(map(str, place))}"
-            if array.ndim > 2:
-                row = f"position {tuple(place.tolist())}"
-            remedy = "impute or remove such samples"
-            if array.ndim == 2 and not np.isfinite(array[:, place[1]]).any():
-                remedy = "no row has a number there, so drop this column"
-            raise ValueError(
-                f"{who} needs finite numbers, got {value} at {row} of {what}; {remedy}."
-            )
+            found, remedy = _fault(array, place, signals)
+            raise ValueError(f"{who} needs finite numbers, got {found} of {what}; {remedy}.")
     return array
+
+
+def _fault(array: NDArray, place: NDArray, signals: bool) -> tuple[str, str]:
+    """What stands at a place instead of a finite number, and what to do about it."""
+    value = "NaN" if np.isnan(array[tuple(place)]) else "inf"
+    row = f"row {', feature '.join(map(str, place))}"
+    if array.ndim > 2:
+        row = f"position {tuple(place.tolist())}"
+    remedy = "impute or remove such samples"
+    if signals and value == "NaN":
+        remedy += ", or see GapSegmenter and regular for sequences with gaps"
+    if array.ndim == 2 and not np.isfinite(array[:, place[1]]).any():
+        remedy = "no row has a number there, so drop this column"
+    return f"{value} at {row}", remedy
 
 
 def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDArray:

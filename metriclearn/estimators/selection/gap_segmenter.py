@@ -1,0 +1,278 @@
+"""GapSegmenter: a learner of change-points that leaves unknown samples out, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from metriclearn.estimators.inputs import (
+    DataSets,
+    check_features,
+    keep_features,
+    list_labelings,
+    read_data_sets,
+    read_labelings,
+)
+from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.selection.consensus import Consensus
+from metriclearn.problem.knowledge import (
+    AT_LEAST_ONE,
+    NO_CHANGE,
+    PartialPartition,
+    Region,
+)
+from metriclearn.problem.partition import Partition, label_array
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Needs, check_parameters, component, shown
+
+
+@dataclass(eq=False, repr=False)
+class GapSegmenter(ComponentParameters):
+    """A learner for sequences with unknown samples: rows with a NaN have weight 0 in every sum.
+
+    With weights w_t ∈ {0, 1} a segment (s, u] is worth
+
+        ‖Σ w_t z_t‖² / Σ w_t − λ,      t in (s, u],
+
+    and the loss is ‖M − N‖² with the entries of known samples only. Neither depends on where in a
+    gap a segment ends. A segment without a known sample only costs λ. So a best weighted
+    segmentation is a best segmentation of the known samples alone, and to learn and predict there
+    is exact. The length of a gap plays no part.
+
+    A change that falls in a gap of m unknown rows is put in its middle, with ⌊m/2⌋ of these rows
+    before it. Unknown rows at the ends belong to the first and to the last segment. ``min_size``
+    and ``n_segments`` count known samples only.
+
+    Labels of unknown rows are read: a change within a gap is learned as a change between the known
+    rows around it, and a segment without any known row is ignored. If a partial label ends in a
+    gap, its certain part is kept. If labels are names, only the names of known rows are read.
+
+    Parameters
+    ----------
+    learner : segmenter that reads every sample alone
+        A learner with a metric, ``NamedSegmentLearner(emissions=NeighborFeatures(context=0))``, or
+        ``Consensus(names=False)``. Encoders, neighbors in time and penalties that depend on
+        features would read across gaps and are refused: fill the gaps by
+        :func:`~metriclearn.regular` for them.
+
+    Attributes
+    ----------
+    learner_ : fitted learner
+        Of sequences without unknown rows, such as :meth:`known` returns.
+
+    Raises
+    ------
+    ValueError
+        For a learner that reads neighbors, data sets or features without a known value, labels that
+        cannot be used, and for predictions before ``fit``.
+
+    See Also
+    --------
+    regular : fills short gaps and cuts at long ones.
+
+    References
+    ----------
+    Little & Rubin, Statistical Analysis with Missing Data, 3rd edition, 2019, section 3.2
+    (complete cases).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn import ChangePointMetricLearner, GapSegmenter
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(3, 100, 2, 2, (3, 4), noise=0.1, random_state=0)
+    >>> X, first = data.sequences, data.sequences[0].copy()
+    >>> first[20:30, 1] = np.nan
+    >>> segmenter = GapSegmenter(ChangePointMetricLearner()).fit([first, *X[1:]], data.labels)
+    >>> segmenter.predict(first).shape
+    (100,)
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "learner": component((MahalanobisSegmenter, Consensus), "ChangePointMetricLearner()")
+    }
+
+    learner: Any
+
+    def fit(self, X: Any, y: Any, **options: Any) -> Self:
+        """Fit the learner to the known samples.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+            A row is unknown if one of its features is NaN.
+        y : labels, change-points or partial labels of all T samples, for each of them
+        **options
+            For the learner's ``fit``, such as ``sample_weight`` or ``groups``.
+        """
+        check_parameters(self)
+        if _reads_neighbors(self.learner):
+            raise ValueError(
+                "GapSegmenter needs a learner that reads every sample alone, got "
+                f"{shown(self.learner)}, whose neighbors in time, encoder or features of the "
+                "penalty would read across gaps; fill the gaps by metriclearn.regular, or change "
+                "the learner (context=0, Consensus(names=False))."
+            )
+        data, rows = self._read(X)
+        arrays, labels = self._restricted(data, rows, y)
+        self.learner_ = clone(self.learner).fit(arrays, labels, **options)
+        keep_features(self, data)
+        return self
+
+    def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
+        """Change-points of all T samples, as in ruptures; the middle of a gap for a change in it.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+        """
+        data, rows = self._fitted(X)
+        found = self.learner_.predict_change_points(_tables(data, rows), n_segments)
+        ends = [np.append(_borders(k)[e[:-1] - 1], T) for e, k, T in zip(found, rows, data.lengths)]
+        return ends[0] if data.single else ends
+
+    def predict(self, X: Any, n_segments: Any = None) -> Any:
+        """The learner's label of every sample, (T,); unknown rows get the label of their segment.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+        """
+        data, rows = self._fitted(X)
+        found = self.learner_.predict(_tables(data, rows), n_segments)
+        labels = [
+            label[np.searchsorted(_borders(k), np.arange(T), side="right")]
+            for label, k, T in zip(found, rows, data.lengths)
+        ]
+        return labels[0] if data.single else labels
+
+    def score(self, X: Any, y: Any) -> float:
+        """Minus the mean loss ℓ of the known samples, at best 0; see the learner's ``score``."""
+        return float(self.learner_.score(*self.known(X, y)))
+
+    def known(self, X: Any, y: Any) -> tuple[list[Any], list[Any]]:
+        """The data sets without unknown rows, and their labels, for other methods of ``learner_``.
+
+        Such as ``segmenter.learner_.tune_penalty(*segmenter.known(X, y))``.
+        """
+        return self._restricted(*self._fitted(X), y)
+
+    def _fitted(self, X: Any) -> tuple[DataSets, list[NDArray[np.int64]]]:
+        """Data for predictions."""
+        check_is_fitted(self, "learner_")
+        data, rows = self._read(X)
+        return check_features(self, data), rows
+
+    def _read(self, X: Any) -> tuple[DataSets, list[NDArray[np.int64]]]:
+        """The data sets, and the numbers of the known rows of each."""
+        data = read_data_sets("GapSegmenter", X, missing=True)
+        data = replace(data, arrays=list(data.arrays))
+        rows = [np.flatnonzero(~np.isnan(array).any(axis=1)) for array in data.arrays]
+        for i, (array, known) in enumerate(zip(data.arrays, rows)):
+            if len(known) == 0:
+                place = "the data set" if data.single else f"data set {i}"
+                never = np.flatnonzero(np.isnan(array).all(axis=0))
+                what = f"feature {never[0]} is NaN in every row" if len(never) else "each has a NaN"
+                raise ValueError(
+                    f"GapSegmenter needs a row without NaN, but in {place} {what}; leave "
+                    f"{'such features' if len(never) else 'this data set'} out, or fill gaps of "
+                    "single features by metriclearn.regular."
+                )
+        return data, rows
+
+    def _restricted(
+        self, data: DataSets, rows: list[NDArray[np.int64]], y: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """Known rows, and what the labels say of them."""
+        truths = read_labelings("GapSegmenter", y, data, segments=True, partial=True)
+        given = list_labelings("GapSegmenter", y, data)
+        labels = [_values(one, T) for one, T in zip(given, data.lengths)]
+        if self._learns_names and all(one is not None for one in labels):
+            return _tables(data, rows), [one[known] for one, known in zip(labels, rows)]
+        return _tables(data, rows), list(map(_restriction, truths, rows))
+
+    @property
+    def _learns_names(self) -> bool:
+        named = hasattr(self.learner, "emissions")
+        return named or getattr(self.learner, "names", False) is not False
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _reads_neighbors(learner: Any) -> bool:
+    """Whether what a learner sees of a sample depends on other samples near it."""
+    if isinstance(learner, Consensus):
+        if learner.members is None:
+            return learner.names is not False
+        return any(_reads_neighbors(one) for family in learner.members.values() for one in family)
+    parts = [learner, *learner.get_params(deep=True).values()]
+    return any(
+        isinstance(part, FeaturePenalty)
+        or hasattr(part, "encoder")
+        or getattr(part, "context", 0) != 0
+        for part in parts
+    )
+
+
+def _tables(data: DataSets, rows: list[NDArray[np.int64]]) -> list[Any]:
+    """The known rows of every data set, with the names of features where there are some."""
+    arrays = [array[known] for array, known in zip(data.arrays, rows)]
+    if data.feature_names is None:
+        return arrays
+    import pandas as pd
+
+    return [pd.DataFrame(array, columns=list(data.feature_names)) for array in arrays]
+
+
+def _borders(known: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where a change between two neighbors among known rows is, (n−1,): the middle of their gap."""
+    return (known[:-1] + known[1:] + 1) // 2
+
+
+def _values(labeling: Any, length: int) -> Any:
+    """The values of labels of samples; None for partitions, change-points and regions."""
+    if isinstance(labeling, (Partition, PartialPartition)):
+        return None
+    values = label_array(labeling)
+    return values if len(values) == length else None
+
+
+def _restriction(
+    truth: Partition | PartialPartition, known: NDArray[np.int64]
+) -> Partition | PartialPartition:
+    """What a labeling says of the known rows.
+
+    A change between the neighbors k_{c−1} and k_c among known rows stands for changes at one or
+    more of the positions k_{c−1} + 1 … k_c. So it is ruled out if all of these positions are, and
+    it satisfies a region that needs a change and holds one of them.
+    """
+    if isinstance(truth, Partition):
+        return Partition.from_runs(truth.labels[known])
+    regions = []
+    for region in truth.constraints:
+        inner = np.searchsorted(known, [region.start, region.stop])
+        first = int(np.searchsorted(known, region.start, side="right"))
+        last = int(np.searchsorted(known, region.stop - 1))
+        outer = (first - 1, last + 1)
+        if region.kind.most == 0:
+            if inner[1] - inner[0] > 1:
+                regions.append(Region(int(inner[0]), int(inner[1]), NO_CHANGE))
+        # Else a change before or after all known rows satisfies it.
+        elif first > 0 and last < len(known):
+            whole = tuple(inner.tolist()) == outer
+            regions.append(Region(*outer, region.kind if whole else AT_LEAST_ONE))
+    return PartialPartition(len(known), regions=regions)

@@ -1,0 +1,260 @@
+"""GapSegmenter against the weighted objective by enumeration, and against fits without the rows."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+import metriclearn as ml
+from metriclearn import (
+    AT_LEAST_ONE,
+    EXACTLY_ONE,
+    NO_CHANGE,
+    GapSegmenter,
+    PartialPartition,
+    Partition,
+    Region,
+)
+from tests.exhaustive import all_segmentations, labels_of
+from tests.training import XS, YS
+
+PLAIN = ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(0.1), verbose=False)
+
+
+def with_gaps(X: NDArray, seed: int, share: float = 0.2) -> NDArray:
+    """Some values lost, one by one."""
+    lost = np.random.default_rng(seed).random(X.shape) < share / X.shape[1]
+    return np.where(lost, np.nan, X)
+
+
+GAPPED = [with_gaps(X, i) for i, X in enumerate(XS)]
+KNOWN = [~np.isnan(X).any(axis=1) for X in GAPPED]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> GapSegmenter:
+    return GapSegmenter(PLAIN).fit(GAPPED, YS)
+
+
+def weighted_value(Z: NDArray, w: NDArray, ends: tuple[int, ...], penalty: float) -> float:
+    """Σ ‖Σ w z‖² / Σ w − λ over the segments, 0 − λ for those without a known sample."""
+    total = 0.0
+    for start, end in zip((0, *ends[:-1]), ends):
+        weights = w[start:end]
+        squares = np.square(weights @ Z[start:end]).sum()
+        total += squares / max(weights.sum(), 1) - penalty
+    return total
+
+
+def weighted_matrix(labels: NDArray, w: NDArray) -> NDArray:
+    """√W Y (YᵀWY)⁺ Yᵀ √W, the M of weighted samples."""
+    Y = (labels[:, None] == np.unique(labels)) * np.sqrt(w)[:, None]
+    return Y @ np.linalg.pinv(Y.T @ Y) @ Y.T
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # segments of single samples
+def test_predictions_are_the_best_of_the_weighted_objective(fitted) -> None:
+    """All segmentations of eight samples of which any subset is known."""
+    segmenter = clone(fitted).fit([X[:, :2] for X in GAPPED], YS)
+    learner = segmenter.learner_
+    rng = np.random.default_rng(0)
+    for w in map(np.array, product([0, 1], repeat=8)):
+        if not w.any():
+            continue
+        X = np.where(w[:, None], rng.normal(size=(8, 2)), 0.0)
+        learner.components_, learner.penalty_ = rng.normal(size=(2, 2)), rng.uniform(0.1, 4.0)
+        ends = segmenter.predict_change_points(np.where(w[:, None], X, np.nan))
+        Z = X @ learner.components_.T
+        values = [weighted_value(Z, w, e, learner.penalty_) for e in all_segmentations(8)]
+        found = weighted_value(Z, w, tuple(ends.tolist()), learner.penalty_)
+        assert found == pytest.approx(max(values), abs=1e-9)
+        labels = segmenter.predict(np.where(w[:, None], X, np.nan))
+        np.testing.assert_array_equal(labels, labels_of(ends))
+
+
+def test_the_score_is_the_weighted_loss(fitted) -> None:
+    losses = []
+    for X, y, known in zip(GAPPED, YS, KNOWN):
+        pair = [weighted_matrix(np.asarray(z), known * 1.0) for z in (fitted.predict(X), y)]
+        losses.append(np.square(pair[0] - pair[1]).sum() / known.sum())
+    assert fitted.score(GAPPED, YS) == pytest.approx(-np.mean(losses), abs=1e-9)
+
+
+def test_learning_is_that_of_the_known_rows(fitted) -> None:
+    plain = clone(PLAIN).fit(
+        [X[k] for X, k in zip(GAPPED, KNOWN)], [y[k] for y, k in zip(YS, KNOWN)]
+    )
+    np.testing.assert_array_equal(fitted.learner_.components_, plain.components_)
+    assert fitted.learner_.penalty_ == plain.penalty_
+    # A change and back within a gap is a change between its neighbors.
+    other = GapSegmenter(PLAIN).fit(GAPPED, [np.where(k, y, 99) for y, k in zip(YS, KNOWN)])
+    assert other.learner_.solution_.objective > fitted.learner_.solution_.objective
+
+
+def test_nothing_is_lost_without_gaps(fitted) -> None:
+    segmenter, plain = GapSegmenter(PLAIN).fit(XS, YS), clone(PLAIN).fit(XS, YS)
+    for mine, theirs in zip(segmenter.predict_change_points(XS), plain.predict_change_points(XS)):
+        np.testing.assert_array_equal(mine, theirs)
+    assert segmenter.score(XS, YS) == plain.score(XS, YS)
+
+
+@pytest.mark.parametrize(
+    ("lost", "end"), [((), 5), ((5,), 5), ((4,), 4), ((4, 5), 5), ((3, 4, 5), 4), ((5, 6, 7, 8), 7)]
+)
+def test_a_change_in_a_gap_is_in_its_middle(lost, end) -> None:
+    """Of m unknown rows ⌊m/2⌋ are before it; rows at the ends belong to the segment there."""
+    x = np.repeat([0.0, 9.0], [5, 7])[:, None] + 0.01 * np.arange(12)[:, None]
+    segmenter = GapSegmenter(ml.baselines.TunedSegmenter(ml.baselines.Euclidean()))
+    segmenter.fit([x, x], [[5, 12]] * 2)
+    x[list(lost)] = np.nan
+    assert segmenter.predict_change_points(x).tolist() == [end, 12]
+    x[[0, 11]] = np.nan
+    assert segmenter.predict_change_points(x, n_segments=2).tolist() == [end, 12]
+    assert segmenter.predict(x).tolist() == [0] * end + [1] * (12 - end)
+
+
+# Labels
+
+
+def shadow(ends: tuple[int, ...], known: NDArray) -> Partition:
+    """What is left of a segmentation in the known rows."""
+    return Partition.from_runs(labels_of(ends)[known])
+
+
+@pytest.mark.parametrize("kind", [NO_CHANGE, AT_LEAST_ONE, EXACTLY_ONE])
+def test_an_annotation_rules_out_what_no_segmentation_with_gaps_can_be(fitted, kind) -> None:
+    """Exactly that, but for EXACTLY_ONE with an end in a gap, which keeps AT_LEAST_ONE."""
+    T, rng = 7, np.random.default_rng(3)
+    for _ in range(60):
+        w = rng.random(T) < 0.6
+        start, stop = np.sort(rng.choice(T + 1, 2, replace=False)).tolist()
+        if w.sum() < 2 or stop - start < 2:
+            continue
+        truth = PartialPartition(T, regions=[Region(start, stop, kind)])
+        _, (labels,) = fitted.known(np.where(w[:, None], np.zeros((T, 6)), np.nan), truth)
+        allowed = [e for e in all_segmentations(T) if truth.allows(Partition(ends=np.array(e)))]
+        possible = {shadow(ends, w) for ends in allowed}
+        if isinstance(labels, Partition):
+            labels = PartialPartition.from_partition(labels)
+        small = [Partition(ends=np.array(e)) for e in all_segmentations(int(w.sum()))]
+        left = {one for one in small if labels.allows(one)}
+        assert possible <= left
+        if kind is not EXACTLY_ONE or (w[start] and w[stop - 1]):
+            assert left == possible
+
+
+def test_labels_of_several_kinds_say_what_they_can(fitted) -> None:
+    X = np.zeros((8, 6))
+    X[[2, 3, 6]] = np.nan
+
+    def left(y) -> list[int]:
+        _, (truth,) = fitted.known(X, y)
+        assert truth.n_samples == 5
+        return truth.change_points.tolist() if isinstance(truth, Partition) else truth
+
+    assert left([0, 0, 0, 1, 1, 1, 1, 1]) == [2, 5]  # known rows 0 1 4 5 7
+    assert left([3, 8]) == [2, 5]
+    assert left(list("aabbaaac")) == [2, 4, 5]  # what lies between the two "a" is lost
+    assert left(Partition.from_change_points([6, 8])) == [4, 5]
+    unknown = left([0, 0, -1, -1, 0, 0, 0, 0])
+    assert unknown.allows(Partition.from_change_points([2, 5]))
+    assert not unknown.allows(Partition.from_change_points([1, 5]))
+
+
+def test_partial_labels_are_learned_from() -> None:
+    X, y = GAPPED[:2], [labels.copy() for labels in YS[:2]]
+    for labels in y:
+        labels[30:50] = -1
+    learner = ml.ChangePointMetricLearner(solver=ml.BundleDual(tolerance=0.1), verbose=False)
+    segmenter = GapSegmenter(learner).fit(X, y)
+    one = np.mean([(len(set(labels)) - 1) / known.sum() for labels, known in zip(YS, KNOWN)])
+    assert -segmenter.score(X, YS[:2]) < 0.5 * one
+
+
+# Names, frames, files
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_names_are_predicted_for_unknown_rows() -> None:
+    bees = ml.datasets.load_example("bees")
+    X = [with_gaps(X, i, 0.1) for i, X in enumerate(bees.sequences)]
+    learner = ml.NamedSegmentLearner(
+        emissions=ml.NeighborFeatures(context=0), solver=ml.BundleDual(max_rounds=5), verbose=False
+    )
+    segmenter = GapSegmenter(learner).fit(X[:2], bees.labels[:2])
+    names = segmenter.predict(X[2])
+    known = ~np.isnan(X[2]).any(axis=1)
+    assert len(names) == len(X[2])
+    np.testing.assert_array_equal(names[known], segmenter.learner_.predict(X[2][known]))
+    changes = np.flatnonzero(names[1:] != names[:-1]) + 1
+    assert set(changes) <= set(segmenter.predict_change_points(X[2]).tolist())
+
+
+def test_frames_files_and_other_methods_of_the_learner(fitted, tmp_path) -> None:
+    frames = [pd.DataFrame(X, columns=list("abcdef")) for X in GAPPED]
+    segmenter = GapSegmenter(PLAIN).fit(frames, YS)
+    assert segmenter.learner_.feature_names_in_.tolist() == list("abcdef")
+    loaded = ml.load(ml.save(segmenter, tmp_path / "model.npz"))
+    for one, other in zip(loaded.predict(frames), fitted.predict(GAPPED)):
+        np.testing.assert_array_equal(one, other)
+    before = segmenter.learner_.score(*segmenter.known(frames, YS))
+    segmenter.learner_.tune_penalty(*segmenter.known(frames, YS))
+    assert segmenter.score(frames, YS) >= before
+    with pytest.raises(ValueError, match="feature names"):
+        segmenter.predict(frames[0].rename(columns={"a": "z"}))
+    assert GapSegmenter(PLAIN).set_params(learner__min_size=3).learner.min_size == 3
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        ml.NamedSegmentLearner(),
+        ml.NamedSegmentLearner(emissions=ml.FramePosteriors(context=2)),
+        ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((ml.BoundaryFeatures(),))),
+        ml.Consensus(),
+        ml.Consensus({"names": [ml.NamedSegmentLearner()]}),
+    ],
+)
+def test_learners_that_read_neighbors_are_refused(learner) -> None:
+    with pytest.raises(ValueError, match=r"reads every sample alone.* metriclearn\.regular"):
+        GapSegmenter(learner).fit(GAPPED, YS)
+
+
+def test_encoders_are_refused() -> None:
+    encoders = pytest.importorskip("metriclearn.encoders")
+    with pytest.raises(ValueError, match="reads every sample alone"):
+        GapSegmenter(encoders.EncoderMetricLearner()).fit(GAPPED, YS)
+
+
+def test_a_consensus_without_names_leaves_rows_out() -> None:
+    consensus = ml.Consensus({"one": [PLAIN]}, names=False, n_folds=2)
+    segmenter = GapSegmenter(consensus).fit(GAPPED, YS)
+    ends = segmenter.predict_change_points(GAPPED[0])
+    assert ends[-1] == len(GAPPED[0])
+
+
+def test_errors_say_what_to_do(fitted) -> None:
+    with pytest.raises(ValueError, match=r"got NaN at .* see GapSegmenter and regular"):
+        clone(PLAIN).fit(GAPPED, YS)
+    empty = np.full_like(XS[0], np.nan)
+    with pytest.raises(ValueError, match="in data set 1 feature 0 is NaN in every row"):
+        fitted.predict([GAPPED[0], empty])
+    crossed = np.where(np.eye(6, dtype=bool), np.nan, np.ones((6, 6)))
+    with pytest.raises(ValueError, match="in the data set each has a NaN; leave this data set"):
+        fitted.predict(crossed)
+    with pytest.raises(ValueError, match="got inf"):
+        fitted.predict(np.where(KNOWN[0][:, None], XS[0], np.inf))
+    with pytest.raises(ValueError, match="GapSegmenter is expecting 6"):
+        fitted.predict(GAPPED[0][:, :3])
+    with pytest.raises(ValueError, match="one label per sample, got 96 labels"):
+        GapSegmenter(PLAIN).fit(GAPPED, [y[:96] for y in YS])
+    with pytest.raises(ValueError, match="a learner such as"):
+        GapSegmenter(ml.ClusteringMetricLearner()).fit(GAPPED, YS)
+    with pytest.raises(ValueError, match="not fitted"):
+        GapSegmenter(PLAIN).predict(GAPPED)
