@@ -61,6 +61,7 @@ def best_consensus(
     positions = np.unique(np.concatenate([[0], *ends]))
     rules, names = None, None
     if known is not None:
+        # A change next to a border of an annotation may be the one that it asks for or allows.
         borders = np.array([(r.start, r.start + 1, r.stop - 1, r.stop) for r in known.constraints])
         positions = np.union1d(positions, np.clip(borders.astype(np.int64), 0, T))
         rules = np.array(segment_rules(known.constraints, T))[:, : T + 1]
@@ -97,6 +98,8 @@ def _table(ends: NDArray, positions: NDArray) -> NDArray[np.float64]:
     starts s: the part that samples from s on add when u lies in a later segment.
     """
     starts = np.append(0, ends[:-1])
+    # The member's segments of the samples before and after a position. 0 has none before it, and T
+    # none after it; both take the neighboring one, whose numbers are then not read.
     last = np.searchsorted(ends, np.maximum(positions, 1))
     next_ = np.minimum(np.searchsorted(ends, positions, side="right"), len(ends) - 1)
     size = (ends - starts).astype(np.float64)
@@ -145,7 +148,8 @@ def _recursion(positions, table, weights, names, rules, c):
                 best[u], back[u] = values[i], s
         kept = 0
         for i in range(n_live):
-            # Annotations may forbid a change at u, and then s stays.
+            # PELT, as above: f − c of a whole is at most the sum of f − c of its parts. The last
+            # term allows for rounding. Annotations may forbid a change at u, and then s stays.
             if rules is not None or values[i] - c >= best[u] - 1e-9 * (1.0 + abs(best[u])):
                 live[kept] = live[i]
                 kept += 1

@@ -98,12 +98,14 @@ class ConsensusForm:
     def at(self, M: Any) -> float:
         """⟨2N̄ − I + cI, M⟩, less β for every sample with another name than a member's."""
         inner = sum(q * M.inner(member) for q, member in zip(self.weights, self.members))
+        # ⟨I, M⟩ = Tr M is the number of clusters.
         return 2.0 * inner + (self.shift - 1.0) * M.n_clusters - self.name_loss * self._wrong(M)
 
     def expected_loss(self, M: Any) -> float:
         """Σ_j q_j (‖M − N_j‖² + β · wrong names), the mean loss if a member drawn by q is right."""
         pairs = zip(self.weights, self.members)
         own = sum(q * member.n_clusters for q, member in pairs)
+        # Σ q_j Tr N_j less the value of the form; its shift is a penalty and no loss.
         return max(0.0, float(own - self.at(M) + self.shift * M.n_clusters))
 
     def _wrong(self, M: Any) -> float:
@@ -126,5 +128,6 @@ class ConsensusForm:
 
     def low_rank(self) -> LowRankForm:
         """The same form as ZZᵀ − I, (T, Σ K_j), for oracles of clusterings; names do not enter."""
+        # With N_j = F_j F_jᵀ the product of all √(2q_j) F_j, side by side, is 2N̄.
         factors = [np.sqrt(2.0 * q) * m.factor for q, m in zip(self.weights, self.members)]
         return LowRankForm(np.hstack(factors), shift=self.shift - 1.0)

@@ -102,6 +102,7 @@ def named_truths(codes: Sequence[NDArray], truths: Sequence[Any]) -> list[Any]:
     truths : sequence of Partition or PartialPartition
         The same labelings without names.
     """
+    # One unknown name makes all truths partial, as a hinge has truths of one kind.
     if all((row >= 0).all() for row in codes):
         return list(map(NamedPartition.from_codes, codes))
     partial = [
@@ -135,6 +136,8 @@ class NameScores(NamedTuple):
         np.cumsum(rows, axis=0, out=emissions[1:])
         if codes is None or not np.any(codes >= 0):
             return cls(emissions)
+        # The first labeled sample i from t on; T stands for none. A segment (s, u] holds it if
+        # i + 1 ≤ u, so that i + 1 is stored, and T + 1 is beyond every end.
         labeled = np.append(np.flatnonzero(codes >= 0), len(codes))
         first = labeled[np.searchsorted(labeled, np.arange(len(codes) + 1))]
         return cls(emissions, np.array([first + 1, np.append(codes, 0)[first]], dtype=np.int32))
@@ -219,12 +222,15 @@ class NamedFeatures(LinearFeatures):
 
     def name_weights(self, w: NDArray) -> NDArray:
         """W (C, Q) of a point."""
+        # The weights of the cone are nonnegative; a difference of two has any sign.
         positive, negative = self.metric.split(w)[1].reshape(2, self.n_names, -1)
         return positive - negative
 
     def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
         of_metric = self.metric.metric.coordinates(samples.pooled(partition))
         sums = np.diff(samples.emission_sums[partition.change_points], axis=0, prepend=0.0)
+        # A segment adds the emissions of its samples to the row of its name. np.add.at, because a
+        # name may recur.
         of_names = np.zeros((self.n_names, sums.shape[1]))
         np.add.at(of_names, partition.names, sums)
         return np.concatenate([of_metric, of_names.ravel(), -of_names.ravel()])
