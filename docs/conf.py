@@ -1,7 +1,9 @@
 """The site: ``make docs`` builds it into build/docs, to be opened from disk."""
 
 import re
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -9,6 +11,7 @@ from sphinx_gallery.sorting import ExplicitOrder
 
 import metriclearn
 
+sys.path.insert(0, str(Path(__file__).parent))  # the extension formulas
 matplotlib.use("Agg")
 warnings.filterwarnings("ignore", message=".*tqdm.*")
 
@@ -22,10 +25,13 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "formulas",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["gallery/**"]  # the sources of the gallery, which it makes pages from
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_fence_as_directive = ["math"]
+html_math_renderer = "mathml"
 myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"  # types stand in the docstrings, with shapes and units
