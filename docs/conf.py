@@ -34,6 +34,7 @@ myst_fence_as_directive = ["math"]
 html_math_renderer = "mathml"
 myst_heading_anchors = 3
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"  # the list on the right has room for names of methods
 autodoc_typehints = "none"  # types stand in the docstrings, with shapes and units
 numpydoc_show_class_members = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
