@@ -45,6 +45,7 @@ from .estimators.selection.regularization_path import (
 )
 from .estimators.selection.regularization_path import regularization_path as regularization_path
 from .features.boundary import BoundaryFeatures as BoundaryFeatures
+from .features.each_sample import EachSample as EachSample
 from .features.hermite import HermiteMoments as HermiteMoments
 from .features.media.image import ImageFeatures as ImageFeatures
 from .features.sequence import SequenceFeatures as SequenceFeatures

@@ -1,0 +1,81 @@
+"""EachSample: a transformer of scikit-learn, such as PCA, over lists of sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Needs, check_parameters, component
+
+
+@dataclass(eq=False, repr=False)
+class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-arg]
+    """Apply a transformer of scikit-learn to every sample of every sequence.
+
+    Transformers of scikit-learn take one array. This one fits to the samples of all sequences
+    together, and transforms each sequence, so that pipelines with a learner of sequences work.
+
+    Parameters
+    ----------
+    transformer : transformer
+        Such as ``PCA(10)``. Learners standardize features themselves.
+
+    Attributes
+    ----------
+    transformer_ : fitted transformer
+
+    Raises
+    ------
+    ValueError
+        From the transformer, for sequences that it cannot use.
+
+    Examples
+    --------
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from metriclearn import ChangePointMetricLearner, EachSample
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(random_state=0)
+    >>> pipeline = make_pipeline(EachSample(PCA(5)), ChangePointMetricLearner())
+    >>> pipeline.fit(data.sequences, data.labels)[-1].components_.shape[1]
+    5
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"transformer": component("transform", "PCA(10)")}
+
+    transformer: Any
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to all samples; y is not used.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        """
+        check_parameters(self)
+        rows = np.vstack(X) if _several(X) else X
+        self.transformer_ = clone(self.transformer).fit(rows)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The transformed array, or a list with each of them."""
+        check_is_fitted(self)
+        if _several(X):
+            return [self.transformer_.transform(one) for one in X]
+        return self.transformer_.transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
+        """Names of the new features, as the transformer gives them."""
+        return self.transformer_.get_feature_names_out(input_features)
+
+
+def _several(X: Any) -> bool:
+    """Whether X is a list of arrays of samples, and not one array."""
+    return isinstance(X, (list, tuple)) and np.ndim(X[0]) == 2
