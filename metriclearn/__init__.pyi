@@ -37,6 +37,7 @@ from .estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearn
 from .estimators.penalties.penalty_learner import SegmentCounts as SegmentCounts
 from .estimators.prediction.columns import ColumnSegmenter as ColumnSegmenter
 from .estimators.selection.auto import auto_metric_learner as auto_metric_learner
+from .estimators.selection.clustering_consensus import ClusteringConsensus as ClusteringConsensus
 from .estimators.selection.consensus import Consensus as Consensus
 from .estimators.selection.gap_segmenter import GapSegmenter as GapSegmenter
 from .estimators.selection.recording_segmenter import RecordingSegmenter as RecordingSegmenter

@@ -1,4 +1,4 @@
-"""The segmentation of least expected loss, exactly.
+"""The segmentation of least expected loss, exactly, and a clustering of small expected loss.
 
 A segment (s, u] is worth
 
@@ -16,6 +16,11 @@ Annotations bound the interval by their borders.
 
 **Starts are dropped** by the rule of PELT: f + 1 of a segment is at most the sum of f + 1 of its
 parts, so a start s with F(s) + f(s,u) + 1 < F(u) never again belongs to the best segmentation.
+
+**Clusterings** come from a local search. The mean expected loss of the members themselves is
+Σ_ij q_i q_j ‖N_i − N_j‖² = 2 Σ_j q_j ‖N_j − N̄‖², and no M has a smaller expected loss than half of
+that, since N̄ is the best of all matrices. So the best member is within twice the least expected
+loss, and the search starts from it.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from metriclearn.oracles.change_points.segment_values import LIGHT, called, name_score
+from metriclearn.oracles.local_search import Bounds, LocalSearch
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.named_segments import NamedPartition, NameScores
@@ -88,6 +94,34 @@ def best_consensus(
         )
     found = positions[_ends(back)]
     return Partition(ends=found) if names is None else NamedPartition(found, names.names_of(found))
+
+
+def best_clustering(
+    form: ConsensusForm, n_clusters: int | None = None, search: LocalSearch | None = None
+) -> Bounds:
+    """A clustering of large ⟨A, M⟩, its value and an upper bound, the spectral relaxation's.
+
+    Local searches from the rounded relaxation and from the best member with the number of clusters
+    asked for. So the expected loss is never above that of such a member; where all members are
+    such, it is at most twice the least one. O(T m² + T r² + K T r) a pass, for members with r
+    clusters together.
+
+    Parameters
+    ----------
+    form : ConsensusForm
+    n_clusters : int, optional
+    search : LocalSearch, optional
+    """
+    search = LocalSearch() if search is None else search
+    linear, free = form.low_rank(), n_clusters is None
+    found = search.bounds(linear, n_clusters)
+    starts = [member for member in form.members if free or member.n_clusters == n_clusters]
+    if starts:
+        better = search.improved(linear, max(starts, key=form.at), free)
+        value = form.at(better)
+        if value > found.lower:
+            found = Bounds(better, value, max(value, found.upper))
+    return found
 
 
 def _table(ends: NDArray, positions: NDArray) -> NDArray[np.float64]:

@@ -130,13 +130,13 @@ class LocalSearch(ComponentParameters):
         starts = [self.rounding(relaxed, n_clusters)]
         if form.truth is not None and n_clusters in (None, form.truth.n_clusters):
             starts.append(form.truth)
-        ends = [self._improve(form, start, n_clusters is None) for start in starts]
+        ends = [self.improved(form, start, n_clusters is None) for start in starts]
         values = [form.at(partition) for partition in ends]
         best = int(np.argmax(values))
         return Bounds(ends[best], values[best], max(form.at(relaxed), values[best]))
 
-    def _improve(self, form: LowRankForm, start: Partition, free: bool) -> Partition:
-        """Move samples from the start as long as ⟨A, M⟩ rises; if ``free``, K may change."""
+    def improved(self, form: LowRankForm, start: Partition, free: bool = True) -> Partition:
+        """Samples moved from the start as long as ⟨A, M⟩ rises; if ``free``, K may change."""
         truth = form.truth if form.truth is not None and form.weight else None
         labels = start.labels.copy()
         _improve(

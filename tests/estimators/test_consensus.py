@@ -114,6 +114,26 @@ def test_shares_of_models(consensus) -> None:
         assert near[place] == pytest.approx(np.dot(consensus.weights_, close))
 
 
+def test_probabilities_are_learned_from_recordings_left_out(consensus, tmp_path) -> None:
+    """They rise with the shares, and are right on average where they were learned."""
+    found, distances = consensus.left_out_, consensus.distances_
+    assert distances.shape == (sum(one.n_clusters - 1 for one in found.values()), 7)
+    truths = [ml.Partition.from_labels(labels).change_points for labels in DATA.labels]
+    expected = [
+        np.abs(end - truths[i][:-1]).min()
+        for i, one in found.items()
+        for end in one.change_points[:-1]
+    ]
+    np.testing.assert_array_equal(distances[:, 0], expected)
+    loaded = ml.load(ml.save(consensus, tmp_path / "model.npz"))
+    shares = np.concatenate(loaded.boundary_shares(NEW.sequences, tolerance=1))
+    rates = np.concatenate(loaded.boundary_probabilities(NEW.sequences, tolerance=1))
+    assert np.all(np.diff(rates[np.argsort(shares)]) >= 0)
+    assert 0.0 <= rates.min() <= rates.max() <= 1.0
+    known = {share: rate for share, rate in zip(shares, rates)}
+    assert known[max(known)] == pytest.approx(np.mean(distances[:, 0] <= 1), abs=0.3)
+
+
 @pytest.mark.parametrize("n_segments", [None, 4])
 def test_what_is_known_of_new_recordings(consensus, n_segments) -> None:
     """The best compromise of all segmentations that agree with the annotations."""
@@ -166,6 +186,8 @@ def test_default_members_learn_from_partial_labels_and_names() -> None:
     two = dict(list(partial.items())[:2])
     consensus = ml.Consensus(two, n_folds=2).fit(DATA.sequences, known)
     assert -consensus.score(DATA.sequences, known) < 0.1
+    with refused("boundaries in recordings left out whose labels are all known"):
+        consensus.boundary_probabilities(DATA.sequences)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 import metriclearn as ml
 from metriclearn import FrobeniusLoss, Partition
-from metriclearn.oracles.expected_loss import best_consensus
+from metriclearn.oracles.expected_loss import best_clustering, best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.knowledge import AT_LEAST_ONE, EXACTLY_ONE, PartialPartition, Region
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
@@ -126,3 +126,30 @@ def test_form_is_the_expected_loss() -> None:
 def test_bad_input(members, weights, message) -> None:
     with pytest.raises(ValueError, match=message):
         ConsensusForm(members, weights)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_clusterings_are_close_to_the_best_of_all(seed: int) -> None:
+    """Never worse than the best member, so within twice the least loss, and mostly the best."""
+    rng = np.random.default_rng(seed)
+    n, best = examples(200), 0
+    for _ in range(n):
+        T = int(rng.integers(2, 8))
+        shared = rng.integers(0, 3, T)
+        drawn = [np.where(rng.random(T) < 0.5, shared, rng.integers(0, 3, T)) for _ in range(5)]
+        members = [Partition.from_labels(labels) for labels in drawn]
+        form = ConsensusForm(members, rng.random(5) + 0.01)
+        count = members[0].n_clusters if rng.random() < 0.5 else None
+        found, lower, upper = best_clustering(form, count)
+        values = [form.at(Partition.from_labels(labels)) for labels in all_partitions(T, count)]
+        assert lower == pytest.approx(form.at(found))
+        assert lower - 1e-9 <= max(values) <= upper + 1e-9
+        alike = [one for one in members if count in (None, one.n_clusters)]
+        assert lower >= max(map(form.at, alike)) - 1e-9
+        assert found.n_clusters == (count or found.n_clusters)
+        least = min(
+            form.expected_loss(Partition.from_labels(labels)) for labels in all_partitions(T, count)
+        )
+        assert count is not None or form.expected_loss(found) <= 2 * least + 1e-9
+        best += form.expected_loss(found) <= least + 1e-9
+    assert best >= 0.9 * n

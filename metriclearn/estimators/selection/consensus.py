@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
@@ -61,8 +62,8 @@ def _is_segmenter(model: Any) -> bool:
     return all(callable(getattr(model, name, None)) for name in ("fit", "segmented", "read_data"))
 
 
-def _families(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
-    """A mapping of names to lists of what is accepted."""
+def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
+    """Needs a mapping of names to lists of what is accepted."""
 
     def are(given: Any) -> bool:
         if given is None:
@@ -74,14 +75,14 @@ def _families(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> N
     return Needs(f"{{name}} as a mapping of families to lists of {what}", are)
 
 
-_MEMBERS = _families("segmenters, or None", _is_segmenter, optional=True)
-_FITTED = _families(
+_MEMBERS = families_of("segmenters, or None", _is_segmenter, optional=True)
+_FITTED = families_of(
     "members, each a list of fitted segmenters for all folds",
     lambda member: _listed(member, _is_segmenter),
     optional=False,
 )
 # How fast weights fall with the loss; 0: not at all, the last one: nearly a choice of the best.
-_POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)
+POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -135,7 +136,10 @@ class Consensus(ComponentParameters):
         ‖M − N‖²_F of each member on every recording, by the model that has not seen it but for its
         penalty; NaN for recordings that were never left out.
     left_out_ : mapping of int to Partition
-        The consensus for every recording that was left out, by the models that have not seen it.
+        The consensus for every recording that was left out, by the models that have not seen it;
+        not saved.
+    distances_ : array (boundaries, 1 + members)
+        From each boundary in ``left_out_`` to the nearest true one, and to that of each member.
     classes_ : array (C,) or None
         The labels, sorted, where they are names.
 
@@ -205,17 +209,7 @@ class Consensus(ComponentParameters):
             for one in family
             for train, _ in folds
         ]
-        hidden = None if self.verbose is None else not self.verbose
-        fits = joblib.Parallel(self.n_jobs, prefer="threads", return_as="generator")(calls)
-        models = iter(list(tqdm(fits, type(self).__name__, len(calls), disable=hidden)))
-        fitted = {}
-        for name, family in members.items():
-            rows = [[next(models) for _ in folds] for _ in family]
-            # Some families need more names, or more recordings, than a fold has.
-            if kept := [row for row in rows if not any(isinstance(m, ValueError) for m in row)]:
-                fitted[name] = kept
-        if not fitted:
-            raise next(model for row in rows for model in row if isinstance(model, ValueError))
+        fitted = cross_fitted(self, members, calls, len(folds))
         self._weigh(fitted, data, labels, truths, classes, [test for _, test in folds])
         return self
 
@@ -297,9 +291,14 @@ class Consensus(ComponentParameters):
             for model, places in zip(row, left_out):
                 found.update(zip(places.tolist(), self.segments_of(model, data.subset(places))))
             answers.append(found)
-        powers = _POWERS if self.weights == "held-out" else (0.0,)
-        chosen = _weights(families, answers, truths, left_out, powers, self.name_loss_)
+
+        def agree(given: Sequence[Partition], weights: NDArray) -> Partition:
+            return best_consensus(ConsensusForm(given, weights, self.name_loss_))
+
+        powers = POWERS if self.weights == "held-out" else (0.0,)
+        chosen = weigh(families, answers, truths, left_out, powers, agree, _squared_norm)
         self.power_, weights, self.held_out_, self.left_out_ = chosen
+        self.distances_ = _distances(self.left_out_, answers, truths)
         self.models_ = [model for row in models for model in row]
         self.families_ = [name for name, row in zip(families, models) for _ in row]
         self.weights_ = np.repeat(weights, len(left_out)) / len(left_out)
@@ -362,6 +361,38 @@ class Consensus(ComponentParameters):
         number(whole=True).check(type(self).__name__, "tolerance", tolerance)
         return self._of_each(X, n_segments, known, partial(_shares, tolerance=tolerance))
 
+    def boundary_probabilities(
+        self, X: Any, n_segments: Any = None, tolerance: int = 0, known: Any = None
+    ) -> Any:
+        """How likely a true change-point is near every predicted one, (K−1,).
+
+        Isotonic regression of whether boundaries are true on their shares of the models, learned
+        in ``fit`` on recordings left out, by models that have not seen them.
+
+        Parameters
+        ----------
+        X, n_segments, tolerance, known
+            As for :meth:`boundary_shares`.
+
+        Raises
+        ------
+        ValueError
+            If no boundary was found in a recording that was left out and is labeled throughout.
+        """
+        shares = self.boundary_shares(X, n_segments, tolerance, known)
+        if len(self.distances_) == 0:
+            raise ValueError(
+                f"{type(self).__name__} needs boundaries in recordings left out whose labels are "
+                "all known, to learn probabilities from, but there are none; use boundary_shares."
+            )
+        weights = self.weights_.reshape(self.distances_.shape[1] - 1, -1).sum(axis=1)
+        near = self.distances_ <= tolerance
+        curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        curve.fit(near[:, 1:] @ weights, near[:, 0])
+        several = shares if isinstance(shares, list) else [shares]
+        results = [curve.predict(one) if len(one) else one for one in several]
+        return results if isinstance(shares, list) else results[0]
+
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
         data = self.read_data(X)
@@ -423,6 +454,33 @@ class Consensus(ComponentParameters):
         return [NamedPartition(one.change_points, codes[one.names]) for one in found]
 
 
+def cross_fitted(
+    estimator: Any, members: Mapping[str, Sequence[Any]], calls: Sequence[Any], n_folds: int
+) -> dict[str, list[list[Any]]]:
+    """The members of every family, each with its models of all folds, from delayed fits.
+
+    Parameters
+    ----------
+    estimator : with ``n_jobs`` and ``verbose``
+    members : mapping of names to families
+    calls : sequence of joblib.delayed
+        By family, member and fold; a ValueError as a result leaves the member out.
+    n_folds : int
+    """
+    hidden = None if estimator.verbose is None else not estimator.verbose
+    fits = joblib.Parallel(estimator.n_jobs, prefer="threads", return_as="generator")(calls)
+    models = iter(list(tqdm(fits, type(estimator).__name__, len(calls), disable=hidden)))
+    fitted = {}
+    for name, family in members.items():
+        rows = [[next(models) for _ in range(n_folds)] for _ in family]
+        # Some families need more names, or more recordings, than a fold has.
+        if kept := [row for row in rows if not any(isinstance(m, ValueError) for m in row)]:
+            fitted[name] = kept
+    if not fitted:
+        raise next(model for row in rows for model in row if isinstance(model, ValueError))
+    return fitted
+
+
 def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
     """The recordings of each fold, of which none is in two folds.
 
@@ -447,24 +505,41 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
     return folds
 
 
-def _weights(
+def weigh(
     families: Sequence[str],
     answers: Sequence[Mapping[int, Partition]],
     truths: Sequence[Any],
     left_out: Sequence[NDArray],
     powers: Sequence[float],
-    name_loss: float,
+    agree: Callable[[Sequence[Partition], NDArray], Partition],
+    loss: Callable[[Partition, Any], float],
 ) -> tuple[float, NDArray, NDArray, dict[int, Partition]]:
-    """The power of least loss on recordings left out, the weights, losses and answers there.
+    """The power of least loss on data left out, the weights, losses and compromises there.
 
-    Members answered for recordings that their models had not seen. The weights that are tried on a
-    fold come from the losses in the other folds, where there are some.
+    Members answered for data that their models had not seen. The weights that are tried on a fold
+    come from the losses in the other folds, where there are some.
+
+    Parameters
+    ----------
+    families : sequence of str
+        Of each member.
+    answers : sequence of mappings of int to Partition
+        Of each member, to every data set that was left out.
+    truths : sequence
+        Of all data sets.
+    left_out : sequence of int arrays
+        The data sets of each fold.
+    powers : sequence of float
+    agree : callable
+        The compromise of partitions with weights.
+    loss : callable
+        Of a partition against a truth.
     """
     sizes = np.array([families.count(name) for name in families], dtype=float)
     places = np.sort(np.concatenate(left_out))
     losses = np.full((len(answers), len(truths)), np.nan)
     for row, found in zip(losses, answers):
-        row[places] = [_squared_norm(found[i], truths[i]) for i in places.tolist()]
+        row[places] = [loss(found[i], truths[i]) for i in places.tolist()]
 
     def shares(columns: NDArray, power: float) -> NDArray:
         means = np.maximum(losses[:, columns].mean(axis=1), 1e-12)
@@ -478,9 +553,8 @@ def _weights(
             others = np.setdiff1d(places, here)
             weights = shares(others if len(others) else here, power)
             for i in here.tolist():
-                form = ConsensusForm([found[i] for found in answers], weights, name_loss)
-                best[i] = best_consensus(form)
-        total = sum(_squared_norm(found, truths[i]) for i, found in best.items())
+                best[i] = agree([found[i] for found in answers], weights)
+        total = sum(loss(found, truths[i]) for i, found in best.items())
         tried.append((total, power, best))
     _, power, best = min(tried, key=lambda one: one[0])
     return power, shares(places, power), losses, best
@@ -583,6 +657,25 @@ def _returns(codes: NDArray) -> bool:
     known = codes[codes >= 0]
     runs = known[np.flatnonzero(np.diff(known, prepend=-1))]
     return len(np.unique(runs)) < len(runs)
+
+
+def _distances(
+    found: Mapping[int, Partition],
+    answers: Sequence[Mapping[int, Partition]],
+    truths: Sequence[Any],
+) -> NDArray[np.float64]:
+    """From boundaries of the compromises to the nearest true one and to that of every member.
+
+    Of recordings left out that are labeled throughout, (boundaries, 1 + members).
+    """
+    rows = [np.empty((0, 1 + len(answers)))]
+    for i, best in found.items():
+        if isinstance(truths[i], Partition):
+            others = [truths[i], *(answer[i] for answer in answers)]
+            inner = best.change_points[:-1, None]
+            ends = [np.append(one.change_points[:-1], np.inf) for one in others]
+            rows.append(np.array([np.abs(inner - e).min(axis=1, initial=np.inf) for e in ends]).T)
+    return np.concatenate(rows)
 
 
 def _shares(form: ConsensusForm, found: Partition, tolerance: int) -> NDArray[np.float64]:

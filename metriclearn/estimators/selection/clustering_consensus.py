@@ -1,0 +1,273 @@
+"""ClusteringConsensus: clusterings and image cuts of small expected loss over many models."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GroupKFold, StratifiedKFold
+from sklearn.utils.validation import check_is_fitted
+
+from metriclearn.estimators.inputs import read_groups
+from metriclearn.estimators.selection.consensus import POWERS, cross_fitted, families_of, weigh
+from metriclearn.oracles.expected_loss import best_clustering
+from metriclearn.problem.consensus_form import ConsensusForm
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition, label_values
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Needs, check_parameters, either, number
+
+
+def _clusters(model: Any) -> bool:
+    return all(callable(getattr(model, name, None)) for name in ("fit", "predict"))
+
+
+@dataclass(eq=False, repr=False)
+class ClusteringConsensus(ComponentParameters):
+    """A clustering of small expected loss over many models, for tables and for images.
+
+    As :class:`~metriclearn.Consensus` for segmentations: every member is fitted once for each part
+    of the data left out, and all these models stay. Their answers N_j to new data have a compromise
+
+        argmin_M Σ_j q_j ‖M − N_j‖²_F.
+
+    A local search looks for it. Its expected loss is never above that of the best model, and at
+    most twice the least one, see :mod:`metriclearn.oracles.expected_loss`.
+
+    Parameters
+    ----------
+    members : mapping of names to lists of clusterers
+        Families, which weigh the same: :class:`~metriclearn.ClusteringMetricLearner`,
+        :class:`~metriclearn.NormalizedCutMetricLearner`, or others with ``fit(X, y)`` and
+        ``predict(X, n_clusters)`` for lists of data sets.
+    weights : "held-out" or "uniform"
+        With "held-out", q_j ∝ (least loss / loss)^p with the loss of a member on the parts left
+        out, and the power p of least loss there.
+    n_clusters : "given" or None
+        "given": numbers of clusters are known, in the parts left out from the labels. None: models
+        estimate them, and the compromise may have any number.
+    n_folds : int
+        Parts that are left out. Of several data sets these are whole groups of them, of a single
+        table they are samples, stratified.
+    n_jobs : int, optional
+        Fits at the same time, as in joblib.
+    verbose : bool, optional
+        Progress bar of the fits (True), none (False), or one in a terminal (None).
+
+    Attributes
+    ----------
+    models_ : list of fitted clusterers
+    families_ : list of str
+        The family of each model.
+    weights_ : array (models,)
+        q, with sum one.
+    power_ : float
+        p; 0 for uniform weights.
+    held_out_ : array (members, parts)
+        ‖M − N‖²_F of each member on every data set, or part of the table, by the model that has not
+        seen it.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two groups, or data, labels or parameters that cannot be used.
+
+    Examples
+    --------
+    >>> from metriclearn import ClusteringConsensus, ClusteringMetricLearner
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> consensus = ClusteringConsensus({"full": [ClusteringMetricLearner()]}, n_folds=2).fit(X, y)
+    >>> len(set(consensus.predict(X, 3)))
+    3
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "members": families_of("clusterers", _clusters, optional=False),
+        "weights": either("held-out", "uniform"),
+        "n_clusters": either("given", None),
+        "n_folds": number(2, whole=True),
+        "verbose": either(None, True, False),
+    }
+
+    members: Mapping[str, Any]
+    _: KW_ONLY
+    weights: str = "held-out"
+    n_clusters: str | None = "given"
+    n_folds: int = 5
+    n_jobs: int | None = None
+    verbose: bool | None = None
+
+    def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
+        """Fit every member once for each part left out, and weigh it by its losses there.
+
+        Parameters
+        ----------
+        X : (T, P) table, or sequence of tables or (H, W, 3) images
+        y : labels of the samples, or label maps, −1 where unknown
+        groups : array (N,), optional
+            Data sets that are not divided, such as images of one place.
+        """
+        check_parameters(self)
+        parts = self._parts(X, y, groups)
+        calls = [
+            joblib.delayed(_fitted)(member, *train)
+            for family in self.members.values()
+            for member in family
+            for train, _ in parts
+        ]
+        fitted = cross_fitted(self, self.members, calls, len(parts))
+        truths = [truth for _, (_, some) in parts for truth in map(_codes, some)]
+        sizes = [len(some) for _, (_, some) in parts]
+        left_out = np.split(np.arange(len(truths)), np.cumsum(sizes)[:-1])
+        answers = [
+            {
+                int(i): answer
+                for model, places, (_, (arrays, _)) in zip(row, left_out, parts)
+                for i, answer in zip(places, self._partitions(model, arrays, truths, places))
+            }
+            for family in fitted.values()
+            for row in family
+        ]
+        names = [name for name, family in fitted.items() for _ in family]
+        powers = POWERS if self.weights == "held-out" else (0.0,)
+        chosen = weigh(names, answers, truths, left_out, powers, self._agreed, _squared_norm)
+        self.power_, weights, self.held_out_, _ = chosen
+        self.models_ = [model for family in fitted.values() for row in family for model in row]
+        self.families_ = [name for name in names for _ in parts]
+        self.weights_ = np.repeat(weights, len(parts)) / len(parts)
+        return self
+
+    def predict(self, X: Any, n_clusters: int | Sequence[int] | None = None) -> Any:
+        """Cluster of every sample, numbered by first appearance: (T,), or (H, W) of an image.
+
+        Parameters
+        ----------
+        X : table, image, or sequence of them
+        n_clusters : int or sequence of int, optional
+            K. By default every model has its own default, and the compromise any number.
+        """
+        return self._of_each(X, n_clusters, lambda form, found, shape: found.labels.reshape(shape))
+
+    def expected_loss(self, X: Any, n_clusters: int | Sequence[int] | None = None) -> Any:
+        """Mean ‖M − N_j‖²_F of the answer M over the models, for each data set."""
+        return self._of_each(X, n_clusters, lambda form, found, _: form.expected_loss(found))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
+
+        With ``n_clusters="given"`` the numbers of clusters are taken from y.
+        """
+        single = _is_single(X)
+        truths = list(map(_codes, [y] if single else y))
+        counts = None if self.n_clusters is None else list(map(_count, truths))
+        found = self.predict([X] if single else X, counts)
+        losses = [
+            _squared_norm(Partition.from_labels(labels.ravel()), truth) / np.sum(truth >= 0)
+            for labels, truth in zip(found, truths)
+        ]
+        return -float(np.mean(losses))
+
+    def _parts(self, X: Any, y: Any, groups: ArrayLike | None) -> list[Any]:
+        """((X, y) to fit to, (X, y) left out) for every part."""
+        who = type(self).__name__
+        if _is_single(X):
+            table, labels = np.asarray(X), label_values(y)
+            if len(table) != len(labels):
+                raise ValueError(
+                    f"{who} needs one label for each of the {len(table)} samples, got "
+                    f"{len(labels)}."
+                )
+            splitter = StratifiedKFold(self.n_folds, shuffle=True, random_state=0)
+            codes = np.unique(labels.astype(str), return_inverse=True)[1]
+            folds = splitter.split(table, codes)
+            return [(([table[a]], [labels[a]]), ([table[b]], [labels[b]])) for a, b in folds]
+        if len(X) != len(y):
+            raise ValueError(
+                f"{who} needs labels for each of the {len(X)} data sets, got {len(y)} labelings."
+            )
+        units = read_groups(who, groups, len(X))
+        splitter = GroupKFold(min(self.n_folds, int(units.max()) + 1))
+        return [
+            tuple(([X[i] for i in places], [y[i] for i in places]) for places in pair)
+            for pair in splitter.split(units, groups=units)
+        ]
+
+    def _partitions(
+        self, model: Any, arrays: Sequence[Any], truths: Sequence[NDArray], places: NDArray
+    ) -> list[Partition]:
+        """The answers of a model to data that were left out."""
+        counts = (
+            {} if self.n_clusters is None else {"n_clusters": [_count(truths[i]) for i in places]}
+        )
+        return [Partition.from_labels(np.ravel(one)) for one in model.predict(arrays, **counts)]
+
+    def _agreed(
+        self, given: Sequence[Partition], weights: NDArray, n_clusters: int | None = None
+    ) -> Partition:
+        """The compromise; members of one number of clusters have one of this number, too."""
+        numbers = {one.n_clusters for one in given}
+        if self.n_clusters == "given" and n_clusters is None and len(numbers) == 1:
+            n_clusters = numbers.pop()
+        return best_clustering(ConsensusForm(given, weights), n_clusters).partition
+
+    def _of_each(self, X: Any, n_clusters: Any, result: Callable[..., Any]) -> Any:
+        check_is_fitted(self, "models_")
+        single = _is_single(X)
+        data = [X] if single else list(X)
+        counts = n_clusters if isinstance(n_clusters, Sequence) else [n_clusters] * len(data)
+        options = {} if n_clusters is None else {"n_clusters": counts}
+        answers = [model.predict(data, **options) for model in self.models_]
+        results = []
+        for given, count in zip(zip(*answers), counts):
+            form = ConsensusForm(
+                [Partition.from_labels(np.ravel(one)) for one in given], self.weights_
+            )
+            found = self._agreed(form.members, form.weights, count)
+            results.append(result(form, found, np.shape(given[0])))
+        return results[0] if single else results
+
+
+def _is_single(X: Any) -> bool:
+    """Whether X is one table or image, and no list of them."""
+    return not isinstance(X, (list, tuple)) and np.ndim(X) in (2, 3)
+
+
+def _fitted(member: Any, X: Any, y: Any) -> Any:
+    learner = clone(member)
+    if "verbose" in learner.get_params(deep=False):
+        learner.set_params(verbose=False)
+    with warnings.catch_warnings():
+        # These would come with every fold.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        return learner.fit(X, y)
+
+
+def _codes(labels: Any) -> NDArray[np.int64]:
+    """The label of every sample as a code, −1 where it is unknown."""
+    if isinstance(labels, Partition):
+        return labels.labels
+    values = label_values(np.ravel(labels))
+    known = values != -1
+    codes = np.full(len(values), -1)
+    codes[known] = np.unique(values[known], return_inverse=True)[1]
+    return codes
+
+
+def _count(codes: NDArray) -> int:
+    return int(codes.max()) + 1
+
+
+def _squared_norm(found: Partition, codes: NDArray) -> float:
+    """‖M − N‖²_F over the samples whose labels are known."""
+    rows = np.flatnonzero(codes >= 0)
+    loss = FrobeniusLoss()
+    return loss.squared_norm(*map(Partition.from_labels, (found.labels[rows], codes[rows])))

@@ -1,0 +1,84 @@
+"""ClusteringConsensus: tables, several data sets and images."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import metriclearn as ml
+from tests.estimators.test_inputs import refused
+from tests.estimators.test_normalized_cuts import SMALL, images
+
+X, Y = load_iris(return_X_y=True)
+METRICS = {
+    "full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)],
+    "diagonal": [
+        ml.ClusteringMetricLearner(ml.DiagonalMetric(), ml.L1(mu), n_init=1, random_state=0)
+        for mu in (1e-3, 1e-2)
+    ],
+}
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def consensus() -> ml.ClusteringConsensus:
+    return ml.ClusteringConsensus(METRICS, n_folds=2, verbose=False).fit(X[::2], Y[::2])
+
+
+def test_members_are_cross_fitted_on_one_table(consensus) -> None:
+    """Three members with a model for each half, weighed by their losses on the other half."""
+    assert consensus.families_ == ["full"] * 2 + ["diagonal"] * 4
+    assert consensus.held_out_.shape == (3, 2)
+    means = consensus.held_out_.mean(axis=1)
+    shares = (means.min() / means) ** consensus.power_ / [1, 2, 2]
+    np.testing.assert_allclose(consensus.weights_, np.repeat(shares / shares.sum() / 2, 2))
+    assert -consensus.score(X[1::2], Y[1::2]) * 75 < 0.5
+
+
+def test_answer_is_no_worse_than_any_model(consensus) -> None:
+    answers = [model.predict([X[1::2]], [3])[0] for model in consensus.models_]
+    members = list(map(ml.Partition.from_labels, answers))
+    form = ml.ConsensusForm(members, consensus.weights_)
+    labels = consensus.predict(X[1::2], 3)
+    assert len(np.unique(labels)) == 3
+    expected = consensus.expected_loss(X[1::2], 3)
+    assert expected == pytest.approx(form.expected_loss(ml.Partition.from_labels(labels)))
+    assert expected <= min(map(form.expected_loss, members)) + 1e-9
+
+
+def test_numbers_of_clusters_may_be_free(tmp_path) -> None:
+    learner = ml.ClusteringMetricLearner(n_clusters=None, n_init=1, random_state=0)
+    sets = [X[i::3] for i in range(3)], [Y[i::3] for i in range(3)]
+    free = ml.ClusteringConsensus({"full": [learner]}, n_clusters=None, n_folds=3, verbose=False)
+    free.fit(*sets, groups=["a", "b", "b"])
+    assert free.held_out_.shape == (1, 3)
+    assert len(free.models_) == 2
+    found = free.predict(sets[0])
+    assert [2 <= labels.max() + 1 <= 4 for labels in found] == [True] * 3
+    loaded = ml.load(ml.save(free, tmp_path / "model.npz"))
+    np.testing.assert_array_equal(np.concatenate(loaded.predict(sets[0])), np.concatenate(found))
+    assert loaded.score(*sets) == pytest.approx(free.score(*sets))
+
+
+def test_images() -> None:
+    """Cuts of unseen images, as label maps; unknown pixels do not count."""
+    (pixels, maps), (new, truth) = images(2), images(1, seed=5)
+    maps[0] = np.where(np.arange(50) < 5, -1, maps[0])
+    learner = ml.NormalizedCutMetricLearner(features=SMALL, starts=(1e-2,), verbose=False)
+    consensus = ml.ClusteringConsensus({"cuts": [learner]}, verbose=False).fit(pixels, maps)
+    found = consensus.predict(new, 2)
+    assert found[0].shape == (40, 50)
+    assert len(consensus.models_) == 2
+    assert -consensus.score(new, truth) * 2000 < 0.8
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ((X, Y[:10]), "one label for each of the 150 samples, got 10"),
+        (([X, X], [Y]), "labels for each of the 2 data sets, got 1"),
+        (([X], [Y]), "in two groups and more"),
+    ],
+)
+def test_bad_input(data, message) -> None:
+    with refused(f"ClusteringConsensus needs .*{message}"):
+        ml.ClusteringConsensus(METRICS).fit(*data)
