@@ -99,13 +99,13 @@ def _agree(
     """The fields of the outcome of a consensus but the first two."""
     begun = time.thread_time()
     consensus = procedure.consensus(members, case)
-    choices, scores = {}, {}
+    choices, models, scores = {}, {}, {}
     words = f"consensus of {len(consensus.held_out_)} members in {len(case.folds)} folds"
     for column in one.choices:
         choices[column] = Choice({}, None, np.zeros(0), words)
-        scores[column] = procedure.score(consensus, None, column, case)[1]
+        models[column], scores[column] = procedure.score(consensus, None, column, case)
     seconds = time.thread_time() - begun
-    return choices, dict.fromkeys(one.choices, consensus), scores, one.seconds + seconds, seconds
+    return choices, models, scores, one.seconds + seconds, seconds
 
 
 def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
