@@ -68,6 +68,7 @@ DRAWN = {
     "indices_gaussian": ("benchmarks/index_examples", "benchmarks.index_examples.draw_gaussian"),
     "indices_stability": ("benchmarks/index_examples", "benchmarks.index_examples.draw_stability"),
     "indices_table": ("benchmarks/index_examples", "benchmarks.index_examples.draw_table"),
+    "learning_curve": ("benchmarks/learning_curve", "benchmarks.learning_curve.draw"),
     "league": ("results/league", "league.ranks.draw"),
     "lengths": ("benchmarks/change_points", "benchmarks.change_points.draw"),
     "regularization_path": (

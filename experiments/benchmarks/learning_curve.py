@@ -1,0 +1,292 @@
+"""How many labels are needed: what ours loses on test data against labeled items of the training.
+
+    python -m experiments.benchmarks.learning_curve [--out FOLDER] [--only NAME …]
+
+Cases, methods and losses come from the experiments of the same names; ours is fitted to so many
+items of the training data, drawn anew several times, with the hyper-parameters and the kind of
+penalty that its committed results chose on all training data. The ends of the curves use all
+training data. Flat lines show the best of the other methods and the best trivial answer, on the
+same test data.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hydra import compose, initialize_config_dir
+from hydra.utils import get_class
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from sklearn.exceptions import ConvergenceWarning
+
+from experiments.benchmarks.machine import Report, options_of
+from experiments.harness.command_line import CONFIGS
+from experiments.harness.comparison import TUNED
+from experiments.harness.procedure import Case, Method, Procedure, statistics
+from experiments.harness.results import counted, is_ours, plural, read_results, rows_of
+from metriclearn.plots.canvas import (
+    MUTED,
+    PALETTE,
+    headline,
+    legend,
+    new_figure,
+    number,
+    say,
+    tidy,
+    words,
+)
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+_TRIVIAL = ("one segment", "equal cuts", "one region")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An experiment, and what of it is drawn.
+
+    Attributes
+    ----------
+    methods : mapping
+        Row of the results → entry of the configuration, parameters, and option of the penalty.
+    sizes : sequence of int
+        Numbers of labeled items, below all.
+    draws : int
+        Of each number of items.
+    overrides : sequence of str
+        Of the configuration.
+    n_train : int, optional
+        Items that the results have been trained on; all by default.
+    """
+
+    title: str
+    item: str
+    methods: Mapping[str, tuple[str, Mapping[str, Any], Any]]
+    sizes: Sequence[int]
+    draws: int
+    table: str = "test"
+    overrides: Sequence[str] = ()
+    n_train: int | None = None
+
+
+SETTINGS = {
+    "synthetic": Setting(
+        "synthetic sequences",
+        "sequence",
+        {"ours": ("diagonal_l1", {"regularizer__strength": 1e-2}, TUNED)},
+        (1, 2, 5, 10),
+        5,
+    ),
+    "hapt": Setting(
+        "phones (HAPT)",
+        "recording",
+        {
+            "ours": ("trace", {"regularizer__strength": 3e-3}, TUNED),
+            "ours/diagonal-l1": ("diagonal_l1", {"regularizer__strength": 1e-3}, TUNED),
+        },
+        (1, 2, 4, 8, 16),
+        5,
+    ),
+    "neuroblastoma": Setting(
+        "copy numbers (neuroblastoma)",
+        "sequence",
+        {
+            "ours": (
+                "ours_hermite",
+                {
+                    "regression__products": 0.2,
+                    "representation__softthresholds__saturation": 2.0,
+                },
+                None,
+            )
+        },
+        (2, 5, 10, 20),
+        2,
+        "profiles",
+    ),
+    "images": Setting(
+        "photographs (horses)",
+        "image",
+        {"ours": ("diagonal", {"regularizer__strength": 1e-2, "loss_scale": 3e-2}, None)},
+        (2, 5),
+        2,
+        overrides=(
+            "dataset.n_images=60",
+            "n_train=20",
+            "n_seeds=1",
+            "measures=[foreground]",
+        ),
+        n_train=10,
+    ),
+}
+
+
+def learned(experiment: str, tiny: bool) -> dict[str, Any]:
+    """Curves and flat lines of one experiment."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    setting = SETTINGS[experiment]
+    with initialize_config_dir(CONFIGS, version_base="1.3"):
+        names = [f"experiment={experiment}", *(["tiny=true"] if tiny else setting.overrides)]
+        config = compose("config", names)
+    kind: Any = get_class(config.procedure)
+    entries = config[kind.entries]
+    keys = {name: key for name, (key, *_) in setting.methods.items()}
+    for key in set(entries) - set(keys.values()):
+        entries[key] = None
+    procedure: Procedure = kind(config)
+    methods = {method.name: method for method in procedure.methods()}
+    cases = [case for case in procedure.cases() if case.table == setting.table]
+    most = setting.n_train or min(len(procedure.units(case.train)) for case in cases)
+    sizes = [n for n in setting.sizes if n < most]
+    units = {unit for case in cases for unit in procedure.units(case.test)}
+    results = _results(experiment, setting.table, units)
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for name, (_, parameters, option) in setting.methods.items():
+        method, curves[name] = methods[entries[keys[name]].name], []
+        for n in sizes:
+            means = [
+                _mean(procedure, method, parameters, option, cases, n, seed)
+                for seed in range(setting.draws)
+            ]
+            error = np.std(means, ddof=1) / np.sqrt(len(means))
+            curves[name].append((float(np.mean(means)), float(error)))
+        curves[name].append((results[name], 0.0))
+    title, better = procedure.measures[next(iter(procedure.measures))]
+    others = [name for name in results if not is_ours(name)]
+    order = sorted(others, key=results.__getitem__, reverse=better == "more")
+    flat = [next(name for name in order if (name in _TRIVIAL) == yes) for yes in (False, True)]
+    return {
+        "title": setting.title,
+        "item": setting.item,
+        "measure": title,
+        "better": better,
+        "numbers": [*sizes, most],
+        "curves": curves,
+        "flat": {name: results[name] for name in flat},
+        "units": len(units),
+    }
+
+
+def _mean(
+    procedure: Procedure,
+    method: Method,
+    parameters: Mapping[str, Any],
+    option: Any,
+    cases: Sequence[Case],
+    n: int,
+    seed: int,
+) -> float:
+    """The first measure over the test data of all cases after training on n items of each."""
+    column, measure = procedure.columns(method)[0], next(iter(procedure.measures))
+    values: list[float] = []
+    units: list[str] = []
+    weights: list[float] = []
+    for case in cases:
+        order = np.random.default_rng(seed).permutation(len(procedure.units(case.train)))
+        part = replace(case, train=case.train.select(order[:n]))
+        model = procedure.fit(method.with_parameters(parameters), part.train, method)
+        values.extend(procedure.score(model, option, column, part)[1][measure])
+        units += procedure.units(case.test)
+        given = procedure.weights(case.test)
+        weights.extend(np.ones(len(units) - len(weights)) if given is None else given)
+    return statistics(np.array(values), units, np.array(weights))["mean"]
+
+
+def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
+    """By method the mean of the committed results over some units, in the first column."""
+    results = read_results(RESULTS / f"{experiment}.json")
+    shown = next(one for one in results["tables"] if one["name"] == table)
+    means = {}
+    for row in rows_of(results, shown):
+        chosen = [i for i, unit in enumerate(row["units"]) if unit in units]
+        if row["column"] == next(iter(shown["columns"])) and chosen:
+            weights = np.array(row.get("weights", np.ones(len(row["units"]))))[chosen]
+            values = np.array(row["values"])[chosen]
+            means[row["method"]] = float(np.average(values, weights=weights))
+    return means
+
+
+def needed(panel: Mapping[str, Any]) -> int | None:
+    """From how many labeled items on ours is better than the best of the others with all."""
+    sign = -1 if panel["better"] == "more" else 1
+    level = next(iter(panel["flat"].values()))
+    better = [sign * mean < sign * level for mean, _ in panel["curves"]["ours"]]
+    worse = [place for place, yes in enumerate(better) if not yes]
+    start = worse[-1] + 1 if worse else 0
+    return panel["numbers"][start] if start < len(better) else None
+
+
+def sentence(panel: Mapping[str, Any]) -> str:
+    """From how many labels on it is worth it."""
+    (name, level), *_ = panel["flat"].items()
+    count, numbers = needed(panel), panel["numbers"]
+    last, _ = panel["curves"]["ours"][-1]
+    rival = f"the best of the others with {numbers[-1]} ({name}, {number(level)})"
+    if count is None:
+        return f"{panel['title']}: all {numbers[-1]} are not enough, {number(last)} against {rival}"
+    place = numbers.index(count)
+    text = f"{panel['title']}: worth it from {counted(count, panel['item'])} on, "
+    text += f"{number(panel['curves']['ours'][place][0])} against {rival}"
+    return text if count == numbers[-1] else f"{text}; with {numbers[-1]} {number(last)}"
+
+
+def draw(record: Mapping[str, Any]) -> Figure:
+    """A panel for every data set: curves with standard errors over draws, and flat lines."""
+    panels = record["panels"]
+    figure = new_figure((9.6, 8.2))
+    headline(figure, "From how many labels on is learning worth it?")
+    for ax, panel in zip(np.ravel(figure.subplots(2, 2)), panels):
+        _draw_panel(ax, panel)
+    return figure
+
+
+def _draw_panel(ax: Axes, panel: Mapping[str, Any]) -> None:
+    numbers = panel["numbers"]
+    for place, (name, curve) in enumerate(panel["curves"].items()):
+        mean, errors = np.transpose(curve)
+        line: dict[str, Any] = {"color": PALETTE[place], "lw": 2.6 - place, "capsize": 2.5}
+        ax.errorbar(numbers, mean, errors, marker="o", ms=4, label=name, **line)
+    for name, level in panel["flat"].items():
+        ax.axhline(level, color=MUTED, ls="--", lw=1.2)
+        words(ax, numbers[-1], level, name, ha="right", va="top", color=MUTED)
+    ax.set_xscale("log")
+    ax.set_xticks(numbers, [str(n) for n in numbers])
+    ax.set_xticks([], minor=True)
+    ax.set_ylim(0, 1.15 * max(*panel["flat"].values(), *np.transpose(panel["curves"]["ours"])[0]))
+    if len(panel["curves"]) > 1:
+        legend(ax, loc="lower left")
+    say(ax, sentence(panel).split(",")[0])  # without the numbers
+    tidy(ax, f"labeled {plural(panel['item'])}, log scale", panel["measure"], grid="y")
+
+
+def main() -> None:
+    """Learn from more and more labels of every data set; print and save."""
+    parser = options_of(__doc__)
+    parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    options = parser.parse_args()
+    report = Report("learning_curve", options)
+    panels = []
+    for experiment in options.only:
+        panel = learned(experiment, options.tiny)
+        panels.append(panel)
+        rows = [
+            {plural(panel["item"]): n}
+            | {name: "{:.3g} ± {:.2g}".format(*curve[i]) for name, curve in panel["curves"].items()}
+            | {f"{name}, with {panel['numbers'][-1]}": v for name, v in panel["flat"].items()}
+            for i, n in enumerate(panel["numbers"])
+        ]
+        note = (
+            f"{sentence(panel)}. Mean {panel['measure']} over {panel['units']} test units; "
+            f"{panel['better']} is better. Standard errors are over {SETTINGS[experiment].draws} "
+            "draws of the training data with the same test data, 0 at the end."
+        )
+        report.table(panel["title"], rows, note)
+    report.save(panels=panels)
+
+
+if __name__ == "__main__":
+    main()
