@@ -23,7 +23,7 @@ BENCHMARKS := $(basename $(notdir $(shell grep -l "= .*Report.*options" experime
 help:
 	@echo "make demo   learn a metric on embedded data and write a report (a minute)"
 	@echo "make test   run the tests"
-	@echo "make integrations  run the checks of aeon, sktime and skchange, in an environment of theirs"
+	@echo "make integrations  run the checks of aeon, sktime, skchange and label-studio-ml, in an environment of theirs"
 	@echo "make fuzz   random and hostile cases for MINUTES=10, then more of each property"
 	@echo "make lint   ruff, mypy and the import rules"
 	@echo "make bench  time everything against its peers (long)"
@@ -39,9 +39,10 @@ demo: $(VENV)/.experiments
 	test -n "$$report" || { echo "The run left no report.html in outputs/" >&2; exit 1; }; \
 	echo "Open the report: $(CURDIR)/$$report"
 
-# aeon needs an older numba than ours: its environment leaves those versions open.
+# aeon needs an older numba than ours: its environment leaves those versions open. label-studio-ml
+# wants versions of 2021, but works with later ones, and does not name all that it imports.
 INTEGRATIONS := .venv-integrations
-PEERS := aeon sktime skchange
+PEERS := aeon sktime skchange label-studio-ml
 
 integrations: $(INTEGRATIONS)/.created
 	SCIPY_ARRAY_API=1 $(INTEGRATIONS)/bin/python -m pytest -q tests/integrations $(ARGS)
@@ -109,7 +110,10 @@ $(INTEGRATIONS)/.created: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	grep -vE '^(llvmlite|numba|numpy|pandas)==' constraints.txt > $(INTEGRATIONS)/constraints.txt
 	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c $(INTEGRATIONS)/constraints.txt -e '.[aeon,sktime,skchange]' pytest hypothesis
+		-c $(INTEGRATIONS)/constraints.txt -e '.[aeon,sktime,skchange,label]' pytest hypothesis \
+		attrs flask rq redis colorama requests label-studio-tools
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c $(INTEGRATIONS)/constraints.txt --no-deps label-studio-ml
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.created pyproject.toml constraints.txt

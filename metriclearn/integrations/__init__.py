@@ -1,4 +1,4 @@
-"""Adapters for aeon, sktime and skchange.
+"""Adapters for aeon, sktime, skchange and Label Studio.
 
 Nothing of metriclearn imports them, and each imports its library alone: ``from
 metriclearn.integrations.aeon import MetricSegmenter``.

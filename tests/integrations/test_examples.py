@@ -34,6 +34,12 @@ def test_an_example_of_ten_lines_per_library(library, capsys) -> None:
         assert len(set(re.findall(r"\d+", printed))) > 3
 
 
+def test_the_example_of_label_studio(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = [block for block in BLOCKS if "integrations.label_studio" in block]
+    names_of(block)
+    assert capsys.readouterr().out == "{'monday': [(0.0, 12.5, 'speech'), (12.5, 47.0, 'song')]}\n"
+
+
 def test_the_example_of_states() -> None:
     (block,) = [block for block in BLOCKS if "fit_states" in block]
     names = names_of(block)

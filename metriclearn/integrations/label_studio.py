@@ -1,0 +1,461 @@
+"""Label Studio: a backend that learns from submitted annotations, and import and export of tasks.
+
+    python -m metriclearn.integrations.label_studio serve FOLDER
+
+Other commands: ``read`` and ``write``. The backend answers the requests of label-studio-ml
+(/health, /setup, /predict, /webhook).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import metriclearn
+from metriclearn.datasets.annotations import Segment, save_segments
+from metriclearn.datasets.files import finite_values, read_text_table
+from metriclearn.datasets.formats import read_labels
+from metriclearn.datasets.recordings import cached_features, recording_files
+from metriclearn.datasets.registry import PathLike
+from metriclearn.datasets.sequences import of_parts
+from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
+from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
+from metriclearn.integrations.label_studio_json import (
+    Clock,
+    Interface,
+    read_tasks,
+    recording_name,
+    regions_of,
+    write_tasks,
+)
+from metriclearn.running.atomic import locked, replacing
+from metriclearn.running.command_line import command_line
+from metriclearn.running.extras import optional
+
+_LOGGER = logging.getLogger(__name__)
+_UNKNOWN = "unknown"  # label of time in no region
+_LEARNED = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
+_EVENTS = (*_LEARNED, "ANNOTATION_DELETED", "ANNOTATIONS_DELETED", "START_TRAINING")
+
+
+class Task(NamedTuple):
+    """A task as data: its rows, and the time of each in seconds."""
+
+    name: str
+    X: NDArray[np.float64]
+    columns: list[str]
+    times: NDArray[np.float64]
+    clock: Clock
+    length: float
+
+
+class Backend:
+    """A model of every project of Label Studio, learned from the annotations submitted so far.
+
+    ``fit(event, data)`` and ``predict(tasks, label_config)`` take what label-studio-ml passes on.
+    Annotations and models are kept in a folder, so a backend that is started again continues.
+
+    Parameters
+    ----------
+    folder : path
+        Holds the recordings, or the tables of time series, under the names that the tasks have.
+    state : path, optional
+        Folder for annotations and models; by default ``.label_studio`` in ``folder``.
+    rate : float
+        Rows per second of the features of sound, and of tables without a column of times.
+    learner : learner, optional
+        As of :class:`~metriclearn.RecordingSegmenter`; ``WhitenedMetricLearner(retune=True)`` by
+        default, which learns in seconds.
+
+    Raises
+    ------
+    NotADirectoryError
+        If there is no such folder.
+    """
+
+    def __init__(
+        self,
+        folder: PathLike,
+        *,
+        state: PathLike | None = None,
+        rate: float = 4.0,
+        learner: Any = None,
+    ) -> None:
+        self.folder, self.rate = Path(folder), rate
+        if not self.folder.is_dir():
+            raise NotADirectoryError(
+                f"{str(folder)!r} is not a folder; pass the folder of the files."
+            )
+        self.state = Path(state) if state is not None else self.folder / ".label_studio"
+        self.learner = WhitenedMetricLearner(retune=True) if learner is None else learner
+
+    def fit(self, event: str, data: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        """Keep what an event tells, and learn again from all annotations of the project.
+
+        Returns
+        -------
+        dict
+            ``model_version``, or why nothing could be learned yet as ``waiting``.
+        """
+        if not self.keep(event, data):
+            return {"waiting": f"The event {event} is not learned from."}
+        return self.learn(_project(data))
+
+    def keep(self, event: str, data: Mapping[str, Any]) -> bool:
+        """Save the annotation of an event; returns whether there may be something to learn."""
+        if event not in _EVENTS:
+            return False
+        project = _project(data)
+        annotations = _many(data.get("annotation")) + _many(data.get("annotations"))
+        tasks = {one.get("id"): one for one in _many(data.get("task"))}
+        self.state.mkdir(parents=True, exist_ok=True)
+        with locked(self.state):
+            content = self._content(project)
+            content["config"] = _config(data) or content["config"]
+            for one in annotations:
+                number = str(one.get("id"))
+                for known in content["tasks"].values():
+                    known["annotations"].pop(number, None)
+                task = tasks.get(one.get("task")) or next(iter(tasks.values()), None)
+                if task is not None and event in _LEARNED:
+                    place = content["tasks"].setdefault(str(task.get("id")), {"annotations": {}})
+                    place.update(id=task.get("id"), data=task.get("data"))
+                    place["annotations"][number] = one
+            self._write(project, content)
+        return True
+
+    def learn(self, project: str) -> dict[str, Any]:
+        """Learn from all annotations of a project, and keep the model under a new number."""
+        content = self._content(project)
+        config = content["config"]
+        if not config:
+            return {"waiting": "The project has no labeling configuration yet."}
+        interface, parts, columns, rate = Interface.read(config), {}, [""], self.rate
+        for task in content["tasks"].values():
+            given = task | {"annotations": list(task["annotations"].values())}
+            try:
+                one = self.task(given, interface)
+                segments = read_tasks([given], config, folder=self.folder, rate=self.rate)
+            except (ValueError, OSError) as error:
+                _LOGGER.warning("Left out: %s", " ".join(str(error).split()))
+                continue
+            if one.name in segments:
+                parts[one.name] = one.X, _labels(one, segments[one.name])
+                columns, rate = one.columns, len(one.X) / one.length
+        if not parts:
+            return {"waiting": "No task has an annotation with regions yet."}
+        data = of_parts(project, parts, columns)
+        if any(_UNKNOWN in labels for _, labels in parts.values()):
+            data = data.without(_UNKNOWN)
+        extractor = self._extractor() if interface.is_sound else None
+        model = RecordingSegmenter(extractor, self.learner, rate=rate)
+        try:
+            model.fit(data, progress=False)
+        except ValueError as error:  # as a single segment holds no boundary
+            return {"waiting": str(error)}
+        with locked(self.state):
+            content = self._content(project)
+            content["version"] += 1
+            model.save(self._model(project, content["version"]))
+            self._write(project, content)
+            self._model(project, content["version"] - 1).unlink(missing_ok=True)
+        return {"model_version": str(content["version"]), "tasks": len(parts)}
+
+    def predict(
+        self,
+        tasks: Sequence[Mapping[str, Any]],
+        label_config: str,
+        project: Any = None,
+        **options: Any,
+    ) -> list[dict[str, Any]]:
+        """A prediction for every task: regions with scores, their mean, and the model's number.
+
+        The score of a region is the probability of the less certain of its two boundaries: by a
+        consensus the share of models that agree, else 1 − exp(−2 margin)/2 for a margin in
+        penalties. Without a model, and for tasks that cannot be read (``error`` says why), there
+        are no regions.
+        """
+        number = "" if project is None else str(project).partition(".")[0]
+        interface = Interface.read(label_config)
+        version = self._content(number)["version"]
+        model = metriclearn.load(self._model(number, version)) if version else None
+        answers = []
+        for task in tasks:
+            answer: dict[str, Any] = {"result": [], "score": 0.0, "model_version": str(version)}
+            if model is not None:
+                try:
+                    answer |= _predicted(self.task(task, interface), model, interface)
+                except (ValueError, OSError, ImportError) as error:
+                    answer["error"] = " ".join(str(error).split())
+                    _LOGGER.warning("No prediction: %s", answer["error"])
+            answers.append(answer)
+        return answers
+
+    def version(self, project: Any) -> str:
+        """Number of the model of a project; "0" if there is none."""
+        return str(self._content(str(project).partition(".")[0])["version"])
+
+    def task(self, task: Mapping[str, Any], interface: Interface) -> Task:
+        """The features of a task's file, or of the time series that it holds itself."""
+        name = recording_name(task, interface)
+        inline = task["data"].get(interface.key)
+        if interface.is_sound:
+            files = recording_files(self.folder)
+            self._found(name, files)
+            extractor = self._extractor()
+            X = cached_features(files[name], extractor)
+            times = ((np.arange(len(X)) + 0.5) / self.rate).astype(np.float64)
+            columns = [str(column) for column in extractor.get_feature_names_out()]
+            return Task(name, X, columns, times, Clock(), len(X) / self.rate)
+        tables = {file.stem: file for file in sorted(self.folder.glob("*.[ct]sv"))}
+        if isinstance(inline, Mapping):
+            table = pd.DataFrame(dict(inline))
+        else:
+            self._found(name, tables)
+            table = read_text_table(tables[name])
+        columns = list(interface.channels)
+        if missing := sorted(set(columns) - set(map(str, table.columns))):
+            raise ValueError(f"{name!r} lacks the channels {missing[:5]} of the configuration.")
+        clock = Clock.of(interface, table, self.rate)
+        X = finite_values(table[columns], Path(name))
+        times = np.arange(len(table)) / self.rate
+        if interface.time_column is not None:
+            times = clock.all_seconds(table[interface.time_column])
+        return Task(name, X, columns, times, clock, float(clock.length or len(table) / self.rate))
+
+    def _found(self, name: str, files: Mapping[str, Path]) -> None:
+        if name not in files:
+            raise FileNotFoundError(
+                f"{str(self.folder)!r} has no file {name!r} of a task; start the backend with the "
+                "folder that holds the files."
+            )
+
+    def _extractor(self) -> Any:
+        from metriclearn.features.media.audio import AudioFeatures
+
+        return AudioFeatures(self.rate, flatness=True, contrast=True)
+
+    def _model(self, project: str, version: int) -> Path:
+        return self.state / f"project{project}.{version}.model"
+
+    def _content(self, project: str) -> dict[str, Any]:
+        path = self.state / f"project{project}.json"
+        if path.is_file():
+            return json.loads(path.read_text("utf8"))
+        return {"config": "", "version": 0, "tasks": {}}
+
+    def _write(self, project: str, content: Mapping[str, Any]) -> None:
+        with replacing(self.state / f"project{project}.json") as stream:
+            stream.write(json.dumps(content, indent=1).encode())
+
+
+def _project(data: Mapping[str, Any]) -> str:
+    """The number of the project, which names its files."""
+    given = data.get("project")
+    number = str(given.get("id") if isinstance(given, Mapping) else given).partition(".")[0]
+    if not number.isdecimal():
+        raise ValueError(f"A request needs the number of a project, got {str(given)[:80]!r}.")
+    return number
+
+
+def _many(given: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list, or a single one."""
+    listed = given if isinstance(given, list) else [given]
+    return [one for one in listed if isinstance(one, Mapping)]
+
+
+def _config(data: Mapping[str, Any]) -> str:
+    given = data.get("project")
+    return str(given.get("label_config") or "") if isinstance(given, Mapping) else ""
+
+
+def _labels(one: Task, segments: Sequence[Segment]) -> NDArray[np.str_]:
+    """Label of every row; a row at the end of a region belongs to it unless the next begins."""
+    plain = len({label for *_, label in segments}) == 1  # then every boundary counts
+    names = [f"{one.name} {i}" if plain else label for i, (*_, label) in enumerate(segments)]
+    labels = np.full(len(one.X), _UNKNOWN, dtype=f"U{max(map(len, [_UNKNOWN, *names]))}")
+    for (start, end, _), name in zip(segments, names):
+        # times have gone through text
+        first, stop = np.searchsorted(one.times, [start - 1e-6, end + 1e-6])
+        labels[first:stop] = name
+    return labels
+
+
+def _predicted(one: Task, model: RecordingSegmenter, interface: Interface) -> dict[str, Any]:
+    """Regions of the best segmentation, with scores."""
+    learner = model.learner_
+    ends = learner.predict_change_points(one.X)
+    if hasattr(learner, "boundary_shares"):
+        likely = learner.boundary_shares(one.X, tolerance=int(model.rows_per_second / 2))
+    else:
+        margins = learner.boundary_margins(one.X).losses / max(learner.penalty_, 1e-300)
+        likely = 1 - np.exp(-2 * np.minimum(margins, 300)) / 2
+    likely = np.minimum(likely, 1.0)
+    probability = dict(zip(ends[:-1].tolist(), likely.tolist()))
+    segments, scores = [], []
+    for start, end, label in model.segment_features(one.X):
+        rows = [round(time * model.rows_per_second) for time in (start, end)]
+        if interface.is_sound:
+            spans = [row / model.rows_per_second for row in rows]
+        else:  # at the times of rows, which the page of Label Studio can show
+            spans = [float(one.times[min(row, len(one.times) - 1)]) for row in rows]
+        segments.append((spans[0], spans[1], label))
+        scores.append(min(probability.get(row, 1.0) for row in rows))
+    regions = regions_of(segments, interface, one.clock, scores)
+    return {"result": regions, "score": float(np.mean(likely)) if len(likely) else 1.0}
+
+
+def application(backend: Backend) -> Any:
+    """The ASGI application: it learns in a thread, one project after the other.
+
+    Requests need the content type JSON, which pages of other sites cannot send.
+    """
+    starlette = optional("starlette.applications", "label")
+    Route = optional("starlette.routing", "label").Route
+    answer = optional("starlette.responses", "label").JSONResponse
+    in_thread = optional("starlette.concurrency", "label").run_in_threadpool
+    pool, waiting = ThreadPoolExecutor(1), set[str]()
+
+    def learn(project: str) -> None:
+        waiting.discard(project)  # what comes now is learned next time
+        try:
+            result = backend.learn(project)
+        except Exception as error:  # the server continues
+            result = {"waiting": str(error)}
+        _LOGGER.info("Project %s: %s", project, result)
+
+    def webhook(given: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+        if not backend.keep(str(given.get("action")), given):
+            return {"status": "Unknown event"}, 200
+        project = _project(given)
+        if project not in waiting:
+            waiting.add(project)
+            pool.submit(learn, project)
+        return {"status": "ok"}, 201
+
+    def setup(given: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+        Interface.read(str(given.get("schema")))
+        return {"model_version": backend.version(given.get("project"))}, 200
+
+    def predict(given: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+        tasks, project = given.get("tasks") or [], _project(given)
+        results = backend.predict(tasks, str(given.get("label_config")), project)
+        return {"results": results, "model_version": backend.version(project)}, 200
+
+    def endpoint(function: Callable[[Mapping[str, Any]], tuple[dict[str, Any], int]]) -> Any:
+        async def asked(request: Any) -> Any:
+            if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+                return answer({"error": "The content type needs to be application/json."}, 415)
+            try:
+                given = await request.json()
+                if not isinstance(given, Mapping):
+                    raise ValueError("A request needs to be a JSON object.")
+                content, status = await in_thread(function, given)
+            except (ValueError, TypeError, KeyError, OSError, ImportError) as error:
+                return answer({"error": " ".join(str(error).split())}, 422)
+            return answer(content, status)
+
+        return asked
+
+    async def health(request: Any) -> Any:
+        return answer({"status": "UP", "model_class": "metriclearn"})
+
+    posts = {"/setup": setup, "/predict": predict, "/webhook": webhook}
+    routes = [Route(path, endpoint(one), methods=["POST"]) for path, one in posts.items()]
+    return starlette.Starlette(routes=[*routes, Route("/", health), Route("/health", health)])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Connect metriclearn with Label Studio.
+
+    examples:
+      python -m metriclearn.integrations.label_studio serve recordings
+      python -m metriclearn.integrations.label_studio read export.json --out recordings/segments.csv
+      python -m metriclearn.integrations.label_studio write new.segments.csv --config config.xml \\
+          --out tasks.json
+    """
+    parser = command_line("label_studio", main, (serve, read, write), metriclearn.__version__)
+    options = vars(parser.parse_args(arguments))
+    try:
+        options.pop("run")(**options)
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    return 0
+
+
+Config = Annotated[Path | None, "labeling configuration (XML); time series need it", "XML"]
+Tables = Annotated[Path | None, "folder of the tables of time series", "FOLDER"]
+Rate = Annotated[float | None, "rows per second of sound (4), and of tables without times"]
+
+
+def serve(
+    folder: Annotated[Path, "folder with the recordings or tables of the tasks"],
+    *,
+    rate: Rate = None,
+    host: Annotated[str, "address to listen on; other machines need 0.0.0.0"] = "127.0.0.1",
+    port: Annotated[float, "port (default 9090)"] = 9090.0,
+    consensus: Annotated[bool, "learn many models that vote, in minutes"] = False,
+) -> None:
+    """answer Label Studio, learn on submit
+
+    In the settings of a project of Label Studio, under Model, connect http://localhost:9090. Label
+    Studio then sends every annotation that is submitted, and asks for predictions.
+    """
+    learner = metriclearn.Consensus(verbose=False) if consensus else None
+    backend = Backend(folder, rate=rate or 4.0, learner=learner)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    print(f"http://{host}:{int(port)} answers Label Studio. Ctrl-C stops it.", flush=True)
+    run = optional("uvicorn", "label").run
+    run(application(backend), host=host, port=int(port), log_level="warning")
+
+
+def read(
+    export: Annotated[Path, "tasks that Label Studio exported as JSON", "EXPORT.json"],
+    *,
+    out: Annotated[Path, "table of segments to write", "CSV"],
+    config: Config = None,
+    folder: Tables = None,
+    rate: Rate = None,
+    annotator: Annotated[str | None, "number or e-mail address of the annotator"] = None,
+) -> None:
+    """read an export into a table of segments"""
+    text = None if config is None else config.read_text("utf8")
+    tables = read_tasks(export, text, folder=folder, rate=rate or 1.0, annotator=annotator)
+    save_segments(tables, out)
+    print(f"{out}: {sum(map(len, tables.values()))} segments of {len(tables)} recordings")
+
+
+def write(
+    segments: Annotated[Path, "table of segments, or file of another program", "SEGMENTS"],
+    *,
+    config: Annotated[Path, "labeling configuration (XML)", "XML"],
+    out: Annotated[Path, "file to write, for Label Studio's import", "JSON"],
+    folder: Tables = None,
+    rate: Rate = None,
+    predictions: Annotated[bool, "write predictions in place of annotations"] = False,
+) -> None:
+    """write segments as tasks"""
+    tasks = write_tasks(
+        read_labels(segments),
+        config.read_text("utf8"),
+        folder=folder,
+        rate=rate or 1.0,
+        predictions=predictions,
+    )
+    with replacing(out) as stream:
+        stream.write(json.dumps(tasks, indent=1).encode())
+    print(f"{out}: {len(tasks)} tasks")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

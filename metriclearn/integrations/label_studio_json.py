@@ -1,0 +1,474 @@
+"""Label Studio's JSON: regions of sound and of time series as segments in seconds, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+from urllib.parse import parse_qs, unquote, urlparse
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from metriclearn.datasets.annotations import Segment, disjoint
+from metriclearn.datasets.files import read_text_table
+from metriclearn.datasets.registry import PathLike
+
+_OBJECTS = {"TimeSeries": "TimeSeriesLabels", "Audio": "Labels", "AudioPlus": "Labels"}
+_KINDS = {"timeserieslabels", "timeseries", "labels", "audio"}  # results that have times
+_UNIX = {"%s": 1.0, "%Q": 1e-3}  # d3's seconds and milliseconds since 1970
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The labeled object of a labeling configuration.
+
+    Attributes
+    ----------
+    from_name, to_name : str
+        Names of the labels and of the object.
+    is_sound : bool
+        Whether it is Audio; else it is TimeSeries.
+    key : str
+        Of the task's data.
+    labels, channels : tuple of str
+        ``channels`` are columns; empty for sound.
+    time_column, time_format : str or None
+    separator : str
+    """
+
+    from_name: str
+    to_name: str
+    is_sound: bool
+    key: str
+    labels: tuple[str, ...]
+    channels: tuple[str, ...] = ()
+    time_column: str | None = None
+    time_format: str | None = None
+    separator: str = ","
+
+    @classmethod
+    def read(cls, config: str) -> Self:
+        """Read the XML of a labeling configuration.
+
+        Raises
+        ------
+        ValueError
+            If it has no labels of an Audio or a TimeSeries.
+        """
+        try:
+            tags = list(ElementTree.fromstring(config).iter())
+        except ElementTree.ParseError as error:
+            raise ValueError(f"The labeling configuration is not XML ({error}); copy it.") from None
+        for one in tags:
+            for control in tags:
+                if _OBJECTS.get(one.tag) == control.tag and control.get("toName") == one.get(
+                    "name"
+                ):
+                    labels = tuple(str(label.get("value")) for label in control.iter("Label"))
+                    return cls(
+                        str(control.get("name")),
+                        str(one.get("name")),
+                        one.tag != "TimeSeries",
+                        str(one.get("value", "")).removeprefix("$"),
+                        labels,
+                        tuple(str(channel.get("column")) for channel in one.iter("Channel")),
+                        one.get("timeColumn"),
+                        one.get("timeFormat"),
+                        one.get("sep", ","),
+                    )
+        raise ValueError(
+            "The labeling configuration needs TimeSeriesLabels of a TimeSeries, or Labels of an "
+            f"Audio, got the tags {sorted({tag.tag for tag in tags})}; add them."
+        )
+
+
+class Clock(NamedTuple):
+    """Seconds since the first row, from Label Studio's times of a task, and back.
+
+    Attributes
+    ----------
+    origin : float or Timestamp
+        The time of the first row.
+    unit : float
+        Seconds of one unit, for numbers.
+    form : str, optional
+        Python's format of the times that are text.
+    length : float, optional
+        Seconds of the table.
+    """
+
+    origin: Any = 0.0
+    unit: float = 1.0
+    form: str | None = None
+    length: float | None = None
+
+    @classmethod
+    def of(cls, interface: Interface | None, table: pd.DataFrame | None, rate: float) -> Self:
+        """The clock of a task: its times are in a column of the table, or are row numbers."""
+        if interface is None or interface.is_sound:
+            return cls()
+        given = interface.time_format
+        form = None if given in (None, *_UNIX) else str(given).replace("%L", "%f")
+        if interface.time_column is None:
+            length = None if table is None else len(table) / rate
+            return cls(0.0, 1 / rate, None, length)
+        clock = cls(0.0, _UNIX.get(str(given), 1.0), form)
+        if table is None:
+            return clock
+        if interface.time_column not in table.columns:
+            raise ValueError(
+                f"The table needs the time column {interface.time_column!r} of the labeling "
+                f"configuration, got {list(table.columns)[:8]}."
+            )
+        times = [clock.parsed(text) for text in table[interface.time_column].iloc[[0, -1]]]
+        clock = clock._replace(origin=times[0])
+        last = clock.seconds(table[interface.time_column].iloc[-1])
+        return clock._replace(length=last * len(table) / max(len(table) - 1, 1))
+
+    def parsed(self, time: Any) -> Any:
+        """A number, or a time stamp."""
+        try:
+            if self.form is not None:
+                return pd.to_datetime(str(time), format=self.form)
+            return float(time)
+        except (TypeError, ValueError):
+            needed = "numbers" if self.form is None else f"the format {self.form!r}"
+            raise ValueError(
+                f"Times need {needed}, got {time!r}; pass the labeling configuration, whose "
+                "timeFormat says how to read them."
+            ) from None
+
+    def seconds(self, time: Any) -> float:
+        """Seconds since the first row."""
+        passed = self.parsed(time) - self.origin
+        return float(passed.total_seconds() if self.form is not None else passed * self.unit)
+
+    def all_seconds(self, column: pd.Series) -> NDArray[np.float64]:
+        """Seconds since the first row, of every row of a column of times."""
+        if self.form is not None:
+            passed = pd.to_datetime(column.astype(str), format=self.form) - self.origin
+            return passed.dt.total_seconds().to_numpy(dtype=np.float64)
+        numbers = pd.to_numeric(column).to_numpy(dtype=np.float64)
+        return (numbers - self.origin) * self.unit
+
+    def written(self, seconds: float, interface: Interface) -> Any:
+        """The time as Label Studio writes it."""
+        if self.form is None:
+            time = self.origin + seconds / self.unit
+            return str(time) if interface.time_format in _UNIX else time
+        stamp = self.origin + pd.Timedelta(round(1e9 * seconds), "ns").round("us")
+        milliseconds = f"{stamp.microsecond // 1000:03d}"
+        return stamp.strftime(str(interface.time_format).replace("%L", milliseconds))
+
+
+def read_tasks(
+    tasks: PathLike | Sequence[Mapping[str, Any]],
+    config: str | None = None,
+    *,
+    folder: PathLike | None = None,
+    rate: float = 1.0,
+    annotator: Any = None,
+    predictions: bool = False,
+    channel: int | None = None,
+) -> dict[str, list[Segment]]:
+    """Segments in seconds by recording, from tasks that Label Studio exported as JSON.
+
+    If a task has several annotations, the ground truth counts, else the newest. Skipped and empty
+    ones are left out, and so are results without times, such as relations and texts. If all
+    regions are instants, they are boundaries. A recording has the name of its file, without the
+    ending and the prefix of an upload.
+
+    Parameters
+    ----------
+    tasks : path of the export, or its content
+    config : str, optional
+        The labeling configuration (XML). Time series need it.
+    folder : path, optional
+        Folder of the tables of time series, to know their first times.
+    rate : float
+        Rows per second of tables without a time column.
+    annotator : optional
+        Number or e-mail address; only this annotator's annotations are read.
+    predictions : bool
+        Read the newest prediction in place of an annotation.
+    channel : int, optional
+        Only regions of this channel of the sound.
+
+    Raises
+    ------
+    ValueError
+        If the file is none of this kind, or regions overlap or have no time that can be read.
+
+    Examples
+    --------
+    >>> value = {"start": 0.5, "end": 2.0, "labels": ["speech"]}
+    >>> result = [{"type": "labels", "from_name": "label", "to_name": "audio", "value": value}]
+    >>> read_tasks([{"data": {"audio": "/d/monday.wav"}, "annotations": [{"result": result}]}])
+    {'monday': [(0.5, 2.0, 'speech')]}
+    """
+    interface = None if config is None else Interface.read(config)
+    tables: dict[str, list[Segment]] = {}
+    for number, task in enumerate(_listed(tasks)):
+        where = f"Task {task.get('id', number + 1)}" if isinstance(task, Mapping) else "A task"
+        if not isinstance(task, Mapping) or not isinstance(task.get("data"), Mapping):
+            raise ValueError(f"{where} needs data; export from Label Studio as JSON.")
+        name = recording_name(task, interface)
+        results = _results(task, where, annotator, predictions)
+        if not results:
+            continue
+        clock = Clock.of(interface, _table(interface, folder, task, name), rate)
+        regions = list(_regions(results, where, interface, channel))
+        segments = _segments(where, regions, clock)
+        if segments:
+            tables |= disjoint(where, {name: segments})
+    return tables
+
+
+def write_tasks(
+    tables: Mapping[str, Sequence[Segment]],
+    config: str,
+    *,
+    folder: PathLike | None = None,
+    rate: float = 1.0,
+    data: Mapping[str, Any] | None = None,
+    scores: Mapping[str, Sequence[float]] | None = None,
+    predictions: bool = False,
+) -> list[dict[str, Any]]:
+    """Tasks for Label Studio's import, with the segments as annotations or predictions.
+
+    Segments without labels become instants of a time series, or regions of sound with the only
+    label of the configuration.
+
+    Parameters
+    ----------
+    tables : dict
+        Segments in seconds by recording.
+    config : str
+        The labeling configuration (XML).
+    folder, rate
+        As for :func:`read_tasks`.
+    data : dict, optional
+        The data of the tasks by recording; by default its name under the configuration's key.
+    scores : dict, optional
+        A score of every segment.
+    predictions : bool
+        Write predictions.
+
+    Raises
+    ------
+    ValueError
+        If the configuration lacks a label.
+    """
+    interface = Interface.read(config)
+    tasks = []
+    for name, segments in tables.items():
+        task: dict[str, Any] = {"data": (data or {}).get(name, {interface.key: name})}
+        clock = Clock.of(interface, _table(interface, folder, task, name), rate)
+        some = None if scores is None else scores[name]
+        result = {"result": regions_of(segments, interface, clock, some)}
+        task["predictions" if predictions else "annotations"] = [result]
+        tasks.append(task)
+    return tasks
+
+
+def regions_of(
+    segments: Sequence[Segment],
+    interface: Interface,
+    clock: Clock,
+    scores: Sequence[float] | None = None,
+) -> list[dict[str, Any]]:
+    """The regions of segments, as in ``result`` of an annotation or a prediction.
+
+    Raises
+    ------
+    ValueError
+        If the configuration lacks a label.
+    """
+    wanted = {label for *_, label in segments if label}
+    missing = sorted(wanted - set(interface.labels))
+    if missing or (not wanted and len(interface.labels) != 1):
+        needed = f"the labels {missing[:5]}" if missing else "one label, for boundaries"
+        raise ValueError(
+            f"The labeling configuration needs {needed}, got {list(interface.labels)[:10]}; add or "
+            "rename labels."
+        )
+    kind = "labels" if interface.is_sound else "timeserieslabels"
+    is_instant = not wanted and not interface.is_sound
+    spans = [(b[0], b[0], "") for b in segments[1:]] if is_instant else segments
+    regions = []
+    for i, (start, end, label) in enumerate(spans):
+        value: dict[str, Any] = {
+            "start": clock.written(start, interface),
+            "end": clock.written(end, interface),
+            **({"channel": 0} if interface.is_sound else {"instant": is_instant}),
+            kind: [label or interface.labels[0]],
+        }
+        region: dict[str, Any] = {
+            "id": f"segment{i + 1}",
+            "from_name": interface.from_name,
+            "type": kind,
+        }
+        region |= {"to_name": interface.to_name, "value": value, "origin": "manual"}
+        if scores is not None:
+            region |= {"score": float(scores[i + is_instant]), "origin": "prediction"}
+        regions.append(region)
+    return regions
+
+
+def recording_name(task: Mapping[str, Any], interface: Interface | None) -> str:
+    """The name of a task's file without its ending, or ``task ID`` if it holds the data itself."""
+    values = dict(task["data"])
+    if interface is not None and interface.key in values:
+        values = {interface.key: values[interface.key]}
+    paths = [text for text in values.values() if isinstance(text, str) and text.strip()]
+    named = [text for text in paths if re.search(r"\.\w{2,5}($|[?&#])", text)] or paths
+    if not named:
+        return f"task {task.get('id', 'without an id')}"
+    address = urlparse(named[0])
+    place = parse_qs(address.query).get("d", [unquote(address.path)])[0]  # of local files
+    file = Path(place.replace("\\", "/")).name
+    if "/upload/" in address.path:  # Label Studio has put eight letters before the name
+        file = re.sub(r"^[0-9a-f]{8}-", "", file)
+    return file.rpartition(".")[0] or file
+
+
+def _listed(tasks: PathLike | Sequence[Mapping[str, Any]]) -> Sequence[Any]:
+    content: Any = tasks
+    if isinstance(tasks, (str, os.PathLike)):
+        try:
+            content = json.loads(Path(tasks).read_text("utf-8-sig"))
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(tasks)!r} is not JSON ({error}).") from None
+    if isinstance(content, Mapping):
+        content = [content]
+    if not isinstance(content, Sequence):
+        raise ValueError("Tasks need to be a list; export from Label Studio as JSON.")
+    return content
+
+
+def _results(
+    task: Mapping[str, Any], where: str, annotator: Any, predictions: bool
+) -> list[Mapping[str, Any]]:
+    """The regions of the annotation that counts, or of the newest prediction."""
+    given = task.get("predictions" if predictions else "annotations")
+    if given is None:
+        given = task.get("completions", []) if not predictions else []
+    if not isinstance(given, list) or not all(
+        isinstance(one, Mapping) and isinstance(one.get("result", []), list) for one in given
+    ):
+        raise ValueError(f"{where} needs annotations with lists of results; export it as JSON.")
+    if not given and not predictions and "annotations" not in task and "data" not in task:
+        raise ValueError(f"{where} has no annotations; export it as JSON, not as JSON-MIN.")
+    ready = [one for one in given if one.get("result") and not one.get("was_cancelled")]
+    if annotator is not None:
+        ready = [one for one in ready if annotator in _names(one.get("completed_by"))]
+    ready.sort(key=lambda one: str(one.get("updated_at") or one.get("created_at") or ""))
+    ready.sort(key=lambda one: bool(one.get("ground_truth")))
+    if len(ready) > 1 and not predictions and not ready[-1].get("ground_truth"):
+        warnings.warn(
+            f"{where} has {len(ready)} annotations; the newest is read (annotator=… chooses).",
+            stacklevel=3,
+        )
+    return list(ready[-1]["result"]) if ready else []
+
+
+def _names(annotator: Any) -> tuple[Any, ...]:
+    """Number and e-mail address of who made an annotation."""
+    if isinstance(annotator, Mapping):
+        return annotator.get("id"), annotator.get("email")
+    return (annotator, str(annotator))
+
+
+def _table(
+    interface: Interface | None, folder: PathLike | None, task: Mapping[str, Any], name: str
+) -> pd.DataFrame | None:
+    """The table of a time series: in the task itself, or in the folder."""
+    if interface is None or interface.is_sound:
+        return None
+    inline = task["data"].get(interface.key)
+    if isinstance(inline, Mapping):
+        return pd.DataFrame(dict(inline))
+    found = [] if folder is None else sorted(Path(folder).glob("*.[ct]sv"))
+    for file in found:
+        if file.stem == name:
+            return read_text_table(file)
+    if interface.time_format is not None:
+        raise ValueError(
+            f"{name!r} has no table (.csv, .tsv) in {str(folder)!r}, so its first time is unknown; "
+            "pass the folder of the tables."
+        )
+    return None
+
+
+def _regions(
+    results: Sequence[Mapping[str, Any]],
+    where: str,
+    interface: Interface | None,
+    channel: int | None,
+) -> Iterator[tuple[Any, Any, str]]:
+    """Start, end and label of the results that have times."""
+    seen, channels = set(), set()
+    for one in results:
+        value = one.get("value") if isinstance(one, Mapping) else None
+        if not isinstance(value, Mapping) or str(one.get("type")).lower() not in _KINDS:
+            continue  # a relation, a choice, a text
+        if "text" in value or (
+            interface and one.get("to_name", interface.to_name) != interface.to_name
+        ):
+            continue  # words of a text have starts and ends, too
+        if channel is not None and value.get("channel", channel) != channel:
+            continue
+        channels.add(value.get("channel", 0))
+        if "start" not in value:
+            raise ValueError(f"{where} has a region without a start; remove it.")
+        labels = value.get("timeserieslabels") or value.get("labels") or []
+        if len(labels) > 1:
+            raise ValueError(f"{where} has a region with the labels {labels}; keep one of them.")
+        if (
+            interface
+            and one.get("from_name", interface.from_name) != interface.from_name
+            and labels
+        ):
+            continue
+        if labels:
+            seen.add(one.get("from_name"))
+        yield value["start"], value.get("end", value["start"]), str(labels[0]) if labels else ""
+    if len(channels) > 1:
+        raise ValueError(f"{where} has regions of the channels {sorted(channels)}; pass channel=0.")
+    if len(seen) > 1:
+        raise ValueError(
+            f"{where} has labels of {sorted(map(str, seen))}; pass the labeling configuration with "
+            "the one to be read."
+        )
+
+
+def _segments(where: str, regions: Sequence[tuple[Any, Any, str]], clock: Clock) -> list[Segment]:
+    """Regions in seconds; instants are the boundaries if there is nothing else."""
+    timed = sorted((clock.seconds(a), clock.seconds(b), label) for a, b, label in regions)
+    points = sorted({start for start, end, _ in timed if start == end})
+    spans = [one for one in timed if one[0] < one[1]]
+    if points and not spans:
+        if clock.length is None:
+            raise ValueError(
+                f"{where} has instants only, and the length of the recording is unknown; pass the "
+                "labeling configuration and the folder of the tables."
+            )
+        cuts = sorted({0.0, clock.length, *points})
+        return [(start, end, "") for start, end in pairwise(cuts)]
+    plain = [one for one in spans if not one[2]]
+    left_out = [f"{len(points)} instants"] * bool(points)
+    if plain and len(plain) < len(spans):
+        spans = [one for one in spans if one[2]]
+        left_out.append(f"{len(plain)} regions without a label")
+    if left_out:
+        warnings.warn(f"{where}: {' and '.join(left_out)} left out.", stacklevel=4)
+    return spans
