@@ -36,6 +36,8 @@ from .estimators.penalties.feature_penalty import FeaturePenalty as FeaturePenal
 from .estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearner
 from .estimators.penalties.penalty_learner import SegmentCounts as SegmentCounts
 from .estimators.prediction.columns import ColumnSegmenter as ColumnSegmenter
+from .estimators.prediction.stream import SegmenterStream as SegmenterStream
+from .estimators.prediction.stream import StreamedSegments as StreamedSegments
 from .estimators.selection.auto import auto_metric_learner as auto_metric_learner
 from .estimators.selection.clustering_consensus import ClusteringConsensus as ClusteringConsensus
 from .estimators.selection.consensus import Consensus as Consensus

@@ -22,7 +22,7 @@ from torch import nn
 
 from metriclearn.encoders.augmentations import Recording
 from metriclearn.encoders.hinge import NamedProducts
-from metriclearn.encoders.networks import Standardization, WindowEncoder
+from metriclearn.encoders.networks import Standardization, WindowEncoder, rows_seen
 from metriclearn.encoders.training import Training, encoded, packed, seeded
 from metriclearn.estimators.inputs import (
     DataSets,
@@ -35,6 +35,7 @@ from metriclearn.estimators.inputs import (
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.prediction.stream import StreamSource
 from metriclearn.problem.named_segments import named_truths
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import replacing
@@ -329,6 +330,29 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         data = check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
         outputs = encoded(self.encoder_, data.arrays, self.device)
         return replace(data, arrays=outputs, feature_names=None)
+
+    def stream_source(self) -> StreamSource:
+        """How a stream reads samples: the encoder sees each with the rows that it depends on.
+
+        Raises
+        ------
+        ValueError
+            If the encoder may depend on the whole recording, or there is no penalty.
+        """
+        source, network = super().stream_source(), self.encoder_
+        reach = rows_seen(network)
+        if reach is None:
+            raise ValueError(
+                "EncoderMetricLearner needs an encoder that sees a known number of rows for a "
+                "stream; take WindowEncoder or TemporalConvolution, or give your module an "
+                "attribute rows_seen with the numbers of rows before and after."
+            )
+
+        def read(X: NDArray) -> tuple[NDArray, NDArray | None, NDArray | None]:
+            return source.read(encoded(network, [X], self.device)[0])
+
+        behind, ahead = source.behind + reach[0], source.ahead + reach[1]
+        return source._replace(read=read, behind=behind, ahead=ahead)
 
     def _check(self, data: DataSets, truths: list[Any]) -> None:
         """Refuse before training whatever the last layer would refuse after it."""

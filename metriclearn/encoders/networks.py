@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -513,6 +513,39 @@ class FrozenEncoder(nn.Module):
     def forward(self, X: Tensor) -> Tensor:
         """(N, T, P) -> (N, T, r)."""
         return self.head(self._features(X))
+
+
+# Modules that see no row but one: those of them that work on the last dimension.
+_BY_ROW = (Standardization, nn.Linear, nn.ReLU, nn.GELU, nn.Tanh, nn.Dropout, nn.Identity)
+
+
+def rows_seen(network: nn.Module) -> tuple[int, int] | None:
+    """How many rows before and after a row its output depends on, None where it is not known.
+
+    A module of the user states it by an attribute ``rows_seen``.
+    """
+    if isinstance(network, _BY_ROW):
+        return 0, 0
+    if isinstance(network, TemporalBlock):
+        return network.padding
+    if isinstance(network, TemporalConvolution):
+        return rows_seen(network.blocks)
+    if isinstance(network, WindowEncoder):
+        context = network.context.kernel_size[0] // 2
+        return context, context
+    if isinstance(network, Columns):
+        return rows_seen(network.encoder)
+    if isinstance(network, FrozenEncoder):
+        return rows_seen(network.head)
+    if isinstance(network, (nn.Sequential, Ensemble)):
+        parts = network.encoders if isinstance(network, Ensemble) else network
+        seen: list[Any] = [rows_seen(part) for part in parts]
+        if None in seen:
+            return None
+        combined = np.max if isinstance(network, Ensemble) else np.sum
+        behind, ahead = combined(np.array(seen).reshape(-1, 2), axis=0).tolist()
+        return behind, ahead
+    return getattr(network, "rows_seen", None)
 
 
 @dataclass(eq=False, repr=False)

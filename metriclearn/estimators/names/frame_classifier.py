@@ -26,6 +26,7 @@ from metriclearn.estimators.names.emissions import (
     StandardWindows,
     default_classifier,
 )
+from metriclearn.estimators.prediction.stream import Streaming, StreamSource
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
@@ -42,7 +43,7 @@ _LEAST = 1e-3
 
 
 @dataclass(eq=False, repr=False)
-class FrameClassifier(ComponentParameters):
+class FrameClassifier(Streaming, ComponentParameters):
     """Classify every sample with its neighbors in time, then smooth the names.
 
     The plain way to segments with names: any classifier of scikit-learn on windows of features,
@@ -221,6 +222,25 @@ class FrameClassifier(ComponentParameters):
     def read_data(self, X: Any) -> DataSets:
         """Data sets with the features of the training."""
         return check_features(self, read_data_sets(type(self).__name__, X))
+
+    def stream_source(self) -> StreamSource:
+        """How a stream reads samples: log-probabilities of names, and no metric.
+
+        Raises
+        ------
+        ValueError
+            For the most frequent name in a window.
+        """
+        if self.penalty_ is None:
+            raise ValueError(
+                "FrameClassifier needs smoothing='viterbi' for a stream, got 'mode'; fit it again."
+            )
+
+        def read(X: NDArray) -> tuple[NDArray, NDArray, None]:
+            return X, self._logs(X), None
+
+        terms = np.zeros((0, self.n_features_in_)), self.penalty_, 1, self.classes_
+        return StreamSource(read, *terms, self.context, self.context)
 
     def segmented(self, data: DataSets, n_segments: None = None) -> list[NamedPartition]:
         """The segments with their names, codes of ``classes_``, of every recording."""

@@ -22,6 +22,7 @@ from metriclearn.running.parameters import (
 )
 
 _FEATURE = either(component("transform", "SequenceFeatures()"), component("__call__", "np.ptp"))
+_LOOKS_BACK = number(0, whole=True)
 # Relative to the largest value; features with smaller deviations are constant.
 _VARIES = 1e-9
 
@@ -50,7 +51,8 @@ class FeaturePenalty(ComponentParameters):
         :class:`~metriclearn.features.SequenceFeatures` and
         :class:`~metriclearn.features.BoundaryFeatures`, or a function of one sequence (T, P).
         The result for a sequence is an array (q,), or (T+1, q) with a row for every position 0 … T,
-        of which the first and the last are not used.
+        of which the first and the last are not used. Streams need an attribute ``looks_back``: the
+        number of samples before a position that its row depends on, with none after it.
     nonnegative : bool or sequence of bool
         Whether v ≥ 0, of all columns or of each: a change may only cost more where the feature is
         larger.
@@ -166,6 +168,27 @@ class FeaturePenalty(ComponentParameters):
                 )
             parts.append(np.broadcast_to(np.atleast_2d(rows), (T + 1, rows.shape[-1])))
         return np.hstack(parts)
+
+    def looks_back(self) -> int:
+        """How many samples before a position its features depend on, where none looks ahead.
+
+        Raises
+        ------
+        ValueError
+            If a feature does not state by an attribute ``looks_back`` that the row of a position
+            depends on so many samples before it alone.
+        """
+        back = 0
+        for feature in self.features:
+            of_feature: Any = getattr(feature, "looks_back", None)
+            if not _LOOKS_BACK.accepts(of_feature):
+                raise ValueError(
+                    "FeaturePenalty needs features for a stream that depend on a number of samples "
+                    f"before a position alone, which the attribute looks_back tells, got "
+                    f"{shown(feature)} with {shown(of_feature)}; learn a constant penalty."
+                )
+            back = max(back, int(of_feature))
+        return back
 
     def columns(self, X: NDArray) -> NDArray[np.float64]:
         """ψ as solvers see it, in the unit of their weights, (T+1, n_columns)."""

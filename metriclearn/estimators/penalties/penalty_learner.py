@@ -29,6 +29,7 @@ from metriclearn.estimators.penalties.interval_regression import (
     target_interval,
 )
 from metriclearn.estimators.prediction.segmenter import PlottedSegmenter
+from metriclearn.estimators.prediction.stream import Streaming
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PenalizedSegmentation
@@ -124,7 +125,7 @@ class SegmentCounts(StatelessTransformer):
 
 
 @dataclass(eq=False, repr=False)
-class PenaltyLearner(PlottedSegmenter, ComponentParameters):
+class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     """Segment with a fixed metric and a penalty that is learned as a function of the sequence.
 
     For every training sequence the interval of penalties with the least error is computed from
@@ -275,6 +276,19 @@ class PenaltyLearner(PlottedSegmenter, ComponentParameters):
             return ConstrainedChangePoints(min_size)(form, known=fact).change_points
 
         return self._search(X, known, paths, program)
+
+    def stream_source(self) -> Any:
+        """Not possible.
+
+        Raises
+        ------
+        ValueError
+            Always, because a penalty follows from the whole sequence.
+        """
+        raise ValueError(
+            f"{type(self).__name__} needs whole sequences, from which their penalties follow; for "
+            "a stream take a segmenter with one penalty, such as ChangePointMetricLearner."
+        )
 
     def boundary_margins(
         self,

@@ -27,7 +27,12 @@ from metriclearn.estimators.inputs import (
 from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
 from metriclearn.estimators.prediction.calibration import Calibration
 from metriclearn.estimators.prediction.states import States
-from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentation_oracle
+from metriclearn.estimators.prediction.stream import Streaming, StreamSource
+from metriclearn.oracles.change_points import (
+    ChangePoints,
+    ConstrainedChangePoints,
+    segmentation_oracle,
+)
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center, cumulative_sums
@@ -111,7 +116,7 @@ class PlottedSegmenter:
         return plot_segmentation(strips, signal, losses, ax=ax, bands=bands, title=title)
 
 
-class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
+class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     """Predictions of a fitted metric ``components_`` with a ``penalty_`` per segment.
 
     Subclasses fit ``components_`` (r, P) and ``penalty_``, and have the parameters
@@ -429,6 +434,49 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         losses = np.array(list(map(loss, partitions, truths)))
         weights = read_weights(who, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
+
+    def stream_source(self) -> StreamSource:
+        """How a stream reads samples: the metric, scores of names and penalties of positions.
+
+        Raises
+        ------
+        ValueError
+            If the penalty or its features need the whole sequence, or there is no penalty.
+        """
+        who, behind, ahead = type(self).__name__, 0, 0
+        if self.penalty_ is None:
+            raise ValueError(
+                f"{who} needs a penalty for a stream, whose number of segments nobody knows, got "
+                "n_segments='given'; call tune_penalty, or fit with n_segments=None."
+            )
+        if self.penalty_unit_ is not None:
+            raise ValueError(
+                f"{who} needs a penalty in the unit of the data for a stream, as the variance of a "
+                "sequence is not known before its end; call tune_penalty without unit."
+            )
+        if not isinstance(self.oracle, (ChangePoints, type(None))):
+            raise ValueError(
+                f"{who} needs ChangePoints() or None as oracle for a stream, got {self.oracle!r}."
+            )
+        weights, penalty = self.name_weights_, self.feature_penalty_
+        if weights is not None:
+            behind = ahead = getattr(weights.emissions, "context", -1)
+            if behind < 0:
+                raise ValueError(
+                    f"{who} needs emissions that see a known number of neighbors for a stream, got "
+                    f"{weights.emissions!r}; use NeighborFeatures or FramePosteriors."
+                )
+        if penalty is not None:
+            behind = max(behind, penalty.looks_back())
+
+        def read(X: NDArray) -> tuple[NDArray, NDArray | None, NDArray | None]:
+            scores = None if weights is None else weights.scores(X)
+            # That of a change after a sample, from it and the samples before it.
+            return X, scores, None if penalty is None else penalty.penalties(X)[1:]
+
+        classes = None if weights is None else weights.classes
+        terms = self.components_, self.penalty_, self.min_size, classes
+        return StreamSource(read, *terms, behind, ahead)
 
     def read_data(self, X: Any) -> DataSets:
         """Arrays in single precision stay as they are: sums of them are in double precision."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -20,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from tqdm import tqdm
 
 from metriclearn.estimators.inputs import (
@@ -41,6 +42,7 @@ from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.prediction.calibration import true_changes
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.prediction.stream import Streaming
 from metriclearn.estimators.selection.auto import FAMILIES
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
@@ -86,7 +88,7 @@ POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)
 
 
 @dataclass(eq=False, repr=False)
-class Consensus(ComponentParameters):
+class Consensus(Streaming, ComponentParameters):
     """The segmentation of least expected loss over many models: nothing is chosen.
 
     On few recordings the choice of one model costs more than models differ. Here every member is
@@ -312,6 +314,38 @@ class Consensus(ComponentParameters):
         varies = np.isfinite(data.pooled_deviation(type(self).__name__))
         if not varies.all():
             note_constant(self, varies)
+
+    def stream_source(self) -> Any:
+        """Not possible; see :meth:`streaming_model`.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError(
+            "Consensus needs whole sequences, as some of its models have penalties in the unit of "
+            "each sequence's variance; call streaming_model().stream() for its best single model."
+        )
+
+    def streaming_model(self) -> Any:
+        """The model with the largest weight among those that can follow a stream.
+
+        Raises
+        ------
+        ValueError
+            If none can.
+        """
+        check_is_fitted(self, "models_")
+        for i in np.argsort(-self.weights_, kind="stable"):
+            model = self.models_[i]
+            with suppress(AttributeError, ValueError):
+                model.stream_source()
+                return model
+        raise ValueError(
+            "Consensus needs a model that can follow a stream, got none; add a member with a "
+            "metric, such as ChangePointMetricLearner()."
+        )
 
     def predict_change_points(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """Segment ends of every recording, the last one T, as in ruptures.

@@ -41,7 +41,7 @@ LOOK_AHEAD = True  # bound fresh starts together
 GAIN = True  # let bounds grow with the loss
 HOT = 0.1  # starts within this fraction of the slack of the best one are hot
 LEVEL = 512  # cold starts at most in a level that is renewed with the next ones
-_MOST_LEVELS = 40  # more than log₂ T: levels double in size
+MOST_LEVELS = 40  # more than log₂ T: levels double in size
 _FRESH = 64  # cost of renewing a level that begins with hot starts only
 _NEVER = 2**31 - 1
 
@@ -105,8 +105,8 @@ class Levels(NamedTuple):
 @njit(**WITHIN)
 def new_levels():
     """One level without starts."""
-    whole = np.zeros((6, _MOST_LEVELS), dtype=np.int32)
-    real = np.zeros((2, _MOST_LEVELS))
+    whole = np.zeros((6, MOST_LEVELS), dtype=np.int32)
+    real = np.zeros((2, MOST_LEVELS))
     whole[0, 0], real[0, 0] = 1, -np.inf
     return Levels(whole[0], whole[1], whole[2], whole[3], whole[4], whole[5], real[0], real[1])
 
@@ -120,7 +120,7 @@ def better(best, value, s):
 @njit(**LIGHT)
 def no_fresh(signal, first):
     """Fresh starts from ``first`` on, none of which has been tried."""
-    S, weight, _, charges, _, rules, _, _, _, c = signal
+    S, weight, _, charges, _, rules, _, _, _, c, _ = signal
     light = LOOK_AHEAD and S.ndim == 2 and rules is None and charges is None and weight <= -c
     return Fresh(first, 0.0 if light else np.nan, -np.inf, INTEGER(0))
 
@@ -207,7 +207,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     F(s) + f(s,u) + slack(u) + f(u,v) ≤ F(u) + f(u,v). (PELT's rule for κ = 0, c = −λ; Killick,
     Fearnhead & Eckley, JASA 107, 2012.) Starts before ``low`` are not allowed from now on.
     """
-    _, _, _, _, slacks, rules, _, _, min_size, c = signal
+    _, _, _, _, slacks, rules, _, _, min_size, c, _ = signal
     begin, n = INTEGER(levels.first[due]), INTEGER(levels.first[levels.number[0]])
     # Fresh starts join the live ones. Starts without a segmentation before them never win.
     old = n

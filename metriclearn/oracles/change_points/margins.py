@@ -368,7 +368,7 @@ def _improve(signal, sides, t, first, last, best, room):
     their segments may be split there and do not pay it. So one start that is too low excludes all
     before it, and a pair that is too low by both slacks excludes all pairs around it.
     """
-    _, weight, _, _, slacks, rules, penalties, _, min_size, c = signal
+    _, weight, _, _, slacks, rules, penalties, _, min_size, c, _ = signal
     forward, backward = sides.forward, sides.backward
     free = rules is None  # under rules not every split is allowed
     (right, beyond), ceiling = room
@@ -418,7 +418,7 @@ def _end_blocks(signal, backward, t, last, needed, right, beyond):
     From the first end that cannot reach ``needed``, all are excluded. Returns the last end, the
     largest right(u) and the number of blocks.
     """
-    _, weight, _, _, slacks, rules, penalties, _, min_size, c = signal
+    _, weight, _, _, slacks, rules, penalties, _, min_size, c, _ = signal
     stop, u, slack = len(backward) - 1, last, split_slack(slacks, weight, c, t)
     most_right = backward[t] + slack + penalty_at(penalties, t)
     while u < stop:
@@ -486,7 +486,7 @@ def _near(signal, best, lost, need, u, near, lacks):
     segment is split at s, which needs min_size samples before s. So a low value excludes them all.
     A segmentation through s and u loses lost[s] at least, and lost[u] + need at most.
     """
-    _, weight, _, _, slacks, rules, penalties, _, min_size, c = signal
+    _, weight, _, _, slacks, rules, penalties, _, min_size, c, _ = signal
     low, high = allowed_starts(rules, u, u - min_size + 1)
     top, s, found = best[u] + penalty_at(penalties, u), high, 0
     while s > low:

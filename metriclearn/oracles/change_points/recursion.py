@@ -1,12 +1,20 @@
-"""The recursion of optimal partitioning, F(u) = max_s F(s) + f(s,u) − p_u, in one loop."""
+"""The recursion of optimal partitioning, F(u) = max_s F(s) + f(s,u) − p_u, in one loop.
+
+F(u) never looks ahead. So the same loop serves whole sequences, here, and :mod:`.streaming`, which
+hands it the samples as they come.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from metriclearn.oracles.change_points.bounds import (
     Incumbent,
+    Levels,
     Live,
     new_levels,
     no_fresh,
@@ -16,6 +24,7 @@ from metriclearn.oracles.change_points.bounds import (
 )
 from metriclearn.oracles.change_points.segment_values import (
     INTEGER,
+    LIGHT,
     WITHIN,
     allowed_starts,
     called,
@@ -26,32 +35,45 @@ from metriclearn.oracles.change_points.segment_values import (
 _PAYS = 1.5  # work since the last checkpoint, in units of its cost, that makes a new one pay
 
 
-@called
-def best_segmentation(signal):
-    """Maximize Σ f − Σ p over allowed segmentations into segments of at least ``min_size`` samples.
+class Program(NamedTuple):
+    """The state of the recursion between two ends.
 
-    For T + min_size < 2³¹. O(Tr) memory: S, 12T bytes, and 16 for each live start, as pages of the
-    other arrays are never touched. Close to O(Tr) time on data with changes, and far below the
-    O(T²r) of plain pruning without.
-
-    Returns
-    -------
-    F : array (T+1,)
+    Attributes
+    ----------
+    F : array
         The best value of every prefix, a change at its end paid, −inf where there is none.
-    ends : int array (K,)
-        The segment ends of the best segmentation of all samples; none if there is none.
+    last : int32 array
+        The start of the segment that ends there, −1 where there is none.
+    live : Live
+    levels : Levels
     """
-    T, min_size = signal.cumulative.shape[0] - 1, signal.min_size
+
+    F: NDArray
+    last: NDArray
+    live: Live
+    levels: Levels
+
+
+@njit(**WITHIN)
+def new_program(T):
+    """A program of T samples at most, before its first end."""
     # One array of each type, as numba compiles np.empty anew for every other.
     values, positions = np.empty((2, T + 1)), np.empty((3, T + 1), dtype=np.int32)
     F, last = values[0], positions[0]
     for t in range(T + 1):
         F[t], last[t] = -np.inf, -1
     F[0] = 0.0
-    # last[u] is the start of the segment that ends in u; bounds and starts share these arrays.
-    live, levels = Live(positions[1], values[1], positions[2]), new_levels()
-    fresh, best = no_fresh(signal, INTEGER(0)), Incumbent(-np.inf, INTEGER(0))
-    for u in range(min_size, T + 1):
+    return Program(F, last, Live(positions[1], values[1], positions[2]), new_levels())
+
+
+@njit(**{**LIGHT, "forceinline": False})
+def advance(signal, program, begin, stop, fresh, best):
+    """Extend a program to the ends from ``begin`` to ``stop``.
+
+    Returns the incumbent of the last end and the fresh starts, from which it goes on.
+    """
+    (F, last, live, levels), min_size = program, signal.min_size
+    for u in range(begin, stop + 1):
         allowed = allowed_starts(signal.rules, u, u - min_size + 1)
         if allowed[0] >= allowed[1]:
             continue
@@ -74,16 +96,37 @@ def best_segmentation(signal):
         if due <= newest:
             renew(signal, F, u, allowed[0], fresh, live, levels, due)
             fresh = no_fresh(signal, u - min_size + 1)
-    return F, _walk_back(last)
+    return best, fresh
+
+
+@called
+def best_segmentation(signal):
+    """Maximize Σ f − Σ p over allowed segmentations into segments of at least ``min_size`` samples.
+
+    For T + min_size < 2³¹. O(Tr) memory: S, 12T bytes, and 16 for each live start, as pages of the
+    other arrays are never touched. Close to O(Tr) time on data with changes, and far below the
+    O(T²r) of plain pruning without.
+
+    Returns
+    -------
+    F : array (T+1,)
+        The best value of every prefix, a change at its end paid, −inf where there is none.
+    ends : int array (K,)
+        The segment ends of the best segmentation of all samples; none if there is none.
+    """
+    T, program = signal.cumulative.shape[0] - 1, new_program(signal.cumulative.shape[0] - 1)
+    fresh, best = no_fresh(signal, INTEGER(0)), Incumbent(-np.inf, INTEGER(0))
+    advance(signal, program, signal.min_size, T, fresh, best)
+    return program.F, walk_back(program.last, T, INTEGER(0))
 
 
 @njit(**WITHIN)
-def _walk_back(last):
-    """Segment ends from the start of the last segment of every prefix."""
-    t, n_segments = INTEGER(len(last) - 1), 0
-    while t > 0:
+def walk_back(last, stop, base):
+    """Segment ends after ``base`` up to ``stop``, from the start of the last segment of each."""
+    t, n_segments = INTEGER(stop), 0
+    while t > base:
         t, n_segments = INTEGER(last[t]), n_segments + 1
-    ends, t = np.empty(n_segments, dtype=np.int64), INTEGER(len(last) - 1)
+    ends, t = np.empty(n_segments, dtype=np.int64), INTEGER(stop)
     # From the last segment to the first.
     for k in range(n_segments - 1, -1, -1):
         ends[k], t = t, INTEGER(last[t])

@@ -97,6 +97,8 @@ class Signal(NamedTuple):
         Smallest number of samples in a segment.
     c : float
         Minus the penalty of a segment.
+    head : int or None
+        Samples between the positions 0 and 1 that are not stored, where no change may be any more.
     """
 
     cumulative: NDArray
@@ -109,6 +111,7 @@ class Signal(NamedTuple):
     names: NameScores | None
     min_size: int
     c: float = 0.0
+    head: int | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -188,12 +191,22 @@ def name_score(E, given, s, u):
 
 
 @njit(**LIGHT)
-def _value(S, weight, truth, charges, names, c, s, u):
+def n_between(head, s, u):
+    """Number of samples from position s to u."""
     # Numba drops branches on arguments that are None, not on fields of a tuple.
+    if head is not None:  # noqa: SIM102
+        if s == 0:
+            return u - s + head
+    return u - s
+
+
+@njit(**LIGHT)
+def _value(S, weight, truth, charges, names, c, span):
+    s, u, length = span
     value = energy(S, s, u)
     if truth is not None:
         value -= weight * overlap(truth, s, u)
-    value = value / (u - s) + c
+    value = value / length + c
     if charges is not None:
         value += weight * charge(charges, s, u)
     if names is not None:
@@ -204,8 +217,8 @@ def _value(S, weight, truth, charges, names, c, s, u):
 @njit(**LIGHT)
 def segment_value(signal, s, u):
     """f(s, u)."""
-    S, weight, truth, charges, _, _, _, names, _, c = signal
-    return _value(S, weight, truth, charges, names, c, s, u)
+    S, weight, truth, charges, _, _, _, names, _, c, head = signal
+    return _value(S, weight, truth, charges, names, c, (s, u, n_between(head, s, u)))
 
 
 @njit(**LIGHT)

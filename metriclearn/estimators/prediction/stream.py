@@ -1,0 +1,459 @@
+"""SegmenterStream: change-points of samples that still come, final as soon as they can be."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from metriclearn.estimators.inputs import check_features, read_data_sets
+from metriclearn.oracles.change_points.bounds import MOST_LEVELS, Levels, Live
+from metriclearn.oracles.change_points.margins import boundary_margins
+from metriclearn.oracles.change_points.recursion import Program
+from metriclearn.oracles.change_points.segment_values import Signal, boundary_worths
+from metriclearn.oracles.change_points.streaming import (
+    BASE,
+    CENTER,
+    CHECK,
+    N_BOUNDS,
+    N_CLOCK,
+    NOW,
+    Progress,
+    changes,
+    compact,
+    follow,
+    projected,
+)
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.losses import ChargedForm
+from metriclearn.problem.named_segments import NameScores
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    component,
+    either,
+    number,
+    real_array,
+)
+
+_LARGEST = 1e120  # its square can still be added many times
+_BLOCK = 4096  # rows at a time, so that a large chunk needs no more memory than small ones
+
+
+class StreamSource(NamedTuple):
+    """How a segmenter reads a stream: what it computes from samples and their neighbors in time.
+
+    Attributes
+    ----------
+    read : callable
+        From a stretch of samples (T, P) to features (T, p), scores of names (T, C) or None, and
+        penalties of a change after each sample (T,) or None. Those of a sample depend on
+        ``behind`` samples before it and ``ahead`` after it, and at both ends as for whole
+        sequences.
+    components : array (r, p)
+        The metric of the features.
+    penalty : float
+        Of a segment.
+    min_size : int
+    classes : array (C,) or None
+        The labels that names stand for.
+    behind, ahead : int
+    """
+
+    read: Callable[[NDArray], tuple[NDArray, NDArray | None, NDArray | None]]
+    components: NDArray
+    penalty: float
+    min_size: int
+    classes: NDArray | None = None
+    behind: int = 0
+    ahead: int = 0
+
+
+class StreamedSegments(NamedTuple):
+    """Segments of a stream, in the order of time.
+
+    Attributes
+    ----------
+    ends : int array (K,)
+        Where they end, in samples since the start of the stream.
+    names : array (K,) or None
+        The label of each, for segmenters that know names.
+    losses : array (K−1,) or None
+        Of pending segments: what the score loses without the change at each end but the last, as
+        in :class:`~metriclearn.BoundaryMargins`, the final changes being kept.
+    """
+
+    ends: NDArray[np.int64]
+    names: NDArray | None = None
+    losses: NDArray[np.float64] | None = None
+
+
+class _Kept(NamedTuple):
+    """The source, its metric, and the arrays of the program as kernels take them."""
+
+    source: StreamSource
+    components: NDArray
+    largest: float
+    state: Any
+
+
+@dataclass(eq=False, repr=False)
+class SegmenterStream(ComponentParameters):
+    """Change-points of samples that still come, by a fitted segmenter.
+
+    All segments that :meth:`push` and :meth:`finish` return are together those that
+    ``predict_change_points`` returns for all samples at once: exactly, up to ties within rounding,
+    and whatever the chunks. A segment is returned once it belongs to the answer whatever comes.
+    Memory is O(samples since the last final change), time about that of the whole sequence at
+    once. A stream can be saved at any moment with :func:`metriclearn.save`, and goes on after
+    :func:`metriclearn.load`.
+
+    Parameters
+    ----------
+    segmenter : fitted segmenter
+        Its ``stream()`` makes the stream.
+    max_delay : int, optional
+        Samples after which a change is final at the latest, which bounds memory and delay. Where
+        it decides, the result may differ from that of all samples at once. The first such time a
+        warning tells it, and ``exact_`` is False from then on.
+
+    Attributes
+    ----------
+    n_samples_ : int
+        Rows pushed so far.
+    exact_ : bool
+
+    Raises
+    ------
+    ValueError
+        For segmenters whose answers depend on the whole sequence in other ways, rows that cannot be
+        used, and calls after :meth:`finish`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.baselines import TunedSegmenter
+    >>> X = np.repeat([[0.0], [5.0], [1.0]], 40, axis=0)
+    >>> stream = TunedSegmenter(penalty=1.0).fit([X]).stream()
+    >>> [end for row in X for end in stream.push([row]).ends.tolist()]
+    [40, 80]
+    >>> stream.finish().ends.tolist()
+    [120]
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "segmenter": component("stream_source", "ChangePointMetricLearner().fit(X, y)"),
+        "max_delay": either(None, number(16, 2**30, whole=True)),
+    }
+
+    segmenter: Any
+    max_delay: int | None = None
+
+    def start(self) -> Self:
+        """Forget everything and wait for the first row; ``segmenter.stream()`` has called it."""
+        check_parameters(self)
+        check_is_fitted(self.segmenter)
+        source = self.segmenter.stream_source()
+        if self.max_delay is not None and self.max_delay < 2 * source.min_size:
+            raise ValueError(
+                f"{self._who} needs a max_delay of at least twice min_size={source.min_size}, got "
+                f"{self.max_delay}; wait for longer, or lower min_size."
+            )
+        # Position i of the program, counted from 0, is sample begin_ + i of the stream; the
+        # positions after 0 are head_ farther.
+        self.n_samples_ = self.n_read_ = self.first_recent_ = self.begin_ = self.head_ = 0
+        self.exact_, self.finished_ = True, False
+        self.recent_: NDArray | None = None  # samples that have not all neighbors yet, and theirs
+        self.offset_: NDArray | None = None
+        self.__dict__.pop("kept_", None)
+        return self
+
+    def push(self, rows: ArrayLike) -> StreamedSegments:
+        """Read more samples; returns the segments that are final from now on.
+
+        Parameters
+        ----------
+        rows : (n, P) array or data frame
+            n may be 0. A 1-D array is one row, or n samples where there is one feature.
+        """
+        self._check_running("push")
+        X = self._checked(rows)
+        self.n_samples_ += len(X)
+        found = []
+        for begin in range(0, len(X), _BLOCK):
+            found += self._follow(*self._read(X[begin : begin + _BLOCK]))
+        return self._joined(found)
+
+    def pending(self) -> StreamedSegments:
+        """The best segments of the samples since the last final change as of now, with margins.
+
+        Two programs over these samples. Where ``max_delay`` has made the stream forget samples of
+        the first pending segment, losses are those of removing one change only, which are upper
+        bounds.
+        """
+        self._check_running("pending")
+        if self.offset_ is None:
+            return self._joined([])._replace(losses=np.zeros(0))
+        signal, base, now = self._kept().state[0], int(self.clock_[BASE]), int(self.clock_[NOW])
+        ends = self._ends(now)
+        if len(ends) == 1:
+            losses = np.zeros(0)
+        elif self.head_ and base == 0:
+            losses = np.maximum(boundary_worths(signal._replace(c=0.0), ends) + signal.c, 0.0)
+        else:
+            form: Any = LowRankForm(cumulative=signal.cumulative[base : now + 1])
+            form, names, penalties = form.shifted(signal.c), signal.names, signal.penalties
+            if names is not None:
+                form = ChargedForm(form, names=NameScores(names.emissions[base : now + 1]))
+            if penalties is not None:
+                form = ChargedForm(form, penalties=penalties[base : now + 1])
+            margins = boundary_margins(form, min_size=signal.min_size)
+            ends, losses = base + margins.change_points, margins.losses
+        return self._told(ends)._replace(losses=losses)
+
+    def finish(self) -> StreamedSegments:
+        """End the stream; returns the remaining segments, up to the last sample."""
+        self._check_running("finish")
+        if self.n_samples_ == 0:
+            raise ValueError(
+                f"{self._who} needs a sample before finish, got none; push rows first."
+            )
+        found = []
+        if self.recent_ is not None:
+            found = self._follow(*self._read(self.recent_[:0], last=True))
+        found.append(self._told(self._ends(int(self.clock_[NOW]))))
+        self.finished_ = True
+        return self._joined(found)
+
+    @property
+    def _who(self) -> str:
+        return f"The stream of {type(self.segmenter).__name__}"
+
+    def _check_running(self, method: str) -> None:
+        if getattr(self, "finished_", True):
+            raise ValueError(
+                f"{self._who} is finished or has not begun, so it cannot {method}; make one with "
+                "segmenter.stream()."
+            )
+
+    def _checked(self, rows: Any) -> NDArray[np.float64]:
+        """Rows of the features of the training, (n, P)."""
+        n_features = self.segmenter.n_features_in_
+        if hasattr(rows, "columns") and len(rows):
+            rows = check_features(self.segmenter, read_data_sets(self._who, rows)).arrays[0]
+        X = real_array(self._who, f"rows from {self.n_samples_} on", rows, None, allow=("empty",))
+        if X.size == 0 and X.ndim <= 2:
+            return np.zeros((0, n_features))
+        if X.ndim < 2:
+            X = X.reshape(-1, 1) if n_features == 1 else X.reshape(1, -1)
+        if X.ndim != 2 or X.shape[1] != n_features:
+            raise ValueError(
+                f"{self._who} needs rows of {n_features} features, got shape {np.shape(rows)}; "
+                "pass an (n, P) array, or one row."
+            )
+        if (largest := float(np.abs(X).max())) * self._kept().largest > _LARGEST:
+            raise ValueError(
+                f"{self._who} needs rows whose squares under the metric can be added, got values "
+                f"up to {largest:.3g}; change the unit."
+            )
+        return X
+
+    def _read(self, X: NDArray, last: bool = False) -> tuple[NDArray, Any, Any]:
+        """Features, scores of names and penalties of the samples that now have their neighbors."""
+        source: StreamSource = self._kept().source
+        if source.behind == source.ahead == 0:
+            return source.read(X)
+        recent = X if self.recent_ is None else np.vstack([self.recent_, X])
+        # The stretch that is read begins early enough, or where the stream begins. Its last samples
+        # lack what follows, so they wait; those at the end of the stream have nothing to wait for.
+        stop = self.first_recent_ + len(recent) - (0 if last else source.ahead)
+        parts = source.read(recent)
+        rows = slice(self.n_read_ - self.first_recent_, max(0, stop - self.first_recent_))
+        features, scores, penalties = (None if part is None else part[rows] for part in parts)
+        assert features is not None
+        self.n_read_ = max(self.n_read_, stop)
+        keep = max(self.first_recent_, self.n_read_ - source.behind)
+        self.recent_, self.first_recent_ = recent[keep - self.first_recent_ :], keep
+        return features, scores, penalties
+
+    def _follow(self, features: NDArray, scores: Any, penalties: Any) -> list[StreamedSegments]:
+        """Hand samples to the program; the segments that are final then."""
+        if not len(features):
+            return []
+        if self.offset_ is None:
+            self._begin(features[0], scores, penalties)
+        assert self.offset_ is not None
+        components = self._kept().components
+        if np.count_nonzero(components) == len(components):
+            # Every component weighs a single feature.
+            columns = np.argmax(components != 0, axis=1)
+            weights = components[np.arange(len(components)), columns]
+            rows = (features[:, columns] - self.offset_[columns]) * weights
+        else:
+            rows = projected(np.ascontiguousarray(features), self.offset_, components)
+        if scores is not None:
+            # As for whole sequences: the best name of every sample scores 0.
+            scores = scores - scores.max(axis=1, keepdims=True)
+        self._reserve(len(rows))
+        found, used = [], 0
+        while used < len(rows):
+            rest = (None if part is None else part[used:] for part in (rows, scores, penalties))
+            n, change = follow(*self._kept().state, *rest)
+            used += n
+            found += self._settled(change)
+        return found
+
+    def _settled(self, change: int) -> list[StreamedSegments]:
+        """Commit changes up to one that is final; forget what is not needed any more."""
+        clock, found = self.clock_, []
+        now, base = int(clock[NOW]), int(clock[BASE])
+        first = base + 1
+        if change > base:
+            found = [self._told(changes(self.positions_[0], change, base))]
+            clock[BASE] = base = change
+            first = base + 1
+        if self.max_delay is not None and now - base >= self.max_delay:
+            # The best segmentation as of now decides about the oldest quarter of the delay.
+            ends = self._ends(now)
+            oldest = now - 3 * self.max_delay // 4
+            if len(decided := ends[ends < oldest]):
+                found.append(self._told(decided))
+                base = int(decided[-1])
+            first = max(oldest, base + 1)
+        if now >= clock[CENTER] or 2 * base >= now:
+            self._forget(base, first)
+        return found
+
+    def _forget(self, base: int, first: int) -> None:
+        """Begin the program at ``base``, without the positions between it and ``first``."""
+        self.begin_ += base + (self.head_ if base else 0)
+        self.head_ = (0 if base else self.head_) + first - 1 - base
+        signal, program, progress = self._kept().state
+        if self.max_delay is not None:
+            signal = signal._replace(head=self.head_)
+        lost = compact(signal, program, progress, base, first)
+        if self.max_delay is not None:
+            self.clock_[CENTER] = min(self.clock_[CENTER], self.max_delay)
+            self.kept_ = self._kept()._replace(state=(signal, program, progress))
+        if lost and self.exact_:
+            self.exact_ = False
+            warnings.warn(
+                f"{self._who} decided by max_delay={self.max_delay} at about sample "
+                f"{self.n_samples_}, so its segments may differ from those of all samples at once "
+                "from now on; raise max_delay to wait for longer.",
+                stacklevel=5,
+            )
+
+    def _begin(self, features: NDArray, scores: NDArray | None, penalties: Any) -> None:
+        """Empty arrays; sums are of differences to the first sample."""
+        n_components = len(self._kept().components)
+        self.offset_ = np.array(features, dtype=np.float64)
+        self.clock_, self.bounds_ = np.zeros(N_CLOCK, dtype=np.int64), np.zeros(N_BOUNDS)
+        self.clock_[CHECK], self.center_ = 1, np.zeros(n_components)
+        self.sums_ = np.zeros((1, n_components))
+        self.emissions_ = None if scores is None else np.zeros((1, scores.shape[1]))
+        self.penalties_ = None if penalties is None else np.zeros(1)
+        self.values_, self.positions_ = np.zeros((2, 1)), np.full((3, 1), -1, dtype=np.int32)
+        self.whole_levels_ = np.zeros((6, MOST_LEVELS), dtype=np.int32)
+        self.real_levels_ = np.zeros((2, MOST_LEVELS))
+        self.whole_levels_[0, 0], self.real_levels_[0, 0] = 1, -np.inf
+        self._reserve(1)
+        self._forget(0, 1)
+
+    def _reserve(self, n: int) -> None:
+        """Room for n more samples, and not for many times as many positions as there are."""
+        used, room = int(self.clock_[NOW]) + 1, len(self.sums_)
+        if used + n <= room <= max(8 * (used + n), 4 * _BLOCK):
+            return
+        room = 2 * (used + n) + 64
+        for name in ("sums_", "emissions_", "penalties_", "values_", "positions_"):
+            if (old := getattr(self, name)) is not None:
+                by_row = name in ("values_", "positions_")  # a row for each quantity
+                shape = (len(old), room) if by_row else (room, *old.shape[1:])
+                new = np.zeros(shape, dtype=old.dtype)
+                here = (slice(None), slice(used)) if by_row else slice(used)
+                new[here] = old[here]
+                setattr(self, name, new)
+        self.kept_ = self._kept()._replace(state=self._state(self._kept().source))
+
+    def _kept(self) -> _Kept:
+        """What model files leave out, as it follows from what they hold."""
+        if not hasattr(self, "kept_"):
+            source = self.segmenter.stream_source()
+            components = np.ascontiguousarray(source.components, dtype=np.float64)
+            if not len(components):
+                components = np.zeros((1, components.shape[1]))
+            state = None if self.offset_ is None else self._state(source)
+            largest = max(1.0, float(np.abs(components).max()))
+            self.kept_ = _Kept(source, components, largest, state)
+        return self.kept_
+
+    def _state(self, source: StreamSource) -> tuple[Signal, Program, Progress]:
+        """The arrays as the kernels take them."""
+        names = None if self.emissions_ is None else NameScores(self.emissions_)
+        head = None if self.max_delay is None else self.head_
+        terms = None, None, None, None, self.penalties_, names, source.min_size
+        signal = Signal(self.sums_, 0.0, *terms, -float(source.penalty), head)
+        live = Live(self.positions_[1], self.values_[1], self.positions_[2])
+        levels = Levels(*self.whole_levels_, *self.real_levels_)
+        program = Program(self.values_[0], self.positions_[0], live, levels)
+        needed = np.zeros(len(self.sums_), dtype=np.bool_)
+        return signal, program, Progress(self.clock_, self.bounds_, self.center_, needed)
+
+    def _ends(self, now: int) -> NDArray[np.int64]:
+        """Ends of the best segments since the last final change, as positions of the program."""
+        if self.values_[0, now] == -np.inf:  # too few samples for min_size are one segment
+            return np.array([now])
+        return changes(self.positions_[0], now, int(self.clock_[BASE]))
+
+    def _told(self, ends: NDArray[np.int64]) -> StreamedSegments:
+        """Segments between positions of the program, counted from the start of the stream."""
+        names, classes = None, self._kept().source.classes
+        if classes is not None and self.emissions_ is not None:
+            starts = np.append(self.clock_[BASE], ends[:-1])
+            codes = np.argmax(self.emissions_[ends] - self.emissions_[starts], axis=1)
+            names = classes[codes]
+        return StreamedSegments(self.begin_ + self.head_ + ends, names)
+
+    def _joined(self, found: list[StreamedSegments]) -> StreamedSegments:
+        if len(found) == 1:
+            return found[0]
+        classes = self._kept().source.classes
+        ends = np.concatenate([np.zeros(0, dtype=np.int64), *(part.ends for part in found)])
+        if classes is None:
+            return StreamedSegments(ends)
+        return StreamedSegments(ends, np.concatenate([classes[:0], *(p.names for p in found)]))
+
+
+class Streaming:
+    """Segmenters that can follow a stream."""
+
+    stream_source: Callable[[], StreamSource]
+
+    def stream(self, max_delay: int | None = None) -> SegmenterStream:
+        """Change-points of samples that still come, by this segmenter as it is fitted now.
+
+        Parameters
+        ----------
+        max_delay : int, optional
+            Samples after which a change is final at the latest. By default there is no limit, and
+            the result is that of ``predict_change_points``.
+
+        Returns
+        -------
+        SegmenterStream
+
+        Raises
+        ------
+        ValueError
+            If answers depend on the whole sequence in other ways than through the best
+            segmentation.
+        """
+        check_is_fitted(self)
+        return SegmenterStream(self, max_delay).start()

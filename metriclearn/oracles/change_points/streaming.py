@@ -1,0 +1,339 @@
+"""The recursion over samples that still come: what is final, and what may be forgotten.
+
+**What is final.** F(u) never looks ahead, and the last segment up to any later end begins at one of
+the *live* starts: those that the recursion still keeps, and the newest ones. If all of them go back
+to one change c, the best segmentation of whatever follows has its changes up to c.
+
+**What may be forgotten.** Later decisions compare values F(s) + f(s,u) of starts s that all go back
+to c. F(c) is part of each, and no segment before c is evaluated again. So c takes the place of the
+first sample, with F(c) = 0.
+
+**Offsets do not matter.** With samples z − a in place of z, a segment of n samples with the sum S
+is worth ‖S − na‖²/n = ‖S‖²/n − 2⟨S, a⟩ + n‖a‖². The two last terms add up over the segments of any
+segmentation to the same −2⟨S_T, a⟩ + T‖a‖². So the program of a whole sequence, which is centered
+by a mean that nobody knows yet, has the same maximizers. Sums begin at an offset near the data, and
+are centered again whenever something is forgotten, because large sums would cost digits. Rounding
+differs from that of the whole sequence by about 1e-15 of the sum of squares, so answers may differ
+where two segmentations have the same value up to that.
+
+The times of all checks follow from the numbers of samples and of starts, so results are the same to
+the last bit, however the samples are divided into chunks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from metriclearn.oracles.change_points.bounds import Fresh, Incumbent, no_fresh, renew
+from metriclearn.oracles.change_points.recursion import advance, walk_back
+from metriclearn.oracles.change_points.segment_values import (
+    INTEGER,
+    LIGHT,
+    called,
+    energy,
+    n_between,
+    penalty_at,
+    segment_value,
+)
+
+# Fields of Progress.clock: the samples so far, the latest final change, when to look for the next
+# one and when to center again, the fresh starts, and the last winner.
+NOW, BASE, CHECK, CENTER, FIRST, LOOKED, WINNER, N_CLOCK = range(8)
+_SPREAD, _TOP, _VALUE, N_BOUNDS = range(4)
+# A check may cost as much as this many samples each for a start or position that it looks at.
+_SHARE = 16
+_FIRST_CENTER = 16  # samples after which sums are centered for the first time
+_NEVER = 2**31 - 1
+
+
+class Progress(NamedTuple):
+    """What the recursion needs besides the program to go on, changed in place.
+
+    Attributes
+    ----------
+    clock : int array (N_CLOCK,)
+    bounds : array (N_BOUNDS,)
+        Of the fresh starts, and the last incumbent.
+    center : array (r,)
+        What samples are centered by.
+    needed : bool array
+        Room for a mark at every position.
+    """
+
+    clock: NDArray
+    bounds: NDArray
+    center: NDArray
+    needed: NDArray
+
+
+@called
+def projected(rows, offset, components):
+    """(X − offset)·componentsᵀ, row by row, so that no chunk changes a bit; (n, r)."""
+    result = np.zeros((len(rows), len(components)))
+    for t in range(len(rows)):
+        for k in range(len(components)):
+            for p in range(len(offset)):
+                result[t, k] += (rows[t, p] - offset[p]) * components[k, p]
+    return result
+
+
+@called
+def follow(signal, program, progress, rows, scores, penalties):
+    """Append samples until one more change is final, or sums should be centered again.
+
+    Parameters
+    ----------
+    signal, program, progress
+        With room for all samples.
+    rows : array (n, r)
+    scores : array (n, C) or None
+        Of names, at most 0.
+    penalties : array (n,) or None
+        Of a change after each sample.
+
+    Returns
+    -------
+    int
+        How many of the samples were appended.
+    int
+        The position of the latest final change.
+    """
+    clock, bounds, center, min_size = (
+        progress.clock,
+        progress.bounds,
+        progress.center,
+        signal.min_size,
+    )
+    more = rows, scores, penalties
+    fresh = Fresh(clock[FIRST], bounds[_SPREAD], bounds[_TOP], clock[LOOKED])
+    best = Incumbent(bounds[_VALUE], clock[WINNER])
+    used, u, change = INTEGER(0), clock[NOW], clock[BASE]
+    while used < len(rows) and change == clock[BASE] and u < clock[CENTER]:
+        stop = min(clock[CHECK], clock[CENTER], u + len(rows) - used)
+        for t in range(u + 1, stop + 1):
+            row = used + t - u - 1
+            _append(signal.cumulative, signal.names, signal.penalties, center, more, row, t)
+            program.F[t], program.last[t] = -np.inf, -1
+        best, fresh = advance(signal, program, max(u + 1, min_size), stop, fresh, best)
+        used, u = used + stop - u, stop
+        if u == clock[CHECK]:
+            looked = INTEGER(0)
+            if u >= min_size:
+                levels = program.levels
+                _discard(signal, program, u)
+                renew(signal, program.F, u, 0, fresh, program.live, levels, 0)
+                fresh = no_fresh(signal, u - min_size + 1)
+                change, looked = _shared_change(
+                    program, progress.needed, clock[BASE], fresh.first, u
+                )
+                looked += levels.first[levels.number[0]] + min_size
+            clock[CHECK] = u + 1 + looked // _SHARE
+    clock[NOW] = u
+    clock[FIRST], clock[LOOKED], clock[WINNER] = fresh.first, fresh.looked, best.start
+    bounds[_SPREAD], bounds[_TOP], bounds[_VALUE] = fresh.spread, fresh.top, best.value
+    return used, change
+
+
+@njit(**LIGHT)
+def _append(S, names, penalties, center, more, row, t):
+    """Continue the sums at position t, by one row of the samples, scores and penalties."""
+    rows, scores, of_changes = more
+    for d in range(S.shape[1]):
+        S[t, d] = S[t - 1, d] + (rows[row, d] - center[d])
+    # Numba drops branches on arguments that are None.
+    if names is not None:
+        for c in range(names[0].shape[1]):
+            names[0][t, c] = names[0][t - 1, c] + scores[row, c]
+    if penalties is not None:
+        penalties[t] = of_changes[row]
+
+
+@njit(**LIGHT)
+def _discard(signal, program, u):
+    """Let live starts expire that cannot win against the best start c of u, and u itself.
+
+    Claim: the last segment of a later end has a mean μ and a name k. With these a start s is better
+    than a start t > s only if μ lies in a ball around the mean m of the samples from s to t,
+
+        |μ − m|² < (F(s) + f_k(s,t) − c − F(t)) / (t − s),
+
+    because Σ 2⟨μ, z⟩ − |μ|² over these samples must make up for F(t) − F(s). A start s > c is
+    better than c only outside of the ball of c and s. So s never wins if its ball with u and its
+    ball with c do not meet, or the first lies in the ball of c and s, for all names. With
+    (*) of :mod:`.bounds` alone, changes near c would be possible up to the next change. (Functional
+    pruning; Maidstone et al., Statistics and Computing 27, 2017.)
+    """
+    F, last, live, levels = program
+    best = INTEGER(last[u])
+    for j in range(levels.first[levels.number[0]]):
+        s = INTEGER(live.starts[j])
+        if s == best or live.expiry[j] <= u + signal.min_size:
+            continue
+        k, n_names = 0, _number(signal.names)
+        while k < n_names and _never_wins(signal, F, s, best, u, k):
+            k += 1
+        if k == n_names:
+            live.expiry[j] = u + signal.min_size
+
+
+@njit(**LIGHT)
+def _number(names):
+    """How many names there are; 1 without any."""
+    if names is None:
+        return 1
+    return names[0].shape[1]
+
+
+@njit(**LIGHT)
+def _ball(S, names, head, F, s, t, k):
+    """The squared radius of the ball of s and t, its error, and the number of samples."""
+    length = n_between(head, s, t)
+    value = energy(S, s, t) / length
+    if names is not None:
+        value += names[0][t, k] - names[0][s, k]
+    rounding = 1e-12 * (abs(value) + abs(F[s]) + abs(F[t]))
+    return (F[s] + value - F[t]) / length, rounding / length, length
+
+
+@njit(**LIGHT)
+def _never_wins(signal, F, s, best, u, k):
+    """Whether no mean makes s better than u and the best start, with the name k."""
+    S, names, head = signal.cumulative, signal.names, signal.head
+    square, error, n = _ball(S, names, head, F, s, u, k)
+    if square + error <= 0.0:
+        return True
+    radius, a, b = np.sqrt(square + error), min(s, best), max(s, best)
+    square, error, m = _ball(S, names, head, F, a, b, k)
+    distance = 0.0
+    for d in range(S.shape[1]):
+        difference = (S[u, d] - S[s, d]) / n - (S[b, d] - S[a, d]) / m
+        distance += difference * difference
+    distance = np.sqrt(distance)
+    if s < best:  # apart
+        return square + error <= 0.0 or distance > (1 + 1e-9) * (radius + np.sqrt(square + error))
+    inner = square - error
+    return inner > 0.0 and (1 + 1e-9) * (distance + radius) < np.sqrt(inner)
+
+
+@njit(**LIGHT)
+def _mark(program, needed, base, first_fresh, u):
+    """Mark the starts that may still win; returns their number, and whether base is one."""
+    starts, n_live = program.live.starts, INTEGER(program.levels.first[program.levels.number[0]])
+    count, has_base = 0, first_fresh <= base
+    for t in range(base, u + 1):
+        needed[t] = t >= first_fresh
+        count += needed[t]
+    for j in range(n_live):
+        has_base = has_base or starts[j] == base
+        count += not needed[starts[j]]
+        needed[starts[j]] = True
+    return count, has_base
+
+
+@njit(**LIGHT)
+def _shared_change(program, needed, base, first_fresh, u):
+    """The latest change that all live starts go back to, and the number of positions looked at.
+
+    Positions are visited from the last one on, and the start of the segment before each takes its
+    place. Once a single one is left, all have met there.
+    """
+    starts, n_live = program.live.starts, INTEGER(program.levels.first[program.levels.number[0]])
+    for j in range(n_live):  # mostly the first one: the oldest starts come first
+        if starts[j] == base:
+            return base, j
+    count, _ = _mark(program, needed, base, first_fresh, u)
+    t = u
+    while t > base and (count > 1 or not needed[t]):
+        if needed[t]:
+            before = INTEGER(program.last[t])
+            if before < 0:  # too few samples for a segment: nothing but base goes before
+                before = base
+            count -= needed[before]
+            needed[before] = True
+        t -= 1
+    return t, u - base
+
+
+@called
+def compact(signal, program, progress, base, first):
+    """Forget the positions before ``base``, and between it and ``first``; center the sums again.
+
+    ``signal`` has the head of afterwards. F of the positions that are needed comes from their
+    segments, so that its rounding errors do not add up over the stream.
+
+    Returns
+    -------
+    bool
+        Whether a start that might have won is forgotten, too.
+    """
+    clock, needed, center = progress.clock, progress.needed, progress.center
+    (F, last, live, levels), S, u = program, signal.cumulative, clock[NOW]
+    shift, head = first - 1, 0 if signal.head is None else signal.head
+    _mark(program, needed, base, clock[FIRST], u)
+    for t in range(u, first - 1, -1):
+        if needed[t] and last[t] >= first:
+            needed[last[t]] = True
+    _move_sums(S, signal.names, signal.penalties, center, base, shift, head, u)
+    F[0], last[0], lost = 0.0, -1, False
+    for t in range(first, u + 1):
+        before, value, start = INTEGER(last[t]), -np.inf, INTEGER(-1)
+        if needed[t] and F[t] > -np.inf:
+            start = INTEGER(0) if before == base else before - shift
+            if start < 0 or (start == 0 and before != base) or F[start] == -np.inf:
+                lost, start = True, INTEGER(-1)
+            else:
+                value = F[start] + segment_value(signal, start, t - shift)
+                value -= penalty_at(signal.penalties, t - shift)
+        F[t - shift], last[t - shift] = value, start
+    n_kept = INTEGER(0)
+    for j in range(levels.first[levels.number[0]]):
+        s = INTEGER(0) if live.starts[j] == base else INTEGER(live.starts[j]) - shift
+        if s < 0 or (s == 0 and live.starts[j] != base) or F[s] == -np.inf:
+            lost = True
+            continue
+        expiry = live.expiry[j]
+        live.starts[n_kept] = s
+        live.expiry[n_kept], n_kept = expiry if expiry == _NEVER else expiry - shift, n_kept + 1
+    levels.number[0], levels.first[0], levels.first[1] = 1, 0, n_kept
+    clock[WINNER] = 0 if clock[WINNER] <= base else max(0, clock[WINNER] - shift)
+    clock[FIRST], clock[LOOKED] = max(0, clock[FIRST] - shift), 0
+    u -= shift
+    clock[NOW], clock[BASE], clock[CHECK] = u, 0, clock[CHECK] - shift
+    clock[CENTER] = max(_FIRST_CENTER, 4 * u)
+    fresh = no_fresh(signal, clock[FIRST])
+    if F[u] > -np.inf:
+        renew(signal, F, u, 0, fresh, live, levels, 0)
+        clock[FIRST] = max(0, u - signal.min_size + 1)
+    progress.bounds[_SPREAD], progress.bounds[_TOP] = fresh.spread, fresh.top
+    return lost
+
+
+@njit(**LIGHT)
+def _move_sums(S, names, penalties, center, base, shift, head, u):
+    """Sums since ``base`` at the new positions, centered by their mean."""
+    length = u - shift + head
+    for d in range(S.shape[1]):
+        origin = S[base, d]
+        mean = (S[u, d] - origin) / length if length > 0 else 0.0
+        center[d] += mean
+        S[0, d] = 0.0
+        for t in range(shift + 1, u + 1):
+            S[t - shift, d] = (S[t, d] - origin) - (t - shift + head) * mean
+    if names is not None:
+        for c in range(names[0].shape[1]):
+            origin, names[0][0, c] = names[0][base, c], 0.0
+            for t in range(shift + 1, u + 1):
+                names[0][t - shift, c] = names[0][t, c] - origin
+    if penalties is not None:
+        for t in range(shift + 1, u + 1):
+            penalties[t - shift] = penalties[t]
+
+
+@called
+def changes(last, stop, base):
+    """The changes of the best segmentation up to ``stop`` after ``base``, ``stop`` included."""
+    return walk_back(last, stop, base)

@@ -1,0 +1,410 @@
+"""Streams: their segments are those of all samples at once, whatever the chunks."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import metriclearn
+from metriclearn import (
+    BoundaryFeatures,
+    ChangePointMetricLearner,
+    ChangePoints,
+    Consensus,
+    FeaturePenalty,
+    NamedSegmentLearner,
+    NeighborFeatures,
+    PenaltyLearner,
+    SegmenterStream,
+    SummedArea,
+    boundary_margins,
+)
+from metriclearn.baselines import FrameClassifier, TunedSegmenter
+from metriclearn.datasets import make_change_points
+from metriclearn.estimators.names.emissions import NameWeights
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.partition import Partition
+from tests.budget import examples
+from tests.processes import kill_after_writing
+from tests.training import follow_stream
+
+CONTEXT = 2
+
+
+def segmenter_of(
+    rng: np.random.Generator, n_features: int, min_size: int, penalty: float, names: int = 0
+) -> Any:
+    """A segmenter with a random metric, and with random scores of names."""
+    kind: Any = NamedSegmentLearner if names else ChangePointMetricLearner
+    segmenter = kind(min_size=min_size)
+    rank = int(rng.integers(0, n_features + 1)) if rng.random() < 0.3 else n_features
+    segmenter.components_ = rng.normal(size=(rank, n_features))
+    if rng.random() < 0.5:
+        segmenter.components_ = np.diag(rng.random(n_features))[: max(1, rank)]
+    segmenter.penalty_, segmenter.n_features_in_ = penalty, n_features
+    if names:
+        emissions = NeighborFeatures(CONTEXT).fit([rng.normal(size=(50, n_features))])
+        n_columns = emissions.transform(np.zeros((1, n_features))).shape[1]
+        weights = rng.normal(size=(names, n_columns)) * rng.choice([0.03, 0.3, 1.0])
+        classes = np.array(["sit", "walk", "run", "lie"])[:names]
+        segmenter.name_weights_ = NameWeights(emissions, classes, n_columns, weights)
+    return segmenter
+
+
+def signal_of(rng: np.random.Generator, n_samples: int, n_features: int, kind: int) -> np.ndarray:
+    """Levels with noise; of kind 1 whole numbers, with ties, and of kind 2 far from 0."""
+    levels = rng.normal(size=(int(rng.integers(1, 9)), n_features)) * rng.choice([0.0, 1.0, 4.0])
+    X = levels[np.sort(rng.integers(0, len(levels), n_samples))]
+    X = X + rng.normal(size=X.shape) * rng.choice([0.1, 1.0])
+    if kind == 1:
+        X = np.round(X)
+    return X + (1e6 if kind == 2 else 0.0)
+
+
+def chunks_of(rng: np.random.Generator, X: Any) -> Iterator[Any]:
+    """X in random chunks, of which some are empty."""
+    begin, largest = 0, int(rng.choice([2, 30, 60, 400]))
+    while begin < len(X):
+        size = int(rng.integers(0, largest))
+        yield X[begin : begin + size]
+        begin += size
+
+
+def streamed(stream: SegmenterStream, chunks: Any) -> tuple[list[int], Any]:
+    """All segments that a stream returns."""
+    parts = [*map(stream.push, chunks), stream.finish()]
+    names = None
+    if parts[0].names is not None:
+        names = np.concatenate([part.names for part in parts]).tolist()
+    return np.concatenate([part.ends for part in parts]).tolist(), names
+
+
+def value(segmenter: Any, X: np.ndarray, ends: list[int]) -> tuple[float, float]:
+    """⟨A, M⟩ of a segmentation with its best names, and the size of what rounding may change."""
+    Z = np.hstack([(X - X.mean(axis=0)) @ segmenter.components_.T, np.zeros((len(X), 1))])
+    total = LowRankForm(Z).shifted(-segmenter.penalty_).at(Partition(ends=np.array(ends)))
+    size = float(np.sum(Z**2)) + segmenter.penalty_ * len(ends)
+    if segmenter.name_weights_ is not None:
+        rows = segmenter.name_weights_.scores(X)
+        sums = np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows, axis=0)])[[0, *ends]]
+        total += float(np.diff(sums, axis=0).max(axis=1).sum())
+        size += float(np.abs(rows).sum())
+    return total, size
+
+
+@pytest.mark.filterwarnings("ignore:.*makes segments of fewer than two")
+@pytest.mark.parametrize("seed", range(4))
+def test_equals_the_whole_sequence(seed: int) -> None:
+    """10,000 random signals, metrics, names and chunkings; where there are ties, as good."""
+    rng = np.random.default_rng(seed)
+    for case in range(examples(2500)):
+        kind, n_features = case % 4, int(rng.integers(1, 5))
+        min_size = int(rng.integers(2, 7)) if case % 5 == 0 else 1
+        n_samples = int(rng.integers(1, 400 if case % 10 else 2000))
+        names = int(rng.integers(2, 5)) if case % 3 == 0 and n_samples >= min_size else 0
+        penalty = float(rng.choice([0.0, 0.5, 3.0, 12.0, 50.0]))
+        segmenter = segmenter_of(rng, n_features, min_size, penalty, names)
+        X = signal_of(rng, n_samples, n_features, kind)
+        batch = segmenter.predict_change_points(X).tolist()
+        ends, labels = streamed(segmenter.stream(), chunks_of(rng, X))
+        if ends == batch:
+            if names:
+                told = np.repeat(labels, np.diff([0, *ends]))
+                assert told.tolist() == segmenter.predict(X).tolist(), (seed, case)
+        else:
+            first, size = value(segmenter, X, batch)
+            second, _ = value(segmenter, X, ends)
+            assert abs(first - second) <= 1e-11 * size + 1e-12, (seed, case)
+            assert kind == 1 or penalty == 0.0 or not len(segmenter.components_), (seed, case)
+        if case % 4 == 1 and not names:
+            # Not a bit depends on chunks, so ties are resolved in the same way.
+            again, _ = streamed(segmenter.stream(), chunks_of(rng, X))
+            assert again == ends, (seed, case)
+
+
+DATA = make_change_points(4, 150, 6, 2, (3, 5), random_state=0)
+
+
+@pytest.fixture(scope="module")
+def learner() -> ChangePointMetricLearner:
+    """A learner with two informative features of six."""
+    return ChangePointMetricLearner(verbose=False).fit(DATA.sequences, DATA.labels)
+
+
+def levels(n_segments: int, size: int, seed: int = 0) -> np.ndarray:
+    """Segments of equal sizes with six features, of which the learner sees two."""
+    rng = np.random.default_rng(seed)
+    centers = 4.0 * rng.normal(size=(n_segments, 6))
+    return np.repeat(centers, size, axis=0) + rng.normal(size=(n_segments * size, 6))
+
+
+def test_row_by_row(learner) -> None:
+    """Changes are final a few samples after they happen, and stay; memory does not grow."""
+    X = levels(40, 250)
+    batch, stream = learner.predict_change_points(X), learner.stream()
+    found, delays, most = [], [], 0
+    for t, row in enumerate(X):
+        ends = stream.push(row).ends.tolist()
+        found += ends
+        delays += [t + 1 - end for end in ends]
+        most = max(most, len(stream.sums_))
+    assert found == batch[: len(found)].tolist()
+    assert np.median(delays) <= 60
+    assert most <= 2000
+    assert [*found, *stream.finish().ends] == batch.tolist()
+
+
+@pytest.mark.parametrize("case", ["constant", "one sample", "shorter", "exactly", "no metric"])
+def test_edges(case) -> None:
+    """Constant signals, a single sample, fewer samples than min_size, and a metric of rank 0."""
+    rng = np.random.default_rng(0)
+    segmenter = segmenter_of(rng, 2, 1 if case == "one sample" else 5, 1.0)
+    n = {"one sample": 1, "shorter": 3, "exactly": 10}.get(case, 200)
+    X = np.full((n, 2), 1e5) if case == "constant" else rng.normal(size=(n, 2))
+    if case == "no metric":
+        segmenter.components_ = np.zeros((0, 2))
+    ends, _ = streamed(segmenter.stream(), [X[:1], X[1:]])
+    assert ends == segmenter.predict_change_points(X).tolist()
+
+
+def test_long_signal() -> None:
+    """200,000 samples that wander far away: the same changes, each segment in its own center."""
+    rng = np.random.default_rng(1)
+    segmenter = segmenter_of(rng, 3, 1, 60.0)
+    segmenter.components_ = np.eye(3)
+    X = np.cumsum(np.repeat(9 * rng.normal(size=(400, 3)), 500, axis=0) * 0.002, axis=0)
+    X = X + np.repeat(5 * rng.normal(size=(400, 3)), 500, axis=0) + rng.normal(size=X.shape)
+    ends, _ = streamed(segmenter.stream(), np.array_split(X, 777))
+    assert ends == segmenter.predict_change_points(X).tolist()
+    assert len(ends) > 400
+
+
+def test_pending(learner) -> None:
+    """What is pending is the best end as of now, with the margins of the samples since."""
+    X = levels(4, 30)
+    stream = learner.stream()
+    assert stream.pending().ends.tolist() == []
+    committed = []
+    for t in range(0, len(X), 5):
+        committed += stream.push(X[t : t + 5]).ends.tolist()
+        pending, batch = stream.pending(), learner.predict_change_points(X[: t + 5])
+        assert [*committed, *pending.ends.tolist()] == batch.tolist()
+        start = committed[-1] if committed else 0
+        form = LowRankForm(X[start : t + 5] @ learner.components_.T).shifted(-learner.penalty_)
+        margins = boundary_margins(form)
+        np.testing.assert_allclose(pending.losses, margins.losses, rtol=1e-6, atol=1e-9)
+
+
+def test_max_delay_bounds_delay_and_memory() -> None:
+    """Where nothing is decided earlier, a change is final after max_delay; it is told once."""
+    rng = np.random.default_rng(2)
+    segmenter = segmenter_of(rng, 1, 1, 12.0)
+    segmenter.components_ = np.eye(1)
+    X = np.concatenate([rng.normal(size=5000), rng.normal(size=400) + 0.6, rng.normal(size=3000)])
+    stream, late, found = segmenter.stream(max_delay=200), [], []
+
+    def follow() -> None:
+        for t, value in enumerate(X):
+            ends = stream.push([value]).ends.tolist()
+            late.extend(t + 1 - end for end in ends)
+            found.extend(ends)
+            assert stream.pending().ends[0] > (found[-1] if found else 0)
+            assert len(stream.sums_) <= 1000
+
+    with pytest.warns(UserWarning, match="decided by max_delay=200") as told:
+        follow()
+    assert len(told) == 1
+    assert not stream.exact_
+    assert max(late) <= 200
+    # Both changes are where they are in all samples at once.
+    batch = segmenter.predict_change_points(X).tolist()
+    assert [*found, *stream.finish().ends] == batch[-3:]
+    np.testing.assert_allclose(found, [5000, 5400], atol=30)
+
+
+def test_max_delay_without_effect(learner) -> None:
+    """As long as all is decided earlier, the result is exact and nothing is told."""
+    X = levels(30, 100)
+    stream = learner.stream(max_delay=5000)
+    assert streamed(stream, np.array_split(X, 50))[0] == learner.predict_change_points(X).tolist()
+    assert stream.exact_
+
+
+class Jump:
+    """The distance of the last sample before a position to the one before it."""
+
+    looks_back = 2
+
+    def transform(self, X: list[np.ndarray]) -> list[np.ndarray]:
+        """Rows for every position of every sequence."""
+        return [np.vstack([np.zeros((2, 1)), np.abs(np.diff(x[:, :1], axis=0))]) for x in X]
+
+
+def test_feature_penalty_that_looks_back() -> None:
+    penalty = FeaturePenalty((Jump(),))
+    learner = ChangePointMetricLearner(penalty=penalty, verbose=False)
+    learner.fit(DATA.sequences, DATA.labels)
+    assert abs(learner.feature_penalty_.coef_).max() > 0
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        X = levels(6, int(rng.integers(1, 60)), int(rng.integers(99)))
+        batch = learner.predict_change_points(X).tolist()
+        assert streamed(learner.stream(), chunks_of(rng, X))[0] == batch
+
+
+def test_frame_classifier() -> None:
+    """Viterbi smoothing is the same recursion, without a metric."""
+    rng = np.random.default_rng(4)
+    labels = np.repeat(["sit", "walk", "sit", "run"], 25)
+    X = [rng.normal(size=(100, 2)) + (labels == "walk")[:, None] for _ in range(4)]
+    model = FrameClassifier(LogisticRegression(), context=3).fit(X, [labels] * 4)
+    for x in X:
+        ends, names = streamed(model.stream(), chunks_of(rng, x))
+        assert ends == model.predict_change_points(x).tolist()
+        assert np.repeat(names, np.diff([0, *ends])).tolist() == model.predict(x).tolist()
+    model.smoothing, model.penalty_ = "mode", None
+    with pytest.raises(ValueError, match="smoothing='viterbi'"):
+        model.stream()
+
+
+def test_encoders() -> None:
+    """Encoders that see a known number of rows; those that see all are refused."""
+    torch = pytest.importorskip("torch")
+    from metriclearn.encoders import (
+        Columns,
+        EncoderMetricLearner,
+        Ensemble,
+        Normalized,
+        TemporalConvolution,
+        WindowEncoder,
+    )
+    from metriclearn.encoders.networks import rows_seen
+
+    small = partial(WindowEncoder, n_outputs=2, width=8)
+    causal = partial(TemporalConvolution, n_outputs=2, width=8, n_blocks=2, causal=True)
+    assert rows_seen(causal(6)) == (12, 0)
+    assert rows_seen(TemporalConvolution(6, n_blocks=3)) == (14, 14)
+    assert rows_seen(partial(Ensemble, encoder=small)(6)) == (2, 2)
+    assert rows_seen(torch.nn.LSTM(6, 2)) is None
+    X = levels(5, 40)
+    for encoder in (small, causal, partial(Columns, encoder=small, stop=3)):
+        learner = EncoderMetricLearner(encoder, n_epochs=1, random_state=0, verbose=False)
+        learner.fit(DATA.sequences, DATA.labels)
+        ends, _ = streamed(learner.stream(), np.array_split(X, 37))
+        assert ends == learner.predict_change_points(X).tolist()
+    learner = EncoderMetricLearner(partial(Normalized, encoder=small), n_epochs=1, random_state=0)
+    learner.fit(DATA.sequences, DATA.labels)
+    with pytest.raises(ValueError, match="sees a known number of rows"):
+        learner.stream()
+
+
+def test_refusals(learner) -> None:
+    """What needs the whole sequence is refused in a sentence that tells what to do."""
+    X, y = DATA.sequences, DATA.labels
+    kept = ChangePointMetricLearner(verbose=False).fit(X, y)
+    for change, message in [
+        ({"penalty_": None}, "tune_penalty, or fit with n_segments=None"),
+        ({"penalty_unit_": "variance"}, "tune_penalty without unit"),
+        ({"oracle": SummedArea()}, r"ChangePoints\(\) or None as oracle"),
+    ]:
+        for name, value in change.items():
+            before = getattr(kept, name)
+            setattr(kept, name, value)
+            with pytest.raises(ValueError, match=message):
+                kept.stream()
+            setattr(kept, name, before)
+    kept.oracle = ChangePoints()
+    kept.stream()
+    penalized = ChangePointMetricLearner(penalty=FeaturePenalty((BoundaryFeatures((5,)),)))
+    with pytest.raises(ValueError, match="the attribute looks_back"):
+        penalized.fit(X, y).stream()
+    with pytest.raises(ValueError, match="one penalty, such as ChangePointMetricLearner"):
+        PenaltyLearner().fit(X, y).stream()
+    with pytest.raises(ValueError, match="max_delay of at least twice min_size=50"):
+        segmenter_of(np.random.default_rng(0), 6, 50, 1.0).stream(max_delay=99)
+    with pytest.raises(ValueError, match="max_delay"):
+        learner.stream(max_delay=3)
+
+
+def test_consensus_names_its_best_model() -> None:
+    consensus = Consensus({"diagonal": [ChangePointMetricLearner()]}, n_folds=2, verbose=False)
+    consensus.fit(DATA.sequences, DATA.labels)
+    with pytest.raises(ValueError, match=r"call streaming_model\(\).stream\(\)"):
+        consensus.stream()
+    model = consensus.streaming_model()
+    assert model.penalty_unit_ is None
+    able = [m.penalty_unit_ is None for m in consensus.models_]
+    assert consensus.weights_[consensus.models_.index(model)] == consensus.weights_[able].max()
+
+
+def test_rows_of_all_kinds(learner) -> None:
+    """Lists, 1-D rows, data frames and empty chunks are read; others get one sentence."""
+    X = levels(3, 20)
+    batch = learner.predict_change_points(X).tolist()
+    lists, frames, single = (X.tolist(), pd.DataFrame(X), X.astype(np.float32).astype(float))
+    assert streamed(learner.stream(), [lists, []])[0] == batch
+    assert streamed(learner.stream(), [frames[:7], frames[7:7], frames[7:]])[0] == batch
+    assert (
+        streamed(learner.stream(), list(single))[0]
+        == learner.predict_change_points(single).tolist()
+    )
+    one = TunedSegmenter(penalty=1.0).fit([np.repeat([[0.0], [5.0]], 9, axis=0)])
+    assert streamed(one.stream(), [[0.0, 0.1, 0.0], 5.0, [5.1, 5.0]])[0] == [3, 6]
+    stream = learner.stream()
+    stream.push(X[:5])
+    for rows, message in [
+        (np.full((2, 6), np.nan), "finite numbers, got NaN at row 0, feature 0 of rows from 5 on"),
+        (X[:, :5], r"rows of 6 features, got shape \(60, 5\)"),
+        (X[0, :5], r"rows of 6 features, got shape \(5,\)"),
+        (X[None], r"rows of 6 features, got shape \(1, 60, 6\)"),
+        ([["a"] * 6], "number"),
+        (1e200 * X, "squares under the metric can be added"),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=message):
+            stream.push(rows)
+    assert stream.n_samples_ == 5
+    assert [*stream.push(X[5:]).ends, *stream.finish().ends] == batch
+    for method in (partial(stream.push, X), stream.pending, stream.finish):
+        with pytest.raises(ValueError, match=r"is finished or has not begun.*segmenter.stream"):
+            method()
+    with pytest.raises(ValueError, match="needs a sample to finish"):
+        learner.stream().finish()
+
+
+@pytest.mark.filterwarnings("ignore:.*decided by max_delay")
+@pytest.mark.parametrize("kind", ["plain", "named", "max_delay"])
+def test_saved_and_loaded(kind, tmp_path) -> None:
+    """A stream that is saved and loaded after every chunk returns the same."""
+    rng = np.random.default_rng(5)
+    segmenter = segmenter_of(rng, 3, 2, 6.0, names=3 if kind == "named" else 0)
+    X = signal_of(rng, 700, 3, 0)
+    limit = 40 if kind == "max_delay" else None
+    chunks = np.array_split(X, 23)
+    whole = streamed(segmenter.stream(limit), chunks)
+    stream, ends = segmenter.stream(limit), []
+    for chunk in chunks:
+        stream = metriclearn.load(metriclearn.save(stream, tmp_path / "stream.npz"))
+        ends += stream.push(chunk).ends.tolist()
+    assert stream.exact_ == (limit is None)
+    assert [*ends, *stream.finish().ends] == whole[0]
+
+
+def test_killed_and_resumed(learner, tmp_path) -> None:
+    """Killed (SIGKILL) and started again from the file: the same changes, 100 of 100.
+
+    What a killed process told since its last save is told again, so each change counts once.
+    """
+    rng, X, batch = np.random.default_rng(6), levels(12, 60), []
+    state, told, rows = (tmp_path / name for name in ("stream.npz", "told.txt", "rows.npy"))
+    np.save(rows, X)
+    batch, kills = learner.predict_change_points(X).tolist(), 0
+    while kills < examples(100):
+        metriclearn.save(learner.stream(), state)
+        told.write_text("")
+        while kill_after_writing(state, rng.uniform(0.0, 0.15), follow_stream, state, rows, told):
+            kills += 1
+        assert sorted(set(map(int, told.read_text().split()))) == batch
