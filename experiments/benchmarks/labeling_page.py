@@ -112,9 +112,9 @@ def corrections(tiny: bool, repeats: int) -> list[dict[str, Any]]:
         said = {one.name: known_of(e, T // 20, count) for one, e in zip(recordings, ends)}
 
         def answer(group: Group = group, said: dict = said) -> Any:
-            labels = group.labels(said)
-            group.learn(labels)
-            return group.segment(labels)
+            given = group.given(said)
+            group.learn(given)
+            return group.segment(given)
 
         answer()  # the first correction; later ones begin with its metric
         timing = in_turns({"answer": answer}, repeats)["answer"]

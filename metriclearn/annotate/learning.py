@@ -5,30 +5,33 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise, starmap
 from operator import attrgetter
+from pathlib import Path
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 from sklearn.model_selection import KFold
 
-from metriclearn.annotate.project import Annotation, Project, partial_labels, row_at
-from metriclearn.annotate.shown import exact_times, labels_of_person
+from metriclearn.annotate.naming import Names, names_of_rows
+from metriclearn.annotate.project import Annotation, Project, partial_labels
+from metriclearn.annotate.shown import exact_times
 from metriclearn.annotate.signals import Recording
 from metriclearn.annotate.suggest import suggest
-from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, known_stretches
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.prediction.calibration import Calibration
-from metriclearn.estimators.prediction.states import States
 from metriclearn.oracles.change_points import ConstrainedChangePoints
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, pieces_of
-from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss
+from metriclearn.problem.named_segments import NameScores, PartialNames
 from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.solvers.bundle import BundleDual
@@ -41,58 +44,228 @@ _N_FOLDS = 3
 _MOST_ROWS = 20_000  # learned from at a correction; exported models learn from all rows
 _FEW_CHANGES = 40
 _SOLVER = BundleDual(tolerance=1e-2)
-_LONGEST = TimeLimit(1.0)  # seconds of learning after which the best metric so far is used
+_PATIENCE = 1.0  # seconds
 
 Piece = tuple[NDArray, Partition | PartialPartition]
+# The cost of one unit of log-probability of a name, and of a segment, as shares of the learned
+# penalty, where names decide on boundaries, too: chosen on training users of HAPT.
+_NAME_SHARE, _SEGMENT_SHARE = 1 / 32, 1.5
+
+
+class Given(NamedTuple):
+    """What a person has said about the rows of every recording.
+
+    Attributes
+    ----------
+    partial : list of PartialPartition
+    names : list of str
+        The labels that cover a row.
+    codes : list of int arrays (T,)
+        The place of every row's label among the names, −1 without one.
+    """
+
+    partial: list[PartialPartition]
+    names: list[str]
+    codes: list[NDArray]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A metric with a penalty, and the names of segments if two labels or more are in use.
+
+    With ``is_joint``, names decide on boundaries, too.
+    """
+
+    learner: ChangePointMetricLearner
+    names: Names | None = None
+    is_joint: bool = False
+
+    @property
+    def penalty(self) -> float:
+        """Of a segment; above 0."""
+        return max(float(self.learner.penalty_ or 0.0), 1e-300)
+
+    def margins(
+        self, X: NDArray, labels: PartialPartition, tolerance: int, codes: NDArray | None = None
+    ) -> BoundaryMargins:
+        """The best segmentation that agrees with the labels; labeled changes have infinite losses.
+
+        Labeled changes divide X into independent programs, which are faster than one for all of X.
+        """
+        scores = None
+        if self.is_joint and self.names is not None:
+            scores = _NAME_SHARE * self.penalty * np.log(self.names.probabilities(X))
+        parts = []
+        changes = chain(*(ends[:-1].tolist() for _, ends in pieces_of(labels).stretches))
+        for start, stop in pairwise([0, *changes, len(X)]):
+            part: Any = _form(self.learner, X[start:stop])
+            inside, near = labels.within(start, stop), min(tolerance, stop - start - 1)
+            constrained = inside if inside.constraints else None
+            if scores is not None:
+                part = part.shifted((1 - _SEGMENT_SHARE) * self.penalty)
+                part = ChargedForm(part, names=NameScores.of(scores[start:stop]))
+                if codes is not None:
+                    constrained = PartialNames(inside, codes[start:stop])
+            margins = boundary_margins(part, known=constrained, tolerance=near)
+            parts.append((margins.change_points + start, [*margins.losses, np.inf], margins.gains))
+        ends, losses, gains = map(np.concatenate, zip(*parts))
+        return BoundaryMargins(ends, losses[:-1], gains)
+
+    def named(
+        self, X: NDArray, ends: NDArray, codes: NDArray | None = None
+    ) -> tuple[list[str], list[float]]:
+        """The name of every segment, and its mean probability; nothing without names.
+
+        A segment with a labeled row has that label, with probability 1.
+        """
+        if self.names is None:
+            return [], []
+        probabilities = self.names.probabilities(X)
+        places = NameScores.of(np.log(probabilities), codes).names_of(ends)
+        starts = np.append(0, ends[:-1])
+        sums = np.add.reduceat(probabilities, starts, axis=0)[np.arange(len(ends)), places]
+        sure = np.round(sums / (ends - starts), 3)
+        if codes is not None:
+            sure[np.maximum.reduceat(codes, starts) >= 0] = 1.0
+        return [self.names.names[place] for place in places], sure.tolist()
+
+
+class Check(NamedTuple):
+    """Labeled stretches against the answers of models that have not learned from them.
+
+    Attributes
+    ----------
+    stretches : int
+    agreed, missed, extra : int
+        Boundaries that both have, only the person, and only the model.
+    right, named : int
+        Rows with the right name, and with a name.
+    """
+
+    stretches: int = 0
+    agreed: int = 0
+    missed: int = 0
+    extra: int = 0
+    right: int = 0
+    named: int = 0
+
+    def __add__(self, other: Any) -> Check:
+        return Check(*map(sum, zip(self, other)))
+
+    def as_json(self) -> dict[str, Any]:
+        """A point of the curve: the counts, and the share of boundaries that agree.
+
+        Its interval is Wilson's, of 95 %: it has a width even where all of a few agree.
+        """
+        n = self.agreed + self.missed + self.extra
+        if not n:
+            return {}
+        low, high = binomtest(self.agreed, n).proportion_ci(method="wilson")
+        return {
+            **dict(zip(("stretches", "agreed", "missed", "extra"), self)),
+            **{"low": round(float(low), 3), "high": round(float(high), 3)},
+            "named": round(self.right / self.named, 3) if self.named else None,
+        }
+
+
+class Stretch(NamedTuple):
+    """Completely labeled rows of a recording."""
+
+    recording: int
+    rows: slice
+    truth: Partition
+
+
+@dataclass
+class _Trial:
+    """Answers for held-out stretches."""
+
+    margins: list[BoundaryMargins] = field(default_factory=list)
+    truths: list[Partition] = field(default_factory=list)
+    check: Check = field(default_factory=Check)
+    squares: float = 0.0
+
+    def add(
+        self, model: Model, X: NDArray, truth: Partition, tolerance: int, names: list[str]
+    ) -> None:
+        """Segment a stretch; ``names`` of its rows are empty where unknown, or everywhere."""
+        found = model.margins(X, PartialPartition(len(X)), tolerance)
+        self.squares += FrobeniusLoss().squared_norm(Partition(ends=found.change_points), truth)
+        relative = found.losses / model.penalty
+        self.margins.append(BoundaryMargins(found.change_points, relative, found.gains))
+        self.truths.append(truth)
+        agreed = _agreeing(found.change_points[:-1], truth.change_points[:-1], tolerance)
+        counts = 1, agreed, truth.n_clusters - 1 - agreed, len(found.losses) - agreed
+        named, _ = model.named(X, found.change_points)
+        sizes = np.diff(found.change_points, prepend=0)
+        pairs = [pair for pair in zip(np.repeat(named, sizes), names) if pair[1]] if named else []
+        right = sum(name == given for name, given in pairs)
+        self.check += Check(*counts, right, len(pairs))
+
+    @property
+    def loss(self) -> float:
+        """‖M − N‖², and the rows with a wrong name, in units of a mean segment."""
+        sizes = sum(truth.n_samples for truth in self.truths)
+        segments = sum(truth.n_clusters for truth in self.truths)
+        return self.squares + (self.check.named - self.check.right) * segments / max(sizes, 1)
 
 
 @dataclass
 class Group:
-    """Recordings with the same features, the learned model, and its validation."""
+    """Recordings with the same features, the learned model, and its validation.
+
+    After ``patience`` seconds of learning the best metric so far is used.
+    """
 
     recordings: list[Recording]
-    learner: ChangePointMetricLearner | None = None
+    model: Model | None = None
     calibration: Calibration | None = None
-    validated: float | None = None
+    checked: Check | None = None
+    patience: float = _PATIENCE
 
     @property
     def tolerance(self) -> int:
         """Rows in half a second, at least one: changes so near are the same."""
         return max(1, round(0.5 * self.recordings[0].rate))
 
-    def labels(self, annotations: Mapping[str, Sequence[Annotation]]) -> list[PartialPartition]:
-        """The partial labels of the rows of every recording."""
-        return [
+    def given(self, annotations: Mapping[str, Sequence[Annotation]]) -> Given:
+        """The labels of the rows of every recording."""
+        partial = [
             partial_labels(annotations.get(one.name, ()), len(one.features), one.rate)
             for one in self.recordings
         ]
+        return Given(partial, *names_of_rows(self.recordings, annotations))
 
-    def learn(self, labels: list[PartialPartition]) -> None:
-        """Learn a metric and a penalty from the labeled stretches.
+    def learn(self, given: Given) -> None:
+        """Learn a metric and a penalty from the labeled stretches, and names from labeled rows.
 
         The last metric completes partly labeled stretches, as in one turn of learning from partial
         labels. The first metric takes turns until nothing changes.
         """
         pieces: list[Piece] = []
-        for one, partial in zip(self.recordings, labels):
+        for one, partial in zip(self.recordings, given.partial):
             for start, stop in _windows(partial):
                 inside = partial.within(start, stop)
                 pieces.append((one.features[start:stop], inside.segmentation() or inside))
-        pieces = _some(pieces)
-        if self.learner is not None:
+        pieces = _some(pieces, lambda piece: len(piece[0]))
+        if self.model is not None:
             complete = ConstrainedChangePoints()
             for i, (X, truth) in enumerate(pieces):
                 if isinstance(truth, PartialPartition):
-                    pieces[i] = X, complete(_form(self.learner, X), None, truth)
-        self.learner = _fitted(pieces)
-        if self.learner is None:
-            self.calibration = self.validated = None
+                    pieces[i] = X, complete(_form(self.model.learner, X), None, truth)
+        learner = _fitted(pieces, self.patience)
+        if learner is None:
+            self.model = self.calibration = self.checked = None
+            return
+        names = Names.learn(given.names, self.recordings, given.codes)
+        self.model = Model(learner, names, bool(self.model and self.model.is_joint))
 
-    def segment(self, labels: list[PartialPartition]) -> list[BoundaryMargins]:
+    def segment(self, given: Given) -> list[BoundaryMargins]:
         """The best segmentation of every recording that agrees with its labels."""
+        assert self.model is not None
         return [
-            _margins(self.learner, one.features, partial, self.tolerance)
-            for one, partial in zip(self.recordings, labels)
+            self.model.margins(one.features, partial, self.tolerance, codes)
+            for one, partial, codes in zip(self.recordings, given.partial, given.codes)
         ]
 
     def probabilities(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -101,46 +274,89 @@ class Group:
         Before that it is 1 − exp(−2 loss/penalty)/2, which is even for a change whose gain is only
         its penalty. Changes that the labels require have an infinite loss and probability 1.
         """
-        assert self.learner is not None
-        relative = losses / max(float(self.learner.penalty_ or 0.0), 1e-300)
+        assert self.model is not None
+        relative = losses / self.model.penalty
         likely = 1 - np.exp(-2 * np.minimum(relative, 300)) / 2
         if self.calibration is not None:
             likely = self.calibration.of(relative)
         return np.where(np.isinf(losses), 1.0, likely)
 
-    def validate(self, labels: list[PartialPartition]) -> None:
-        """Held-out loss per labeled boundary, and how often held-out changes were right."""
-        pieces = _some(
+    def validate(self, given: Given) -> None:
+        """Compare labeled stretches with models that have not learned from them.
+
+        Names decide on boundaries, too, where this leads to less loss.
+        """
+        self.checked = self.calibration = None
+        stretches = _some(
             [
-                (X, truth)
-                for one, partial in zip(self.recordings, labels)
-                for X, inside in known_stretches(one.features, partial)
-                if (truth := inside.segmentation()) is not None and truth.n_samples > 2
-            ]
+                Stretch(i, slice(first, int(ends[-1])), Partition(ends=ends - first))
+                for i, partial in enumerate(given.partial)
+                for start, stretch in pieces_of(partial).stretches
+                for first, ends in _divided(start, stretch)
+                if ends[-1] - first > 2
+            ],
+            lambda one: one.truth.n_samples,
         )
-        self.validated = self.calibration = None
-        if len(pieces) < 2:
+        if self.model is None or len(stretches) < 2:
             return
-        loss, margins, truths = 0.0, [], []
-        for rest, left in KFold(min(_N_FOLDS, len(pieces))).split(pieces):
-            learner = _fitted([pieces[i] for i in rest])
-            for X, truth in [pieces[i] for i in left] if learner is not None else []:
-                found = _margins(learner, X, PartialPartition(len(X)), self.tolerance)
-                loss += FrobeniusLoss().squared_norm(Partition(ends=found.change_points), truth)
-                relative = found.losses / max(learner.penalty_, 1e-300)
-                margins.append(BoundaryMargins(found.change_points, relative, found.gains))
-                truths.append(truth)
-        n_true = sum(truth.n_clusters - 1 for truth in truths)
-        self.validated = loss / n_true if n_true else None
-        if sum(len(one.losses) for one in margins) >= _CALIBRATED:
+        features = [self.recordings[one.recording].features[one.rows] for one in stretches]
+        apart, joint = _Trial(), _Trial()
+        for rest, left in KFold(min(_N_FOLDS, len(stretches))).split(stretches):
+            learner = _fitted([(features[i], stretches[i].truth) for i in rest], self.patience)
+            if learner is None:
+                continue
+            names = self._names_without(given, [stretches[i] for i in left])
+            for trial in (apart, joint) if names is not None else (apart,):
+                model = Model(learner, names, trial is joint)
+                for i in left:
+                    said = _said(given, stretches[i])
+                    trial.add(model, features[i], stretches[i].truth, self.tolerance, said)
+        is_joint = len(joint.truths) == len(apart.truths) > 0 and joint.loss < apart.loss
+        self.model = replace(self.model, is_joint=is_joint)
+        best = joint if is_joint else apart
+        self.checked = best.check
+        if sum(len(one.losses) for one in best.margins) >= _CALIBRATED:
             nothing = np.zeros((0, 0))
-            self.calibration = Calibration.learn(margins, truths, self.tolerance, nothing, None)
+            self.calibration = Calibration.learn(
+                best.margins, best.truths, self.tolerance, nothing, None
+            )
+
+    def _names_without(self, given: Given, left: list[Stretch]) -> Names | None:
+        """Names learned without the rows of some stretches."""
+        codes = [rows.copy() for rows in given.codes]
+        for one in left:
+            codes[one.recording][one.rows] = -1
+        return Names.learn(given.names, self.recordings, codes)
 
 
-def _some(pieces: list[Piece]) -> list[Piece]:
+def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
+    """Cut a stretch in the middle of segments into parts with one or two changes each."""
+    middles = [(ends[i] + ends[i + 1]) // 2 for i in range(1, len(ends) - 2, 2)]
+    cuts = [start, *middles, int(ends[-1])]
+    return [(a, np.append(ends[(ends > a) & (ends < b)], b)) for a, b in pairwise(map(int, cuts))]
+
+
+def _said(given: Given, one: Stretch) -> list[str]:
+    """The labels of the rows of a stretch, empty where a row has none."""
+    codes = given.codes[one.recording][one.rows]
+    return [given.names[code] if code >= 0 else "" for code in codes]
+
+
+def _agreeing(found: NDArray, truth: NDArray, tolerance: int) -> int:
+    """The largest number of pairs of boundaries, one of each, that are at most so far apart."""
+    count, place = 0, 0
+    for change in truth.tolist():
+        while place < len(found) and found[place] < change - tolerance:
+            place += 1
+        if place < len(found) and found[place] <= change + tolerance:
+            count, place = count + 1, place + 1
+    return count
+
+
+def _some(pieces: list[Any], length: Callable[[Any], int]) -> list[Any]:
     """Pieces with about ``_MOST_ROWS`` rows, the same ones every time."""
     order = np.random.default_rng(0).permutation(len(pieces))
-    before = np.cumsum([0, *(len(pieces[i][0]) for i in order)])[:-1]
+    before = np.cumsum([0, *(length(pieces[i]) for i in order)])[:-1]
     return [pieces[i] for i in sorted(order[before < _MOST_ROWS].tolist())]
 
 
@@ -149,29 +365,13 @@ def _form(learner: Any, X: NDArray) -> LowRankForm:
     return LowRankForm(X @ learner.components_.T).shifted(-float(learner.penalty_))
 
 
-def _margins(learner: Any, X: NDArray, labels: PartialPartition, tolerance: int) -> BoundaryMargins:
-    """The best segmentation that agrees with the labels; labeled changes have infinite losses.
-
-    Labeled changes divide X into independent programs, which are faster than one for all of X.
-    """
-    parts = []
-    changes = chain(*(ends[:-1].tolist() for _, ends in pieces_of(labels).stretches))
-    for start, stop in pairwise([0, *changes, len(X)]):
-        part = _form(learner, X[start:stop])
-        inside, near = labels.within(start, stop), min(tolerance, stop - start - 1)
-        constrained = inside if inside.constraints else None
-        margins = boundary_margins(part, known=constrained, tolerance=near)
-        parts.append((margins.change_points + start, [*margins.losses, np.inf], margins.gains))
-    ends, losses, gains = map(np.concatenate, zip(*parts))
-    return BoundaryMargins(ends, losses[:-1], gains)
-
-
-def _fitted(pieces: list[Piece]) -> Any:
+def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
     """A fitted learner, or None if nothing can be learned yet."""
     counts = [_n_changes(truth) for _, truth in pieces]
     if not any(counts):
         return None
-    learner = ChangePointMetricLearner(solver=_SOLVER, callbacks=[_LONGEST], verbose=False)
+    limit = TimeLimit(patience)
+    learner = ChangePointMetricLearner(solver=_SOLVER, callbacks=[limit], verbose=False)
     arrays, truths = map(list, zip(*pieces))
     with warnings.catch_warnings():  # few labels leave little to learn
         warnings.simplefilter("ignore")
@@ -213,9 +413,10 @@ def compile_programs() -> None:
     """Learn once from very few rows, so that the first correction does not wait for numba."""
     X = np.repeat([[0.0], [1.0]], 4, axis=0) + np.arange(8.0)[:, None] % 2 / 10
     labels = PartialPartition(8, change_points=[4], same=[(0, 3)])
-    learner = _fitted([(X, labels)])
-    if learner is not None:
-        _margins(learner, X, labels, 1)
+    codes = np.repeat([0, 1], 4)
+    names = Names.learn(["a", "b"], [Recording("", "table", Path(), X, ["x"], 1.0, 8.0)], [codes])
+    for model in (Model(_fitted([(X, labels)]), names, is_joint) for is_joint in (False, True)):
+        model.margins(X, labels, 1, codes)
 
 
 class Loop:
@@ -263,23 +464,23 @@ class Loop:
         begun = time.perf_counter()
         with self.project.lock:
             revision, annotations = self.project.revision, dict(self.project.annotations)
-        labels = [group.labels(annotations) for group in self.groups]
-        for group, partial in zip(self.groups, labels):
-            group.learn(partial)
-        result = self._segmented(labels, annotations) | {"revision": revision, "busy": True}
+        given = [group.given(annotations) for group in self.groups]
+        for group, labels in zip(self.groups, given):
+            group.learn(labels)
+        result = self._segmented(given, annotations) | {"revision": revision, "busy": True}
         result["seconds"] = time.perf_counter() - begun
         self._publish(result | {"suggestions": []})
         if self._wanted:
             return
         # gains of different groups do not compare; groups with a model come first
-        order = sorted(zip(self.groups, labels), key=lambda pair: pair[0].learner is None)
+        order = sorted(zip(self.groups, given), key=lambda pair: pair[0].model is None)
         suggestions = list(chain(*starmap(_suggested, order)))
         self._publish(result | {"suggestions": suggestions})
-        for group, partial in zip(self.groups, labels):
+        for group, labels in zip(self.groups, given):
             if self._wanted:
                 return
-            group.validate(partial)
-        result |= self._segmented(labels, annotations)  # with the new probabilities
+            group.validate(labels)
+        result |= self._segmented(given, annotations)  # with the new probabilities
         self._remember(result, annotations)
         self._publish(result | {"suggestions": suggestions, "busy": False})
 
@@ -288,28 +489,26 @@ class Loop:
         self.learned = result | {"serial": serial, "curve": list(self.project.curve)}
 
     def _segmented(
-        self, labels: list[list[PartialPartition]], annotations: Mapping[str, Sequence[Annotation]]
+        self, given: list[Given], annotations: Mapping[str, Sequence[Annotation]]
     ) -> dict[str, Any]:
         """Segments of every recording, and the expected share of wrong boundaries."""
         recordings: dict[str, Any] = {}
         doubts: list[NDArray] = []
-        for group, partial in zip(self.groups, labels):
-            if group.learner is None:
+        for group, labels in zip(self.groups, given):
+            if group.model is None:
                 continue
-            states = _states(group, annotations)
-            for one, margins in zip(group.recordings, group.segment(partial)):
+            found = zip(group.recordings, group.segment(labels), labels.codes)
+            for one, margins, codes in found:
                 mine = annotations.get(one.name, ())
                 ends, likely = margins.change_points, group.probabilities(margins.losses)
                 doubts.append(1 - likely[np.isfinite(margins.losses)])
-                names = []
-                if states is not None:
-                    named = states.of(one.features, Partition(ends=ends), None, None)
-                    names = labels_of_person(named[ends - 1].tolist(), ends, mine, one.rate)
+                names, sure = group.model.named(one.features, ends, codes)
                 recordings[one.name] = {
                     "boundaries": exact_times(ends[:-1].tolist(), mine, one.rate),
                     "confidence": np.round(likely, 3).tolist(),
                     "reach": (margins.intervals(margins.typical_score) / one.rate).tolist(),
                     "labels": names,
+                    "sure": sure,
                 }
         doubted = np.concatenate([np.zeros(0), *doubts])
         return {
@@ -323,42 +522,37 @@ class Loop:
         """Add a point to the curve; it replaces the last one if no more was annotated since."""
         stretches = chain(*annotations.values())
         seconds = round(float(sum(one.end - one.start for one in stretches)), 3)
-        validated = [g.validated for g in self.groups if g.validated is not None]
-        mean = float(np.mean(validated)) if validated else None
-        point = {"seconds": seconds, "expected": result["expected"], "validated": mean}
+        checked = sum((group.checked or Check() for group in self.groups), start=Check())
+        point = {"seconds": seconds, "expected": result["expected"], **checked.as_json()}
         curve = self.project.curve
         if curve and curve[-1]["seconds"] == seconds:
             curve.pop()
-        if result["expected"] is not None or mean is not None:
+        if len(point) > 2 or result["expected"] is not None:
             curve.append(point)
 
 
-def _states(group: Group, annotations: Mapping[str, Sequence[Annotation]]) -> States | None:
-    """Means of labeled segments under the learned metric, if there are two labels."""
-    segments = [
-        (one.features[row_at(given.start, one.rate) : row_at(given.end, one.rate)], given.label)
-        for one in group.recordings
-        for given in annotations.get(one.name, ())
-        if given.kind == "segment"
-    ]
-    arrays = [rows for rows, _ in segments if len(rows)]
-    labels = [np.full(len(rows), label) for rows, label in segments if len(rows)]
-    if group.learner is None or len({label[0] for label in labels}) < 2:
-        return None
-    return States.learn(group.learner.components_, arrays, labels, True)
+def _strategy(model: Model | None) -> str:
+    """How to choose stretches: with names, every second one at random.
+
+    Names are learned best from all kinds of stretches, and margins lead to the same doubtful ones
+    again and again (names right on training users of HAPT: .85 by margins, .91 by "combined").
+    """
+    if model is None:
+        return "diversity"
+    return "margin" if model.names is None else "combined"
 
 
-def _suggested(group: Group, labels: list[PartialPartition]) -> list[dict[str, Any]]:
+def _suggested(group: Group, given: Given) -> list[dict[str, Any]]:
     """Stretches worth labeling, in seconds."""
     rate = group.recordings[0].rate
     arrays = list(map(attrgetter("features"), group.recordings))
     found = suggest(
         arrays,
-        labels,
+        given.partial,
         n=_N_SUGGESTED,
         length=int(max(2, min(_JUDGED * rate, min(map(len, arrays)) / 4))),
-        learner=group.learner,
-        strategy="diversity" if group.learner is None else "margin",
+        learner=group.model and group.model.learner,
+        strategy=_strategy(group.model),
     )
     recordings = group.recordings
     return [

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,12 +35,41 @@ from metriclearn.running.atomic import locked, reading, replacing, writable
 FILE = "metriclearn.json"
 TABLE = "segments.csv"
 UNKNOWN = "unknown"  # label of unannotated time in segments.csv
+MOST_LABELS = 40
 _FORMAT = 1
 _BEFORE = "table_before"  # the digest of the table that the first file was written to replace
 _FEATURES = (None, "audio", "video", "both", "tables")
 _KINDS = ("change", "no change", "one change", "segment")
 _SLACK = 1e-6  # seconds by which times may differ and still be the same
 _MOST = 100_000  # annotations of a recording
+_TIER = re.compile(r"\w(?:[\w -]{0,38}\w)?")  # all systems allow these characters in file names
+
+
+def file_of(folder: Path, tier: str, name: str) -> Path:
+    """``metriclearn.json`` or ``segments.csv`` of a tier; only the first tier has no name."""
+    return folder / (f"{tier}.{name}" if tier else name)
+
+
+def tiers_of(folder: Path) -> list[str]:
+    """The names of further tiers that were saved in a folder."""
+    return sorted(path.name.removesuffix(f".{FILE}") for path in folder.glob(f"[!.]*.{FILE}"))
+
+
+def check_tier(tier: str, taken: Iterable[str]) -> str:
+    """A name for a new tier, without spaces around it.
+
+    Raises
+    ------
+    ValueError
+        If files cannot be named like that, or a tier or a recording has the name.
+    """
+    name = tier.strip()
+    if not _TIER.fullmatch(name) or name.casefold() in {one.casefold() for one in taken}:
+        raise ValueError(
+            "A tier needs a name of up to 40 letters, digits, spaces, - and _ that no other tier "
+            f"and no recording has, got {name[:50]!r}; choose another one."
+        )
+    return name
 
 
 class Conflict(ValueError):
@@ -75,7 +105,7 @@ class Annotation(NamedTuple):
                     "mark a longer stretch or set a boundary."
                 )
         right = 0 < start == end < seconds if point else 0 <= start < end <= seconds
-        named = label == "" or _is_word(label)
+        named = label == "" or is_word(label)
         if not (
             kind in _KINDS
             and right
@@ -156,7 +186,7 @@ def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) 
 
 @dataclass
 class Project:
-    """The annotations of a folder, saved after every change.
+    """A tier of annotations of a folder, saved after every change.
 
     The file has a revision number, which every change raises by one. Each annotation has a line, so
     that two versions can be merged by hand. A change is saved as soon as the file is replaced, in
@@ -167,12 +197,17 @@ class Project:
     folder : Path
     seconds : dict
         Lengths of the recordings by name.
+    tier : str
+        Empty for the first tier. The files of another one begin with its name.
     labels : list of str
         In the order of the keys 1 to 9.
     annotations : dict
         Recording -> its annotations, in order.
+    annotators : dict
+        Recording -> names of those who have changed its annotations.
     curve : list of dict
-        Annotated seconds, expected and validated loss, after each correction.
+        Annotated seconds, the expected share of wrong boundaries, and how many agreed on held-out
+        stretches, after each correction.
     settings : dict
         ``features``, ``rate`` (rows per second of tables) and ``ignore``, as ``metriclearn fit``
         reads them.
@@ -182,8 +217,10 @@ class Project:
 
     folder: Path
     seconds: Mapping[str, float]
+    tier: str = ""
     labels: list[str] = field(default_factory=list)
     annotations: dict[str, list[Annotation]] = field(default_factory=dict)
+    annotators: dict[str, list[str]] = field(default_factory=dict)
     curve: list[dict[str, Any]] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
     seen: dict[str, Any] = field(default_factory=dict)
@@ -191,6 +228,8 @@ class Project:
 
     def __post_init__(self) -> None:
         self.lock = Lock()
+        self.file = file_of(self.folder, self.tier, FILE)
+        self.table = file_of(self.folder, self.tier, TABLE)
 
     def load(self) -> Self:
         """Read the file, if there is one.
@@ -200,20 +239,23 @@ class Project:
         ValueError
             If it is damaged, names unknown recordings, or is a link out of the folder.
         """
-        content = self.seen = read_project(self.folder)
+        content = self.seen = read_project(self.folder, self.tier)
         if not content:
             return self
-        with _reading(self.folder):
+        with _reading(self.file):
             labels, entries = _read_labels(content["labels"]), content["recordings"]
             if unknown := sorted(set(entries) - set(self.seconds)):
                 raise ValueError(
-                    f"{str(self.folder / FILE)!r} has annotations of {unknown[:5]}, which are not "
+                    f"{str(self.file)!r} has annotations of {unknown[:5]}, which are not "
                     "in the folder; restore the recordings, or rename or remove them in the file."
                 )
             self.annotations = {
                 name: read_annotations(given, self.seconds[name]) for name, given in entries.items()
             }
             self.curve, self.revision = list(content.get("curve", [])), int(content["revision"])
+            self.annotators = {
+                name: list(map(str, many)) for name, many in content.get("annotators", {}).items()
+            }
             self.labels = labels
         return self
 
@@ -222,8 +264,11 @@ class Project:
         revision: int,
         annotations: Mapping[str, list[Annotation]] | None = None,
         labels: Any = None,
+        annotator: str = "",
     ) -> int:
         """Replace annotations of recordings, or the labels, save, and return the new revision.
+
+        A given annotator is noted for the recordings whose annotations are replaced.
 
         Raises
         ------
@@ -235,22 +280,28 @@ class Project:
             If the files cannot be written; both stay as they were.
         """
         with self.lock, locked(self.folder):
-            if is_changed := read_project(self.folder) != self.seen:  # by hand, or another server
+            # by hand, or by another server
+            if is_changed := read_project(self.folder, self.tier) != self.seen:
                 self.load()
             if is_changed or revision != self.revision:
                 raise Conflict(
                     f"Not saved: the annotations were changed elsewhere (revision {self.revision}, "
                     f"here {revision}). The page now shows them; repeat your change."
                 )
+            given = annotations or {}
+            known = self.annotators
+            by = {name: sorted({*known.get(name, ()), annotator}) for name in given if annotator}
             after = replace(
                 self,
                 labels=self.labels if labels is None else _read_labels(labels),
-                annotations={**self.annotations, **(annotations or {})},
+                annotations={**self.annotations, **given},
+                annotators=known | by,
                 revision=revision + 1,
             )
             self._keep_table()
             after.save()
             self.labels, self.annotations = after.labels, after.annotations
+            self.annotators = after.annotators
             self.revision, self.seen = after.revision, after.seen
             return self.revision
 
@@ -260,36 +311,36 @@ class Project:
 
         The last ones it has if the server was stopped after it replaced only the first file.
         """
-        table = self.folder / TABLE
-        if not table.is_file():
+        if not self.table.is_file():
             return True
-        found = table.read_bytes()
-        return found == self._table() or _digest(found) == self.seen.get(_BEFORE)
+        found = self.table.read_bytes()
+        return found == self._text_of_table() or _digest(found) == self.seen.get(_BEFORE)
 
     def mend_table(self) -> None:
         """Write ``segments.csv`` again if it was made from the last annotations."""
-        table = self.folder / TABLE
+        table = self.table
         with self.lock, locked(self.folder):
-            if table.is_file() and self.is_table_ours and table.read_bytes() != self._table():
+            text = self._text_of_table()
+            if table.is_file() and self.is_table_ours and table.read_bytes() != text:
                 with replacing(table) as stream:
-                    stream.write(self._table())
+                    stream.write(text)
 
-    def _table(self) -> bytes:
+    def _text_of_table(self) -> bytes:
         tables = self.tables()
         return segments_text(tables).encode() if tables else b""
 
     def _keep_table(self) -> None:
         """Keep a table that was written or edited elsewhere, under another name."""
-        table = self.folder / TABLE
+        table = self.table
         if not table.is_file() or (self.revision and self.is_table_ours):
             return
         found, number = table.read_bytes(), 1
-        kept = table.with_name(f"{TABLE}.before")
+        kept = table.with_name(f"{table.name}.before")
         while kept.exists():
             if kept.is_file() and kept.read_bytes() == found:
                 return
             number += 1
-            kept = table.with_name(f"{TABLE}.before.{number}")
+            kept = table.with_name(f"{table.name}.before.{number}")
         with replacing(kept) as stream:
             stream.write(found)
 
@@ -300,7 +351,7 @@ class Project:
         and both files stay as they were. If the table alone cannot be replaced after that, the
         next change writes it, or the next start of the page.
         """
-        table, text = writable(self.folder / TABLE), self._table()
+        table, text = writable(self.table), self._text_of_table()
         before = _digest(table.read_bytes()) if table.is_file() else None
         content = self._text(before if before != _digest(text) else None).encode()
         is_saved = False
@@ -310,7 +361,7 @@ class Project:
                     stream.write(text)
                     stream.flush()  # the last bytes may not fit on the disk
                     os.fsync(stream.fileno())
-                with replacing(self.folder / FILE) as project:
+                with replacing(self.file) as project:
                     project.write(content)
                 is_saved, self.seen = True, json.loads(content)
             if not text:  # the labels were removed, so nothing may be learned from them
@@ -318,7 +369,7 @@ class Project:
         except OSError as error:
             if not is_saved:
                 raise
-            warnings.warn(f"{TABLE} is of the last change but one: {error}", stacklevel=3)
+            warnings.warn(f"{table.name} is of the last change but one: {error}", stacklevel=3)
 
     def _text(self, before: str | None) -> str:
         """The content of ``metriclearn.json``, which replaces a table with that digest."""
@@ -329,6 +380,7 @@ class Project:
         ]
         settings = {"format": _FORMAT, "revision": self.revision, "labels": self.labels}
         settings |= self.settings | ({_BEFORE: before} if before else {})
+        settings |= {"annotators": self.annotators} if self.annotators else {}
         parts = [f"{_line(key)}: {_line(value)}" for key, value in settings.items()]
         parts.append('"recordings": {\n  ' + ",\n  ".join(recordings) + "\n }")
         return "{\n " + ",\n ".join([*parts, f'"curve": {_lines(self.curve)}']) + "\n}\n"
@@ -365,8 +417,8 @@ def segments_of(
     return segments
 
 
-def read_project(folder: Path) -> dict[str, Any]:
-    """The content of ``metriclearn.json`` in a folder, {} if there is none.
+def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
+    """The content of ``metriclearn.json`` of a tier in a folder, {} if there is none.
 
     Raises
     ------
@@ -379,10 +431,10 @@ def read_project(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(
             f"{str(folder)!r} is not a folder. Pass the folder that holds your recordings."
         )
-    path = folder / FILE
+    path = file_of(folder, tier, FILE)
     if not path.is_file():
         return {}
-    with _reading(folder):
+    with _reading(path):
         if path.resolve().parent != folder.resolve():
             raise ValueError("it is a link out of the folder")
         content = json.loads(path.read_text("utf-8-sig"))  # editors may add a mark
@@ -408,9 +460,12 @@ def page_settings(folder: Path, segments: str, features: str | None) -> tuple[An
 
     They are for the given features, by default for all labeled recordings.
     """
-    project = read_project(folder)
-    if not project or segments != TABLE:
-        others = {file.name for file in folder.glob("*.[cC][sS][vV]")} - {segments}
+    tier = segments.removesuffix(TABLE).removesuffix(".")
+    is_page = segments == file_of(folder, tier, TABLE).name
+    project = read_project(folder, tier) if is_page else {}
+    if not project:
+        listed = [file.name for file in folder.glob("*.[cC][sS][vV]")]
+        others = [name for name in listed if not name.endswith(TABLE) and name != segments]
         has_table = segments != TABLE or (folder / segments).is_file()
         tables = others and has_table and not recording_files(folder)
         return "tables" if tables else None, None, None, None
@@ -422,22 +477,22 @@ def page_settings(folder: Path, segments: str, features: str | None) -> tuple[An
     return project.get("features"), project.get("media_rate"), None, unknown
 
 
-def _reading(folder: Path) -> AbstractContextManager[None]:
+def _reading(file: Path) -> AbstractContextManager[None]:
     damaged = (TypeError, AttributeError, OverflowError, RecursionError)
-    return reading(folder / FILE, "annotations of metriclearn label", *damaged)
+    return reading(file, "annotations of metriclearn label", *damaged)
 
 
 def _read_labels(given: Any) -> list[str]:
-    right = isinstance(given, list) and len(given) <= 9 and len(set(map(str, given))) == len(given)
-    if not right or not all(map(_is_word, given)) or UNKNOWN in given:
+    right = isinstance(given, list) and len(set(map(str, given))) == len(given) <= MOST_LABELS
+    if not right or not all(map(is_word, given)) or UNKNOWN in given:
         raise ValueError(
-            f"Labels need to be up to nine different words other than {UNKNOWN!r}, which is for "
+            f"Labels need to be up to {MOST_LABELS} words other than {UNKNOWN!r}, which is for "
             f"unlabeled stretches, got {str(given)[:200]}; change them."
         )
     return list(given)
 
 
-def _is_word(label: Any) -> bool:
+def is_word(label: Any) -> bool:
     """Whether all formats can hold a label: a line without control characters or surrogates."""
     text = isinstance(label, str) and 0 < len(label) <= 200 and label == label.strip()
     return text and not any(unicodedata.category(one) in ("Cc", "Cs") for one in label)

@@ -15,7 +15,7 @@ import time
 import warnings
 import webbrowser
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,18 @@ from metriclearn.annotate.address import Address
 from metriclearn.annotate.guard import HEADERS, Guard, Refusal, answer
 from metriclearn.annotate.learning import Loop
 from metriclearn.annotate.project import (
+    MOST_LABELS,
     TABLE,
     UNKNOWN,
     Conflict,
     Project,
+    check_tier,
+    is_word,
     partial_labels,
     read_annotations,
     read_project,
     segments_of,
+    tiers_of,
 )
 from metriclearn.annotate.shown import divided_segments, merged_segments
 from metriclearn.annotate.signals import BINS, Recording, open_recordings
@@ -51,6 +55,9 @@ _STATIC = {
     "index.html": "text/html",
     "app.js": "text/javascript",
     "edits.js": "text/javascript",
+    "files.js": "text/javascript",
+    "player.js": "text/javascript",
+    "quality.js": "text/javascript",
     "saving.js": "text/javascript",
     "timeline.js": "text/javascript",
     "style.css": "text/css",
@@ -60,33 +67,47 @@ _STATIC = {
 
 
 class Page:
-    """Answers the requests of the page, by address, with a dictionary, bytes or a file."""
+    """Answers the requests of the page, by address, with a dictionary, bytes or a file.
 
-    def __init__(self, folder: Path, recordings: Sequence[Recording], project: Project) -> None:
+    Every tier of annotations has a page, with the same recordings. It is learned and exported
+    separately. ``tiers`` holds all of them by name.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        recordings: Sequence[Recording],
+        project: Project,
+        tiers: dict[str, Page] | None = None,
+    ) -> None:
         self.folder = folder.resolve()
         self.recordings = {one.name: one for one in recordings}
         self.project, self.loop = project, Loop(project, recordings)
         self.is_closing = False
+        self.tiers = {} if tiers is None else tiers
+        self.tiers[project.tier] = self
 
     def routes(self) -> list[Any]:
         """All addresses, for starlette."""
         table: dict[str, tuple[str, Callable[..., Any]]] = {
-            "/": ("GET", self.static),
-            "/static/{file}": ("GET", self.static),
-            "/api/project": ("GET", self.state),
-            "/api/changes": ("PUT", self.change),
-            "/api/tiles/{name}/{level}/{index}": ("GET", self.tiles),
-            "/api/spectrogram/{name}/{level}/{index}": ("GET", self.spectrogram),
-            "/api/thumbnails/{name}": ("GET", self.thumbnails),
-            "/media/{name}": ("GET", self.media),
-            "/export/{kind}": ("GET", self.export_all),
-            "/export/{kind}/{name}": ("GET", self.export),
-            "/import/{kind}/{name}": ("POST", self.parse),
+            "/": ("GET", Page.static),
+            "/static/{file}": ("GET", Page.static),
+            "/api/project": ("GET", Page.state),
+            "/api/changes": ("PUT", Page.change),
+            "/api/tiers": ("POST", Page.new_tier),
+            "/api/learned/{serial}": ("GET", Page.learned),
+            "/api/tiles/{name}/{level}/{index}": ("GET", Page.tiles),
+            "/api/spectrogram/{name}/{level}/{index}": ("GET", Page.spectrogram),
+            "/api/thumbnails/{name}": ("GET", Page.thumbnails),
+            "/media/{name}": ("GET", Page.media),
+            "/export/{kind}": ("GET", Page.export_all),
+            "/export/{kind}/{name}": ("GET", Page.export),
+            "/import/{kind}/{name}": ("POST", Page.parse),
         }
         Route = optional("starlette.routing", "label").Route
-        waiting = Route("/api/learned/{serial}", self.learned, methods=["GET"])
-        return [waiting] + [
-            Route(path, _endpoint(function), methods=[method])
+        return [
+            Route(prefix + path, _endpoint(self.tiers, function), methods=[method])
+            for prefix in ("", "/tier/{tier}")
             for path, (method, function) in table.items()
         ]
 
@@ -104,6 +125,7 @@ class Page:
             {key: getattr(one, key) for key in shown}
             | {
                 "spectrogram": one.kind != "table" and len(one.sound[2]) > 0,
+                "pitches": one.pitches,
                 "thumbnail_step": one.thumbnail_step if one.kind == "video" else None,
             }
             for one in self.recordings.values()
@@ -111,14 +133,33 @@ class Page:
         formats = [{"kind": kind, "title": one.title} for kind, one in FORMATS.items()]
         return {
             "folder": self.folder.name,
-            "id": hashlib.sha256(str(self.folder).encode()).hexdigest()[:16],
+            "id": hashlib.sha256(str(self.project.file.resolve()).encode()).hexdigest()[:16],
             "bins": BINS,
             "recordings": recordings,
             "formats": formats,
-            **self._annotated(),
+            "most_labels": MOST_LABELS,
+            "tier": self.project.tier,
+            "tiers": {
+                name: [] if page is self else page.annotated()["annotations"]
+                for name, page in self.tiers.items()
+            },
+            **self.annotated(),
         }
 
-    def _annotated(self) -> dict[str, Any]:
+    def new_tier(self, request: Any, body: bytes) -> Any:
+        """Begin another tier; it is saved with its first annotation."""
+        name = check_tier(body.decode("utf-8", "replace"), [*self.tiers, *self.recordings])
+        self.open_tier(name).loop.thread.start()
+        return {"tier": name}
+
+    def open_tier(self, name: str) -> Page:
+        """The page of another tier of the same recordings, with its annotations."""
+        seconds, settings = self.project.seconds, self.project.settings
+        project = Project(self.folder, seconds, name, settings=settings).load()
+        return Page(self.folder, list(self.recordings.values()), project, self.tiers)
+
+    def annotated(self) -> dict[str, Any]:
+        """Annotations, labels and revision."""
         with self.project.lock:
             annotations = {
                 name: [one.as_json() for one in many]
@@ -130,15 +171,12 @@ class Page:
                 "annotations": annotations,
             }
 
-    async def learned(self, request: Any) -> Any:
+    async def learned(self, request: Any, body: bytes) -> Any:
         """The latest result, as soon as it is newer than the given serial number.
 
         No thread waits for it, so that any number of windows may be open.
         """
-        try:
-            serial = _number(request, "serial")
-        except Refusal as refusal:
-            return answer({"error": str(refusal)}, refusal.status)
+        serial = _number(request, "serial")
         deadline = time.monotonic() + _PATIENCE
         while self.loop.learned["serial"] == serial and time.monotonic() < deadline:
             if self.is_closing:
@@ -154,6 +192,9 @@ class Page:
             raise Refusal(400, "A change needs to be JSON.") from None
         content = given if isinstance(given, dict) else {}
         revision, lists = content.get("revision"), content.get("annotations")
+        annotator = content.get("annotator", "")
+        if annotator != "" and not is_word(annotator):
+            raise Refusal(400, "The name of an annotator needs to be a line of up to 200 letters.")
         if type(revision) is not int or not isinstance(lists, dict):
             raise Refusal(400, "A change needs a revision (a whole number) and annotations.")
         annotations = {}
@@ -162,9 +203,9 @@ class Page:
             annotations[name] = read_annotations(entries, one.seconds)
             partial_labels(annotations[name], len(one.features), one.rate)  # refuses contradictions
         try:
-            number = self.project.change(revision, annotations, content.get("labels"))
+            number = self.project.change(revision, annotations, content.get("labels"), annotator)
         except Conflict as conflict:
-            return answer({"error": str(conflict), **self._annotated()}, 409)
+            return answer({"error": str(conflict), **self.annotated()}, 409)
         self.loop.wake()
         return {"revision": number}
 
@@ -203,11 +244,11 @@ class Page:
         one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
         with tempfile.TemporaryDirectory() as folder:
             if kind == "model":
-                path = Path(folder) / f"{self.folder.name}.model"
+                path = Path(folder) / f"{self._named(self.folder.name)}.model"
                 self._model(one).save(path)
             else:
                 form = _format(kind)
-                path = Path(folder) / f"{one.name}{form.ending}"
+                path = Path(folder) / f"{self._named(one.name)}{form.ending}"
                 write_file(kind, one.name, self._shown(one, _is_known(request)), path)
             return _download(path.name, path.read_bytes())
 
@@ -218,14 +259,18 @@ class Page:
         tables = {name: self._shown(one, known) for name, one in self.recordings.items()}
         if kind == "csv":
             text = segments_text(_named(tables)).encode()
-            return _download(f"{self.folder.name}{form.ending}", text)
+            return _download(f"{self._named(self.folder.name)}{form.ending}", text)
         archive = io.BytesIO()
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(archive, "w") as files_of:
             for name, segments in tables.items():
-                path = Path(folder) / f"{name}{form.ending}"
+                path = Path(folder) / f"{self._named(name)}{form.ending}"
                 write_file(kind, name, segments, path)
                 files_of.write(path, path.name)
-        return _download(f"{self.folder.name}.{kind}.zip", archive.getvalue())
+        return _download(f"{self._named(self.folder.name)}.{kind}.zip", archive.getvalue())
+
+    def _named(self, name: str) -> str:
+        """The name of a file of this tier."""
+        return f"{name}.{self.project.tier}" if self.project.tier else name
 
     def parse(self, request: Any, body: bytes) -> Any:
         """Annotations by recording from a file in a format; the page saves them like any others."""
@@ -317,14 +362,22 @@ def _named(tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
     }
 
 
-def _endpoint(function: Callable[..., Any]) -> Any:
-    """Run a function of request and body on a thread; its errors become 4xx with a sentence."""
+def _endpoint(tiers: Mapping[str, Page], function: Callable[..., Any]) -> Any:
+    """Run a method of the page of a tier, on a thread unless it waits.
+
+    Its errors become 4xx with a sentence.
+    """
     concurrency = optional("starlette.concurrency", "label")
     responses = optional("starlette.responses", "label")
 
     async def endpoint(request: Any) -> Any:
         try:
-            result = await concurrency.run_in_threadpool(function, request, await request.body())
+            page, body = tiers.get(request.path_params.get("tier", "")), await request.body()
+            if page is None:
+                raise Refusal(404, "There is no such tier.")
+            if asyncio.iscoroutinefunction(function):
+                return await function(page, request, body)
+            result = await concurrency.run_in_threadpool(function, page, request, body)
         except Refusal as refusal:
             return answer({"error": str(refusal)}, refusal.status)
         except (ValueError, ImportError) as error:
@@ -394,7 +447,7 @@ def _begin_with_table(project: Project) -> None:
     shared = [name for name in seconds if name in spans]
     project.annotations = {name: _imported(name, spans[name], seconds[name]) for name in shared}
     labels = {one.label for many in project.annotations.values() for one in many if one.label}
-    project.labels = sorted(labels)[:9]
+    project.labels = sorted(labels)[:MOST_LABELS]
 
 
 def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: Any) -> Page:
@@ -410,6 +463,7 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     for name in ("starlette", "uvicorn"):
         optional(name, "label")
     earlier = read_project(folder)
+    tiers = tiers_of(folder)
     for name in ("features", "rate", "ignore"):
         options[name] = options.get(name) or earlier.get(name)
     recordings, settings = open_recordings(folder, extractor, **options)
@@ -424,7 +478,10 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
             "move metriclearn.json away.",
             stacklevel=2,
         )
-    return Page(folder, recordings, project)
+    page = Page(folder, recordings, project)
+    for tier in tiers:
+        page.open_tier(tier)
+    return page
 
 
 def application(page: Page, port: int, token: str) -> Guard:
@@ -455,11 +512,13 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
         server = uvicorn.Server(settings)
 
         def close(*given: Any) -> None:
-            page.is_closing = True  # so that no request waits for news
+            for one in page.tiers.values():
+                one.is_closing = True  # so that no request waits for news
             type(server).handle_exit(server, *given)
 
         server.handle_exit = close
-        page.loop.thread.start()
+        for one in page.tiers.values():
+            one.loop.thread.start()
         listening.listen()  # early requests wait until the server answers
         if check:
             threading.Thread(target=server.run, args=([listening],), daemon=True).start()
@@ -468,7 +527,8 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
             _check(page, address)
             server.should_exit = True
             return
-        page.project.mend_table()
+        for one in page.tiers.values():
+            one.project.mend_table()
         if port or not kept.port:  # a page that is open asks at the same address again
             Address(token, used).keep(page.folder)
         print(

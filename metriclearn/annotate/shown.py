@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metriclearn.annotate.project import UNKNOWN, Annotation, row_at
 from metriclearn.datasets.annotations import Segment
@@ -27,20 +26,6 @@ def exact_times(rows: Iterable[int], annotations: Iterable[Annotation], rate: fl
             found = (one.kind != "change", abs(time * rate - row), time)
             given[row] = min(given.get(row, found), found)
     return [given[row][-1] if row in given else row / rate for row in rows]
-
-
-def labels_of_person(
-    names: list[str], ends: NDArray[np.int64], annotations: Iterable[Annotation], rate: float
-) -> list[str]:
-    """Labels of predicted segments: a person's where one was given within, of the longest."""
-    segments = [one for one in annotations if one.kind == "segment"]
-    names = names.copy()
-    for one in sorted(segments, key=lambda one: one.end - one.start):
-        middle = (one.start + one.end) / 2
-        place = int(np.searchsorted(ends, middle * rate, side="right"))
-        if (one.end - one.start) * rate > 1 and place < len(names):  # shorter ones bind no rows
-            names[place] = one.label
-    return names
 
 
 def merged_segments(

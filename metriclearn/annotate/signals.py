@@ -28,6 +28,7 @@ from metriclearn.running.extras import optional
 
 BINS = 256  # in a tile
 _HERTZ = 16000  # samples of sound per second
+_PITCHES = (500, 1000, 2000, 4000)  # Hz, where a spectrogram has marks
 _WAVEFORM = 32  # samples for one minimum and maximum
 _FRAME = 320  # samples for one column of the spectrogram
 _WINDOW = 1024
@@ -132,6 +133,14 @@ class Recording:
         if not len(rows):
             return rows
         return np.maximum.reduceat(rows, np.arange(0, len(rows), step), axis=0)
+
+    @property
+    def pitches(self) -> list[tuple[int, float]]:
+        """Frequencies in Hz, and their heights in the spectrogram from 0 at its foot to 1."""
+        tops = _mel(np.array(_PITCHES)) / _mel(np.array(_HERTZ / 2))
+        # The middle of band i is at (i + 1) / (bands + 1) of all mel, and at (i + ½) / bands here.
+        heights = (tops * (_BANDS + 1) - 0.5) / _BANDS
+        return list(zip(_PITCHES, heights.tolist()))
 
     @property
     def thumbnail_step(self) -> float:
@@ -252,10 +261,14 @@ def _whole(seconds: float) -> float:
     return max(math.floor(round(1000 * seconds, 6)), 1) / 1000
 
 
+def _mel(hertz: NDArray) -> NDArray[np.float64]:
+    return 2595 * np.log10(1 + hertz / 700)
+
+
 def _mel_bands() -> NDArray[np.float32]:
     """Weights of the frequencies: triangles of equal width in mel that overlap by half."""
     frequencies = np.fft.rfftfreq(_WINDOW, 1 / _HERTZ)
-    mel = 2595 * np.log10(1 + frequencies / 700)
+    mel = _mel(frequencies)
     centers = np.linspace(0, mel[-1], _BANDS + 2)
     triangles = 1 - np.abs(mel - centers[1:-1, None]) / (centers[1] - centers[0])
     weights = np.maximum(triangles, 0)

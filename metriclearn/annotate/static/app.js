@@ -1,8 +1,9 @@
 // The page: it sends every change of labels to the server, and shows what the model has learned.
 
-/* global uPlot */
-
 import * as edits from "./edits.js";
+import { download, readFile, showFiles } from "./files.js";
+import { Player } from "./player.js";
+import { Quality } from "./quality.js";
 import { Saver } from "./saving.js";
 import { Timeline, clock } from "./timeline.js";
 
@@ -17,7 +18,8 @@ const KEYS = [
   ["N", "mark the selection: no change"],
   ["O", "mark the selection: exactly one change, anywhere"],
   ["U", "remove all labels from the selection"],
-  ["A", "accept the model's segments in the selection, or in view"],
+  ["A", "accept the model's segments and names in the selection, or in view"],
+  ["F", "extend the segment at the cursor to its neighbors"],
   ["Delete", "delete the selected boundary"],
   ["Enter", "go to the next question"],
   ["← →", "move the cursor (Shift: faster; Alt: move the selected boundary)"],
@@ -27,6 +29,7 @@ const KEYS = [
   ["↑ ↓", "open the previous or next recording"],
   ["+  −  0", "zoom in, zoom out, show all (wheel: zoom; Shift+wheel: scroll)"],
   ["Space", "play or pause"],
+  ["L  S", "play the selection (or what is in view) in a loop; play slower"],
   ["Ctrl+Z", "undo; Ctrl+Shift+Z or Ctrl+Y: redo"],
   ["Esc", "clear the selection"],
 ];
@@ -35,14 +38,18 @@ const state = {
   recordings: [], annotations: {}, labels: [], revision: 0, bins: 256,
   current: null, cursor: 0, selection: null, chosen: null, asked: -1,
   learned: { recordings: {}, suggestions: [], curve: [], serial: 0 },
-  done: [], undone: [], silence: "", channels: {}, dragged: null,
+  done: [], undone: [], silence: "", channels: {}, dragged: null, annotator: "", tiers: {},
 };
 const saver = new Saver(state, {
   call,
   changed: () => [saver.pending || remember(), refresh()],
   replaced: () => Object.assign(state, { done: [], undone: [], selection: null, chosen: null }),
 });
-let timeline, curve, media;
+let timeline, quality;
+const player = new Player(find("player"), {
+  moved: (time) => [(state.cursor = time), reveal(time), timeline.draw()],
+  range: () => state.selection ?? [timeline.from, timeline.to],
+});
 
 // ---- labels
 
@@ -163,6 +170,11 @@ function accept() {
   edit(shown.reduce((cut, time) => edits.part(cut, time), list));
 }
 
+function fill() {
+  const time = state.selection ? (state.selection[0] + state.selection[1]) / 2 : state.cursor;
+  edit(edits.fill(known(), time, state.current.seconds));
+}
+
 function label(number) {
   const name = state.labels[number - 1];
   if (name) say("segment", name);
@@ -210,28 +222,41 @@ function predicted() {
   if (!said) return [];
   const ends = [0, ...said.boundaries, state.current.seconds];
   return ends.slice(1).map((end, i) => ({
-    start: ends[i], end, text: said.labels[i] ?? "",
+    start: ends[i], end, text: suggested(said, i),
     color: said.labels[i] ? color(said.labels[i]) : timeline.color(i % 2 ? "known" : "line"),
   }));
 }
 
+// The model's name for a segment, and how sure it is.
+function suggested(said, i) {
+  if (!said.labels[i]) return "";
+  return said.sure[i] < 1 ? `${said.labels[i]} ${Math.round(100 * said.sure[i])} %` : said.labels[i];
+}
+
 function marks() {
-  const texts = { "no change": "no change", "one change": "one change" };
   return {
     boundaries: boundaries(),
     edges: edits.stretches(shownList()).flatMap((one) => [one.start, one.end]),
     predicted: predicted(),
     stretches: edits.stretches(shownList()).map((one) => ({
       ...one,
-      text: one.label ?? texts[one.kind],
+      text: one.label ?? one.kind,
       color: one.label ? color(one.label) : timeline.color(one.kind === "one change" ? "ask" : "known"),
       ink: one.label ? "#fff" : one.kind === "one change" ? "#1d2329" : timeline.color("ink"),
     })),
     suggestions: state.learned.suggestions.filter((one) => one.recording === state.current.name),
     selection: state.selection,
     cursor: state.cursor,
+    tiers: others().map((list) => ({
+      changes: edits.changes(list),
+      stretches: edits.stretches(list).map((one) => ({ ...one, text: one.label ?? "", color: timeline.color("known") })),
+    })),
   };
 }
+
+// Annotations of the open recording in the other tiers.
+const others = () =>
+  Object.entries(state.tiers).filter(([tier]) => tier !== state.tier).map(([, lists]) => lists[state.current.name] ?? []);
 
 function refresh() {
   find("undo").disabled = !state.done.length;
@@ -241,8 +266,9 @@ function refresh() {
   showAlarm();
   showList();
   showLabels();
-  showCurve();
+  quality.show(state.learned.curve);
   find("hint").textContent = hint();
+  announce();
   for (const button of find("marks").children) button.disabled = button.dataset.needs === "chosen" && state.chosen === null;
   timeline.draw();
 }
@@ -251,13 +277,46 @@ function hint() {
   if (state.chosen !== null) return "Boundary selected: drag it, or press Delete.";
   if (state.selection) {
     const [start, end] = state.selection;
-    const also = state.learned.recordings[state.current.name] ? ", or accept the model's segments" : "";
-    return `${clock(start, 3)}${whose(start)} to ${clock(end, 3)}${whose(end)} selected: label it${also}.`;
+    return `${clock(start, 3)}${whose(start)} to ${clock(end, 3)}${whose(end)} selected: label it${proposal(start, end)}.`;
   }
   const anything = Object.values(state.annotations).some((list) => list.length);
   if (!anything) return "Click where something changes. Then drag across a stretch, or click below it, and label it.";
   if (!Object.keys(state.learned.recordings).length) return "Label a stretch next to a boundary; then the model starts.";
   return "Click to set a boundary, drag to select a stretch. “Next question” shows where a label helps most.";
+}
+
+// What the key A would accept in a stretch.
+function proposal(from, to) {
+  const said = state.learned.recordings[state.current.name];
+  if (!said) return "";
+  const ends = [0, ...said.boundaries, state.current.seconds];
+  const inside = ends.slice(1).map((end, i) => i).filter((i) => ends[i] < to - 1e-3 && ends[i + 1] > from + 1e-3);
+  const names = inside.map((i) => suggested(said, i)).filter(Boolean);
+  if (!names.length) return `, or press A to accept the model's ${inside.length === 1 ? "segment" : `${inside.length} segments`}`;
+  return `, or press A to accept: ${names.slice(0, 4).join(", ")}${names.length > 4 ? ", …" : ""}`;
+}
+
+// Tell screen readers where the cursor is and what is there, once it rests.
+function announce() {
+  clearTimeout(announce.timer);
+  announce.timer = setTimeout(() => !player.isPlaying && (find("said").textContent = told()), 300);
+}
+
+function told() {
+  const { cursor, chosen, selection, current } = state;
+  if (chosen !== null) {
+    const one = boundaries().find((boundary) => boundary.chosen);
+    const owner = one?.yours ? "Your boundary" : `The model's boundary, ${Math.round(100 * (one?.confidence ?? 0))} % certain`;
+    return `${owner}, at ${clock(chosen, 3)}.`;
+  }
+  if (selection) return hint();
+  const mine = edits.stretches(known()).find((one) => one.start <= cursor && cursor < one.end);
+  const theirs = predicted().find((one) => one.start <= cursor && cursor < one.end);
+  return [
+    `Cursor at ${clock(cursor, 3)} in ${current.name}.`,
+    mine ? `Your label: ${mine.label ?? mine.kind}, ${clock(mine.start, 3)} to ${clock(mine.end, 3)}.` : "Not labeled.",
+    theirs ? `Model: ${theirs.text || "a segment"}, ${clock(theirs.start, 3)} to ${clock(theirs.end, 3)}.` : "",
+  ].filter(Boolean).join(" ");
 }
 
 function whose(time) {
@@ -335,7 +394,7 @@ function showLabels() {
   place.dataset.shown = wanted;
   const buttons = state.labels.map((name, i) => {
     const button = document.createElement("button");
-    button.innerHTML = `<kbd>${i + 1}</kbd>`;
+    if (i < 9) button.innerHTML = `<kbd>${i + 1}</kbd>`;
     button.append(name);
     button.style.setProperty("--color", `var(--c${(i % COLORS) + 1})`);
     button.title = "Double-click to rename";
@@ -351,33 +410,43 @@ function showLabels() {
     if (event.key === "Enter") [addLabel(input.value), find("timeline").focus()];
     if (event.key === "Escape") find("timeline").focus();
   };
-  place.replaceChildren(...buttons, ...(state.labels.length < 9 ? [input] : []));
+  place.replaceChildren(...buttons, ...(state.labels.length < state.most_labels ? [input] : []));
 }
 
-function showCurve() {
-  const points = state.learned.curve;
-  const last = points.at(-1);
-  const data = [points.map((p) => p.seconds), points.map((p) => p.expected), points.map((p) => p.validated)];
-  const isKnown = (value) => value !== null && value !== undefined;
-  find("verdict").innerHTML = last
-    ? `After ${clock(last.seconds)} of labels: <b class="expected">${isKnown(last.expected) ? `about ${Math.round(100 * last.expected)} % of boundaries expected wrong` : "expected errors not known yet"}</b>; <b class="validated">${isKnown(last.validated) ? `loss per boundary on held-out data ${last.validated.toFixed(2)}` : "not yet checked on held-out data"}</b>.`
-    : "Shown once some boundaries and the stretches around them are labeled.";
-  if (!last) return;
-  const wide = find("curve").clientWidth;
-  if (!curve) {
-    const soft = timeline.color("soft");
-    const axis = { stroke: soft, grid: { stroke: timeline.color("line"), width: 1 }, ticks: { show: false } };
-    const dots = { points: { show: true, size: 5 }, spanGaps: true, width: 2 };
-    curve = new uPlot({
-      width: wide, height: 130, legend: { show: false }, cursor: { show: false },
-      scales: { x: { time: false }, y: { range: (u, low, high) => [0, Math.max(high ?? 1, 0.1) * 1.1] } },
-      axes: [{ ...axis, size: 24, values: (u, ticks) => ticks.map((t) => clock(t)) }, { ...axis, size: 34 }],
-      series: [{}, { ...dots, stroke: timeline.color("c2") }, { ...dots, stroke: timeline.color("c1") }],
-    }, data, find("curve"));
-  } else {
-    curve.setSize({ width: wide, height: 130 });
-    curve.setData(data);
-  }
+// The tiers, and the name of the person, which this browser keeps.
+function showTiers() {
+  const names = Object.keys(state.tiers);
+  const home = state.tier ? "../../" : "./";
+  const buttons = names.map((name) => {
+    const button = document.createElement("button");
+    button.textContent = name || "first tier";
+    button.setAttribute("aria-current", name === state.tier);
+    button.onclick = () => (location.href = name ? `${home}tier/${encodeURIComponent(name)}/` : home);
+    return button;
+  });
+  const input = document.createElement("input");
+  input.placeholder = "add a tier";
+  input.setAttribute("aria-label", "Name of a new tier");
+  input.onkeydown = async (event) => {
+    if (event.key !== "Enter" || !input.value.trim()) return;
+    const answer = await fetch("api/tiers", { method: "POST", body: input.value });
+    const content = await answer.json();
+    if (!answer.ok) return toast(content.error);
+    location.href = `${home}tier/${encodeURIComponent(content.tier)}/`;
+  };
+  find("tiers").replaceChildren(...[...buttons, input].map((one) => {
+    const item = document.createElement("li");
+    item.append(one);
+    return item;
+  }));
+  find("tier").textContent = state.tier ? `tier ${state.tier}` : "";
+  find("more").open = names.length > 1;
+  state.annotator = localStorage.getItem("annotator") ?? "";
+  find("annotator").value = state.annotator;
+  find("annotator").onchange = (event) => {
+    state.annotator = event.target.value.trim().slice(0, 100);
+    localStorage.setItem("annotator", state.annotator);
+  };
 }
 
 function toast(text) {
@@ -397,15 +466,7 @@ function open(name) {
   find("name").textContent = name;
   timeline.open(one, state.channels[name]);
   showLanes(one);
-  media?.remove();
-  media = one.kind === "table" ? null : document.createElement(one.kind);
-  find("play").hidden = !media;
-  if (media) {
-    media.src = `media/${encodeURIComponent(name)}`;
-    media.ontimeupdate = media.onseeked = follow;
-    media.onplay = media.onpause = () => (find("play").textContent = media.paused ? "▶" : "❚❚");
-    find("player").append(media);
-  }
+  player.open(one);
   refresh();
 }
 
@@ -426,14 +487,6 @@ function showLanes(one) {
   }));
 }
 
-function follow() {
-  if (!media) return;
-  state.cursor = media.currentTime;
-  if (state.cursor > timeline.to || state.cursor < timeline.from) reveal(state.cursor);
-  timeline.draw();
-  if (!media.paused) requestAnimationFrame(follow);
-}
-
 function reveal(time) {
   const span = timeline.to - timeline.from;
   if (time < timeline.from || time > timeline.to) timeline.show(time - span / 4, time + (3 * span) / 4);
@@ -441,15 +494,10 @@ function reveal(time) {
 
 function moveCursor(time) {
   state.cursor = Math.min(Math.max(time, 0), state.current.seconds);
-  if (media) media.currentTime = state.cursor;
+  player.seek(state.cursor);
   reveal(state.cursor);
   timeline.draw();
-}
-
-function play() {
-  if (!media) return;
-  if (media.paused) media.play();
-  else media.pause();
+  announce();
 }
 
 function next() {
@@ -519,7 +567,8 @@ const ACTIONS = {
   n: () => say("no change"), o: () => say("one change"), u: () => say(null), a: accept,
   b: () => edit(edits.part(known(), edits.rounded(state.cursor))),
   "[": () => border(0), "]": () => border(1), ",": () => step(-1), ".": () => step(1),
-  Delete: remove, Backspace: remove, Enter: next, " ": play, "?": () => find("keys").showModal(),
+  f: fill, l: () => player.loop(), s: () => player.slow(),
+  Delete: remove, Backspace: remove, Enter: next, " ": () => player.toggle(), "?": () => find("keys").showModal(),
   "+": () => timeline.zoom(0.6), "=": () => timeline.zoom(0.6), "-": () => timeline.zoom(1 / 0.6),
   0: () => timeline.show(0, state.current.seconds),
   ArrowLeft: (event) => arrow(event, -1), ArrowRight: (event) => arrow(event, 1),
@@ -547,44 +596,15 @@ function key(event) {
 
 // ---- files
 
-function showFiles() {
-  const name = encodeURIComponent(state.current.name);
-  const link = (address, text) => `<a href="${address}">${text}</a>`;
-  const cells = (address) =>
-    `<td>${link(address, "as shown")}</td><td>${link(`${address}?what=known`, "only your labels")}</td>`;
-  const rows = state.formats.map(({ kind, title }) =>
-    `<tr><th>${title}</th>${cells(`export/${kind}/${name}`)}${cells(`export/${kind}`)}</tr>`);
-  rows.unshift("<tr><td></td><th colspan=2>this recording</th><th colspan=2>all recordings</th></tr>");
-  rows.push(`<tr><th>Model</th><td colspan="4">${link(`export/model/${name}`, "for metriclearn segment")}</td></tr>`);
-  find("transfer").querySelector("table").innerHTML = rows.join("");
-  find("imported").textContent = state.current.name;
-  find("file").accept = ".csv,.txt,.vtt,.TextGrid,.eaf";
-  find("transfer").showModal();
-}
-
 async function importFile(file) {
-  const endings = { csv: "csv", txt: "audacity", vtt: "webvtt", textgrid: "textgrid", eaf: "elan" };
-  const kind = endings[file.name.split(".").pop().toLowerCase()];
-  if (!kind) return toast("Cannot read this file; choose .csv, .txt (Audacity), .vtt, .TextGrid or .eaf.");
-  const answer = await fetch(`import/${kind}/${encodeURIComponent(state.current.name)}`, { method: "POST", body: file });
-  const content = await answer.json();
-  if (!answer.ok) return toast(content.error);
-  const used = Object.values(content.annotations).flat().map((one) => one.label).filter(Boolean);
-  const labels = [...new Set([...state.labels, ...used])].slice(0, 9);
-  commit(content.annotations, labels);
-  find("transfer").close();
-}
-
-async function download(event) {
-  const link = event.target.closest("a");
-  if (!link) return;
-  event.preventDefault();
-  const answer = await fetch(link.href);
-  if (!answer.ok) return toast((await answer.json()).error);
-  const name = decodeURIComponent(answer.headers.get("Content-Disposition").split("''")[1]);
-  const saved = document.createElement("a");
-  Object.assign(saved, { href: URL.createObjectURL(await answer.blob()), download: name });
-  saved.click();
+  try {
+    const annotations = await readFile(file, state.current.name);
+    const used = Object.values(annotations).flat().map((one) => one.label).filter(Boolean);
+    commit(annotations, [...new Set([...state.labels, ...used])].slice(0, state.most_labels));
+    find("transfer").close();
+  } catch (error) {
+    toast(error.message);
+  }
 }
 
 // ---- start
@@ -630,17 +650,19 @@ function button(text, pressed, action, needs = "") {
 async function begin() {
   const { ok, content } = await call("api/project");
   if (!ok) throw new Error(content.error);
-  const { id, revision, labels, annotations } = content;
-  Object.assign(state, { id, revision, labels, annotations });
+  const { id, revision, labels, annotations, tier, tiers, most_labels } = content;
+  Object.assign(state, { id, revision, labels, annotations, tier, tiers, most_labels });
   recall();
   await saver.restore(content);
   Object.assign(state, { formats: content.formats, bins: content.bins });
   state.recordings = content.recordings.map((one) => ({ ...one, bins: content.bins }));
   document.title = `${content.folder} · label`;
   find("folder").textContent = content.folder;
+  showTiers();
+  quality = new Quality(() => timeline.color);
   timeline = new Timeline(find("timeline"), {
     marks,
-    recolored: () => [curve?.destroy(), (curve = null), refresh()],
+    recolored: () => [quality.recolor(), refresh()],
     view: () => {
       const bar = find("overview").firstElementChild.style;
       bar.left = `${(100 * timeline.from) / state.current.seconds}%`;
@@ -649,9 +671,10 @@ async function begin() {
     click: (time, strip, held) => {
       moveCursor(time);
       if (held) Object.assign(state, { chosen: held.time, selection: null });
-      else if (strip) {
+      else if (strip !== "") {
         Object.assign(state, { selection: null, chosen: null });
-        state.selection = target(strip === "yours").map(edits.rounded);
+        const other = edits.stretches(others()[strip] ?? []).find((one) => one.start <= time && time < one.end);
+        state.selection = (other ? [other.start, other.end] : target(strip === "yours")).map(edits.rounded);
       } else {
         const meant = edits.rounded(timeline.snap(time).time);
         if (meant > 0 && meant < state.current.seconds) edit(edits.part(known(), meant));
@@ -670,16 +693,17 @@ async function begin() {
       Object.assign(state, { selection: [edits.rounded(start), edits.rounded(end)], chosen: null });
       state.cursor = start;
       find("hint").textContent = hint();
+      announce();
       timeline.draw();
     },
-  });
+  }, Object.keys(tiers).filter((name) => name !== tier).map((name) => name || "first tier"));
   find("marks").append(
     button("Accept", "A", accept), button("No change", "N", () => say("no change")),
-    button("One change", "O", () => say("one change")), button("Remove labels", "U", () => say(null)),
+    button("One change", "O", () => say("one change")), button("Fill", "F", fill), button("Remove labels", "U", () => say(null)),
     button("Delete", "Del", remove, "chosen"));
   find("keys").querySelector("table").innerHTML = KEYS.map(([k, text]) => `<tr><td><kbd>${k}</kbd></td><td>${text}</td></tr>`).join("");
   const clicks = {
-    undo, redo, next, play, files: showFiles, help: ACTIONS["?"], in: ACTIONS["+"], out: ACTIONS["-"], all: ACTIONS[0],
+    undo, redo, next, files: () => showFiles(state.current.name, state.formats), help: ACTIONS["?"], in: ACTIONS["+"], out: ACTIONS["-"], all: ACTIONS[0],
     overview: (event) => {
       const box = find("overview").getBoundingClientRect();
       const middle = ((event.clientX - box.left) / box.width) * state.current.seconds;
@@ -689,7 +713,12 @@ async function begin() {
   };
   for (const [id, action] of Object.entries(clicks)) find(id).onclick = action;
   find("file").onchange = (event) => event.target.files.length && importFile(event.target.files[0]);
-  find("transfer").querySelector("table").onclick = download;
+  find("transfer").querySelector("table").onclick = (event) => {
+    const link = event.target.closest("a");
+    if (!link) return;
+    event.preventDefault();
+    download(link).catch((error) => toast(error.message));
+  };
   find("again").onclick = () => saver.isDisputed ? saver.insist() : saver.send();
   find("discard").onclick = () => confirm("Discard the changes that are not saved?") && saver.discard();
   document.addEventListener("keydown", key);

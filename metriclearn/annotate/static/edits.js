@@ -66,6 +66,19 @@ export function filled(list, start, end, step, seconds) {
   ];
 }
 
+// Extend the stretch at a time to its neighbors; where none is, the one before, or else the one after.
+export function fill(list, time, seconds) {
+  const all = stretches(list);
+  const one = all.find(({ start, end }) => start <= time && time < end)
+    ?? all.findLast(({ end }) => end <= time) ?? all[0];
+  if (!one) return list;
+  const others = [0, seconds, ...stops(list.filter((other) => other !== one))];
+  const isMet = (end) => others.some((t) => same(t, end));
+  const start = isMet(one.start) ? one.start : Math.max(...others.filter((t) => t < one.start));
+  const end = isMet(one.end) ? one.end : Math.min(...others.filter((t) => t > one.end));
+  return mark(list, start, end, one.kind, one.label);
+}
+
 // Add a change; it divides a segment around it in two.
 export function part(list, time) {
   if (changes(list).some((t) => Math.abs(t - time) < 1e-3)) return list;

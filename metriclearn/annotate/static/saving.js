@@ -74,7 +74,9 @@ export class Saver {
       mine.tried[name] = [...new Set([...(mine.tried[name] ?? []), plain(list)])].slice(-MOST_TRIED);
     }
     this.keep();
-    const answer = await this.actions.call("api/changes", "PUT", labels ? { ...change, labels } : change);
+    if (labels) change.labels = labels;
+    if (state.annotator) change.annotator = state.annotator;
+    const answer = await this.actions.call("api/changes", "PUT", change);
     if (answer.status === 409) return this.merge(answer.content);
     if (!answer.ok) throw new Error(answer.content.error.replace(/^Not saved: /, "").replace(/\.?$/, "."));
     state.revision = answer.content.revision;
@@ -108,7 +110,7 @@ export class Saver {
       } else this.conflicts[name] = theirs;
     }
     if (mine.labels && JSON.stringify(content.labels) !== JSON.stringify(mine.before)) {
-      mine.labels = [...new Set([...content.labels, ...mine.labels])].slice(0, 9);
+      mine.labels = [...new Set([...content.labels, ...mine.labels])].slice(0, state.most_labels);
       mine.before = content.labels;
     }
     if (JSON.stringify(mine.labels) === JSON.stringify(content.labels)) mine.labels = mine.before = null;

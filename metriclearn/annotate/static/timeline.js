@@ -5,7 +5,8 @@
 
 const BANDS = 64;
 const FRAMES = 50; // columns of the spectrogram per second
-const HEIGHTS = { thumbnails: 54, spectrogram: 110, lanes: 360, strip: 28, gap: 6 };
+const HEIGHTS = { thumbnails: 54, spectrogram: 110, lanes: 360, strip: 28, gap: 6, axis: 34 };
+const SOUND = 0.6; // the part of a spectrogram, where there is a waveform below it
 const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
 const NEAR = 7; // pixels within which a click hits a boundary
 
@@ -67,9 +68,10 @@ class Tiles {
 }
 
 export class Timeline {
-  // actions: click(time), drag(boundary, time, done), select(start, end), marks() and view()
-  constructor(place, actions) {
-    Object.assign(this, { place, actions, from: 0, to: 1, waiting: false, touches: new Map(), snaps: [] });
+  // actions: click(time), drag(boundary, time, done), select(start, end), marks() and view();
+  // tiers: names of the other tiers, each of which has a row
+  constructor(place, actions, tiers) {
+    Object.assign(this, { place, actions, tiers, from: 0, to: 1, waiting: false, touches: new Map(), snaps: [], inset: 56 });
     new ResizeObserver(() => this.recording && this.resize()).observe(place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolor());
     place.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -123,21 +125,34 @@ export class Timeline {
     this.actions.view();
   }
 
-  // Rows from the top, in CSS pixels.
+  // Rows from the top, in CSS pixels; sound and signals share the room that the page leaves.
   layout() {
-    let top = HEIGHTS.gap;
-    const lane = Math.min(Math.max(HEIGHTS.lanes / Math.max(this.channels.length, 1), 44), 130);
+    const { gap, strip, thumbnails, axis } = HEIGHTS;
+    const count = this.channels.length;
+    const least = {
+      sound: this.sound ? HEIGHTS.spectrogram : 0,
+      lanes: count * Math.min(Math.max(HEIGHTS.lanes / Math.max(count, 1), 44), 130),
+    };
+    const strips = ["yours", "model", ...this.tiers];
+    const fixed = axis + gap * (1 + count + strips.length) + strip * strips.length
+      + (this.sound ? gap : 0) + (this.recording.thumbnail_step ? thumbnails + gap : 0);
+    this.place.style.minHeight = `${fixed + least.sound + least.lanes}px`;
+    this.place.style.flexGrow = Number(least.sound + least.lanes > 0);
+    const room = Math.max(this.place.clientHeight - fixed, least.sound + least.lanes);
+    const tall = this.sound ? (count ? Math.round(SOUND * room) : room) : 0;
+    let top = gap;
     const row = (height) => {
       const place = { top, height };
-      top += height + HEIGHTS.gap;
+      top += height + gap;
       return place;
     };
     this.rows = {
-      thumbnails: this.recording.thumbnail_step ? row(HEIGHTS.thumbnails) : null,
-      spectrogram: this.sound ? row(HEIGHTS.spectrogram) : null,
-      lanes: this.channels.map(() => row(lane)),
-      yours: row(HEIGHTS.strip),
-      model: row(HEIGHTS.strip),
+      thumbnails: this.recording.thumbnail_step ? row(thumbnails) : null,
+      spectrogram: this.sound ? row(tall) : null,
+      lanes: this.channels.map(() => row((room - tall) / count)),
+      yours: row(strip),
+      model: row(strip),
+      tiers: this.tiers.map(() => row(strip)),
     };
     this.height = top;
   }
@@ -156,7 +171,7 @@ export class Timeline {
     if (series.length === 1) series.push({ show: false });
     const options = {
       width: this.place.clientWidth || 300,
-      height: this.height + 34,
+      height: this.height + HEIGHTS.axis,
       padding: [0, 16, 0, 16],
       series,
       bands,
@@ -180,7 +195,8 @@ export class Timeline {
   }
 
   resize() {
-    this.plot.setSize({ width: this.place.clientWidth, height: this.height + 34 });
+    this.layout();
+    this.plot.setSize({ width: this.place.clientWidth, height: this.height + HEIGHTS.axis });
     this.draw();
   }
 
@@ -212,6 +228,7 @@ export class Timeline {
     this.plot.batch(() => {
       this.plot.setData(this.collect(), false);
       this.plot.setScale("x", { min: this.from, max: this.to });
+      this.plot.setScale("y", { min: 0, max: this.height });
     });
   }
 
@@ -308,6 +325,21 @@ export class Timeline {
     }
   }
 
+  // Frequencies beside the spectrogram, whose scale is mel.
+  drawPitches(ctx) {
+    const { top, height } = this.rows.spectrogram;
+    for (const [hertz, share] of this.recording.pitches) {
+      const [text, y] = [hertz < 1000 ? `${hertz} Hz` : `${hertz / 1000} kHz`, top + (1 - share) * height];
+      ctx.fillStyle = this.color("card");
+      ctx.globalAlpha = 0.75;
+      ctx.fillRect(0, y - 8, ctx.measureText(text).width + 18, 16);
+      ctx.globalAlpha = 1;
+      ctx.fillStyle = this.color("ink");
+      ctx.fillRect(0, y - 0.5, 8, 1);
+      ctx.fillText(text, 12, y);
+    }
+  }
+
   drawThumbnails(ctx, x) {
     const { top, height } = this.rows.thumbnails;
     const { thumbnail_step: step, seconds } = this.recording;
@@ -329,6 +361,13 @@ export class Timeline {
         if (this.channels.length > 1) {
           ctx.fillText(this.recording.channels[this.channels[k]].name, 6, top + 8);
         }
+      });
+      if (this.sound) this.drawPitches(ctx);
+      marks.tiers.forEach(({ stretches, changes }, i) => {
+        const row = this.rows.tiers[i];
+        for (const one of stretches) this.block(ctx, x, one, row, 0.5);
+        ctx.fillStyle = this.color("ink");
+        for (const time of changes) ctx.fillRect(x(time) - 0.75, row.top, 1.5, row.height);
       });
       for (const one of marks.predicted) this.block(ctx, x, one, this.rows.model, 0.5);
       for (const one of marks.stretches) this.block(ctx, x, one, this.rows.yours, 1);
@@ -384,27 +423,30 @@ export class Timeline {
     ctx.fillStyle = one.color;
     ctx.fillRect(left, top, right - left, height);
     ctx.globalAlpha = 1;
-    const room = right - Math.max(left, 56) - 8;
-    if (one.text && room > 12) {
+    const inset = Math.max(left, this.inset);
+    if (one.text && right - inset > 20) {
       ctx.save();
       ctx.beginPath();
       ctx.rect(left, top, right - left, height);
       ctx.clip();
       ctx.fillStyle = opacity === 1 ? one.ink : this.color("ink");
-      ctx.fillText(one.text, Math.max(left, 56) + 6, top + height / 2);
+      ctx.fillText(one.text, inset + 6, top + height / 2);
       ctx.restore();
     }
   }
 
   captions(ctx) {
-    for (const [text, { top, height }] of [["You", this.rows.yours], ["Model", this.rows.model]]) {
+    const names = ["You", "Model", ...this.tiers];
+    this.inset = Math.max(...names.map((text) => ctx.measureText(text).width)) + 14;
+    [this.rows.yours, this.rows.model, ...this.rows.tiers].forEach(({ top, height }, i) => {
+      const text = names[i];
       ctx.fillStyle = this.color("card");
       ctx.globalAlpha = 0.85;
-      ctx.fillRect(0, top, 52, height);
+      ctx.fillRect(0, top, this.inset - 4, height);
       ctx.globalAlpha = 1;
       ctx.fillStyle = this.color("soft");
       ctx.fillText(text, 6, top + height / 2);
-    }
+    });
   }
 
   wheel(event) {
@@ -511,10 +553,12 @@ export class Timeline {
     if (was > 10 && is > 10) this.zoom(was / is, this.time({ clientX: other }));
   }
 
-  // The row below the signals, where the pointer selects segments and moves no boundary: "yours", "model"
-  // or none.
+  // The row below the signals, where the pointer selects segments and moves no boundary: "yours", "model",
+  // the number of another tier, or none.
   strip(event) {
     const down = event.clientY - this.plot.over.getBoundingClientRect().top;
+    const tier = this.rows.tiers.findLastIndex((row) => down >= row.top);
+    if (tier >= 0) return tier;
     return down >= this.rows.model.top ? "model" : down >= this.rows.yours.top ? "yours" : "";
   }
 

@@ -1,0 +1,126 @@
+"""Names of segments on the label page: what single rows say about them, learned in a moment.
+
+A linear discriminant analysis of every row with its neighbors gives the probability of each name.
+Rows are labeled in stretches, so there are few independent ones for many features. The shrunk
+covariance of Ledoit & Wolf (Journal of Multivariate Analysis 88, 2004) is made for that.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from metriclearn.annotate.project import Annotation, row_at
+from metriclearn.annotate.signals import Recording
+from metriclearn.estimators.names.emissions import StandardWindows
+
+_CONTEXT = 4  # neighbors on each side
+_WIDEST = 600  # features with neighbors: the covariance costs their square
+_MOST_ROWS = 20_000
+_LEAST = 1e-3  # probabilities below are this much: labels are few
+
+
+def names_of_rows(
+    recordings: Sequence[Recording], annotations: Mapping[str, Sequence[Annotation]]
+) -> tuple[list[str], list[NDArray[np.int64]]]:
+    """The labels that cover a row, sorted, and the place of every row's label, −1 without one."""
+    labels = [np.full(len(one.features), "", dtype=object) for one in recordings]
+    for one, row in zip(recordings, labels):
+        for given in annotations.get(one.name, ()):
+            if given.kind == "segment":
+                row[row_at(given.start, one.rate) : row_at(given.end, one.rate)] = given.label
+    names = sorted(set(np.concatenate(labels)) - {""})
+    places = {"": -1} | {name: place for place, name in enumerate(names)}
+    return names, [np.array([places[label] for label in row], dtype=np.int64) for row in labels]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Learned names: log-probabilities linear in each row and its neighbors.
+
+    Attributes
+    ----------
+    names : list of str (C,)
+    windows : StandardWindows
+    weights : array (2·context + 1, P, C)
+    offsets : array (C,)
+    """
+
+    names: list[str]
+    windows: StandardWindows
+    weights: NDArray
+    offsets: NDArray
+
+    @classmethod
+    def learn(
+        cls, names: Sequence[str], recordings: Sequence[Recording], codes: Sequence[NDArray]
+    ) -> Self | None:
+        """From labeled rows; None if these have fewer than two names. O(rows · (P·9)²).
+
+        Parameters
+        ----------
+        names : list of str (C,)
+        recordings : sequence of Recording
+        codes : sequence of int arrays (T,)
+            Places among the names, −1 where there is none.
+        """
+        n_features = recordings[0].features.shape[1]
+        context = max(0, min(_CONTEXT, (_WIDEST // n_features - 1) // 2))
+        arrays = [one.features[code >= 0] for one, code in zip(recordings, codes)]
+        labels = np.concatenate([code[code >= 0] for code in codes])
+        present, labels = np.unique(labels, return_inverse=True)
+        if len(present) < 2:
+            return None
+        names = [names[place] for place in present]
+        windows = StandardWindows.of(context, [array for array in arrays if len(array)])
+        rows = [_rows(windows, one, code) for one, code in zip(recordings, codes)]
+        return cls(names, windows, *_fitted(np.vstack(rows), labels, 2 * context + 1))
+
+    def probabilities(self, X: NDArray) -> NDArray[np.float64]:
+        """The probability of every name in every row, (T, C).
+
+        O(T · P · 9 · C) time, and O(T · (P + C)) memory: the windows are not made.
+        """
+        one_row = StandardWindows(0, self.windows.mean, self.windows.deviation)
+        padded = np.pad(one_row.transform(X), ((self.windows.context,) * 2, (0, 0)), mode="edge")
+        logits = self.offsets + sum(
+            padded[k : k + len(X)] @ weights for k, weights in enumerate(self.weights)
+        )
+        return np.maximum(np.exp(log_softmax(logits, axis=1)), _LEAST)
+
+
+def _rows(windows: StandardWindows, one: Recording, codes: NDArray) -> NDArray:
+    """Labeled rows with their neighbors, which may be unlabeled."""
+    labeled = np.flatnonzero(codes >= 0)
+    runs = np.split(labeled, np.flatnonzero(np.diff(labeled) > 1) + 1) if len(labeled) else []
+    parts = [np.zeros((0, (2 * windows.context + 1) * one.features.shape[1]))]
+    for run in runs:
+        first, stop = max(run[0] - windows.context, 0), run[-1] + 1 + windows.context
+        parts.append(windows.transform(one.features[first:stop])[run - first])
+    return np.vstack(parts)
+
+
+def _fitted(rows: NDArray, labels: NDArray, n_windows: int) -> tuple[NDArray, NDArray]:
+    """Weights (windows, P, C) and offsets (C,) of a linear discriminant analysis."""
+    # This import is slow, and a page without labels does not need it.
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    some = np.random.default_rng(0).permutation(len(rows))[:_MOST_ROWS]
+    rare = np.setdiff1d(labels, labels[some])
+    some = np.append(some, np.flatnonzero(np.isin(labels, rare)))
+    with warnings.catch_warnings():  # a name may have a single row
+        warnings.simplefilter("ignore")
+        model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        model.fit(rows[some], labels[some])
+    coefficients, offsets = model.coef_, model.intercept_
+    if len(coefficients) == 1:  # two names: the second against the first
+        coefficients = np.vstack([np.zeros_like(coefficients), coefficients])
+        offsets = np.append(0.0, offsets)
+    weights = coefficients.T.reshape(n_windows, -1, len(coefficients))
+    return weights, offsets

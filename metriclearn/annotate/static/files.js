@@ -1,0 +1,40 @@
+// The dialog of files: exports of the open recording or of all, and imports.
+
+const ENDINGS = {
+  csv: "csv", txt: "audacity", vtt: "webvtt", textgrid: "textgrid", eaf: "elan", rttm: "rttm", jams: "jams",
+};
+const find = (id) => document.getElementById(id);
+
+export function showFiles(recording, formats) {
+  const name = encodeURIComponent(recording);
+  const link = (address, text) => `<a href="${address}">${text}</a>`;
+  const cells = (address) =>
+    `<td>${link(address, "as shown")}</td><td>${link(`${address}?what=known`, "only your labels")}</td>`;
+  const rows = formats.map(({ kind, title }) =>
+    `<tr><th>${title}</th>${cells(`export/${kind}/${name}`)}${cells(`export/${kind}`)}</tr>`);
+  rows.unshift("<tr><td></td><th colspan=2>this recording</th><th colspan=2>all recordings</th></tr>");
+  rows.push(`<tr><th>Model</th><td colspan="4">${link(`export/model/${name}`, "for metriclearn segment")}</td></tr>`);
+  find("transfer").querySelector("table").innerHTML = rows.join("");
+  find("imported").textContent = recording;
+  find("transfer").showModal();
+}
+
+// Annotations by recording from a file.
+export async function readFile(file, recording) {
+  const kind = ENDINGS[file.name.split(".").pop().toLowerCase()];
+  if (!kind) throw new Error("Cannot read this file; choose .csv, .txt (Audacity), .vtt, .TextGrid, .eaf, .rttm or .jams.");
+  const answer = await fetch(`import/${kind}/${encodeURIComponent(recording)}`, { method: "POST", body: file });
+  const content = await answer.json();
+  if (!answer.ok) throw new Error(content.error);
+  return content.annotations;
+}
+
+// Save what a link leads to; an error of the server is a sentence, and no file.
+export async function download(link) {
+  const answer = await fetch(link.href);
+  if (!answer.ok) throw new Error((await answer.json()).error);
+  const name = decodeURIComponent(answer.headers.get("Content-Disposition").split("''")[1]);
+  const saved = document.createElement("a");
+  Object.assign(saved, { href: URL.createObjectURL(await answer.blob()), download: name });
+  saved.click();
+}
