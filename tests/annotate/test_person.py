@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from metriclearn.datasets.formats import FORMATS, read_file
 from metriclearn.datasets.annotations import read_segments
+from metriclearn.datasets.formats import FORMATS, read_file
 from tests.annotate.browsing import Page
 
 pytest.importorskip("uvicorn", reason="needs the extra label")
