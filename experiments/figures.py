@@ -303,7 +303,7 @@ def results_of(name: str, docs: Path) -> list[Path]:
 
 
 def source_of(name: str, docs: Path) -> str:
-    """What a picture says of them: their names, and their digest."""
+    """The names of the files of results, and their digest, as a picture stores them."""
     files = results_of(name, docs)
     names = " ".join(str(file.relative_to(docs)) for file in files)
     return f"{names} {digest(*files)}"

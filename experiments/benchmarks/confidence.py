@@ -156,7 +156,7 @@ def main() -> None:
 
 
 def _luck(probabilities: NDArray, outcomes: NDArray) -> float:
-    """Mean calibration error of outcomes drawn with the probabilities themselves."""
+    """The mean calibration error that perfect probabilities have, by drawing outcomes with them."""
     random = np.random.default_rng(0)
     drawn = [random.random(len(outcomes)) < probabilities for _ in range(200)]
     return float(np.mean([expected_calibration_error(probabilities, one) for one in drawn]))

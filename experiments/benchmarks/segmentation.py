@@ -148,7 +148,7 @@ def boundary_row(
 def state_rows(
     learner: Any, euclidean: Any, train: LabeledSequences, test: LabeledSequences, tiny: bool
 ) -> Iterator[Row]:
-    """Agreement of states with activities, ours and clusterings of windows and of segments."""
+    """How well states agree with activities: ours, and clusterings of windows and of segments."""
     known = [labels >= 0 for labels in test.labels]
     truths = [labels[rows] for labels, rows in zip(test.labels, known)]
     counts = [len(set(truth)) for truth in truths]

@@ -96,7 +96,7 @@ def _members(
 def _agree(
     procedure: Procedure, members: Mapping[str, Sequence[Any]], case: Case, one: Outcome
 ) -> tuple[Any, ...]:
-    """The fields of the outcome of a consensus but the first two."""
+    """All fields of the outcome of a consensus, except its method and its case."""
     begun = time.thread_time()
     consensus = procedure.consensus(members, case)
     choices, models, scores = {}, {}, {}

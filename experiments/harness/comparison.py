@@ -123,7 +123,7 @@ class Comparison(Procedure):
         return model, scores
 
     def is_member(self, method: Method) -> bool:
-        """Ours, and those with the option ``member``."""
+        """Whether a method is one of ours, or has the option ``member``."""
         return self.agrees and (is_ours(method.name) or bool(method.options.get("member")))
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Consensus:

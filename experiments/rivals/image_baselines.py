@@ -1,4 +1,4 @@
-"""What the experiment ``images`` compares that is no estimator of the package."""
+"""Methods of the experiment ``images`` that are not estimators of the package."""
 
 from __future__ import annotations
 

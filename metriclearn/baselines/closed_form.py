@@ -19,10 +19,10 @@ from metriclearn.running.parameters import Needs, number
 class ClosedFormMetric(StandardizedMetric):
     """L = X†J with J = Y(YᵀY)^(-1/2): multivariate regression on the scaled assignments (MLCA).
 
-    It minimizes ‖XBXᵀ − N‖²_F over B ⪰ 0, that is, it makes the truth N = JJᵀ the projection on the
-    partitions of the similarities XBXᵀ. Data are centered per data set and
-    standardized, which is a regression with intercepts. Several data sets are stacked, and
-    each has separate clusters. O(TP² + P³), linear in T.
+    It minimizes ‖XBXᵀ − N‖²_F over B ⪰ 0: the similarities XBXᵀ come as close as possible to the
+    truth N = JJᵀ. Data are centered per data set and standardized, which is a regression with
+    intercepts. Several data sets are stacked, and each has separate clusters. O(TP² + P³), linear
+    in T.
 
     Parameters
     ----------

@@ -33,11 +33,11 @@ class ConstrainedKMeans(BaseEstimator):
     """A good ⟨ZZᵀ + cI, M⟩ over the clusterings that agree with labels and same spans.
 
     Samples with the same label, or in one span, form a group and move together (must-link by
-    label). Groups with different labels never share a cluster. Each has its own and seeds
-    its center (Constrained-KMeans of Basu, Banerjee & Mooney 2002). Lloyd's iterations over group
-    means weighted by size, from several starts; the value grows with every iteration, to a local
-    maximum. With the number of clusters unknown, clusters are added one at a time from the
-    labeled ones on while the value grows.
+    label). Groups with different labels never share a cluster: every label has a cluster, whose
+    first center is the mean of its group (Constrained-KMeans of Basu, Banerjee & Mooney 2002).
+    Lloyd's iterations run over group means weighted by size, from several starts; the value grows
+    with every iteration, to a local maximum. If the number of clusters is unknown, clusters are
+    added to the labeled ones, one at a time, while the value grows.
 
     O(n_init · iterations · T r K).
 

@@ -43,7 +43,7 @@ def best_consensus(
     """The segmentation with the largest ⟨A, M⟩, of all or of those that agree with annotations.
 
     O(mE²) for E different ends of m members at worst; usually few starts stay, and it is O(mE).
-    With a number of segments O((m + K) E²).
+    With a given number of segments it is O((m + K) E²).
 
     Parameters
     ----------

@@ -315,7 +315,7 @@ def _best_above(
     errors: list[NDArray],
     weights: NDArray | None,
 ) -> tuple[float, float]:
-    """The best penalty above the penalty down to which all paths go, and its mean loss."""
+    """The best of the penalties above ``reached``, which all paths cover, and its mean loss."""
     # Between neighboring penalties, from high to low, no sequence changes its segmentation. The
     # last is the one down to which all paths go, or a positive number in place of 0.
     penalties = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]

@@ -498,8 +498,8 @@ def cumulative_sums(
 def _add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
     """Add rows to sums[0], or less a mean cumulatively into the rows of sums after it.
 
-    For few columns ten times numpy's speed. Returns whether the last sums are next to nothing: then
-    rounding left no part of the mean.
+    For few columns it is ten times as fast as numpy. Returns whether the last sums are next to
+    nothing: then rounding left no part of the mean.
     """
     T, P = rows.shape
     if len(sums) == 1:

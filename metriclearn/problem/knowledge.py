@@ -107,12 +107,12 @@ class _Fact(NamedTuple):
 class PartialPartition:
     """Partial labels of a partition of samples 0 … T-1.
 
-    Everything given must hold at once. For a segmentation all of it is read as regions: two
-    neighbors with equal labels have no change between them, with different ones they have; two
-    labeled stretches with different labels and a gap between them have at least one change in the
-    gap, and with equal labels the gap stays open (a label may recur). For a clustering equal
-    labels mean the same cluster wherever they stand, different ones different clusters, and the
-    samples of a same span are together; change-points and regions say nothing there.
+    Everything given must hold at once. For a segmentation all of it becomes regions. Between two
+    neighbors there is no change if their labels are equal, and a change if they differ. A gap
+    between two labeled stretches has at least one change if their labels differ; if they are equal
+    it stays open, because a label may recur. For a clustering equal labels mean the same cluster
+    wherever they stand, different labels mean different clusters, and the samples of a same span
+    are together; change-points and regions have no effect there.
 
     Parameters
     ----------

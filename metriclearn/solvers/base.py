@@ -32,9 +32,9 @@ _SHARES = (1.0, 0.1, 0.01, 0.001)
 def product_rounding(slopes: NDArray, w: NDArray, cone: MetricCone) -> NDArray:
     """Bounds the rounding error of ⟨slope, w⟩ for every slope, (…, n) → (…).
 
-    A metric may be large along directions that the data lack, where the slope is rounding: so the
-    lengths count there. The coefficients of a penalty have units of their own, and each counts
-    alone.
+    A metric may be large along directions that the data lack. The slope there is only rounding,
+    so for metrics the product of the lengths is taken. The coefficients of a penalty have other
+    units, and each of them counts alone.
     """
     n = cone.n_metric
     lengths = np.linalg.norm(slopes[..., :n], axis=-1) * np.linalg.norm(w[:n])
@@ -221,7 +221,7 @@ class Problem:
         Raises
         ------
         ValueError
-            If the strength is nothing there, or too much for squares of floating-point numbers.
+            If the strength is too small or too large there for squares of floating-point numbers.
         """
         terms, number = self.regularizer.terms(self.cone), self.cone.unit**2
         parts, squared = (

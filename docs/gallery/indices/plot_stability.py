@@ -2,8 +2,8 @@
 Does a method answer the same twice?
 ====================================
 
-K-means on bootstrap samples of three groups: with ``K = 3`` the clusterings agree, with others they
-do not (von Luxburg 2010 surveys why this is no proof).
+K-means on bootstrap samples of three groups: with ``K = 3`` the clusterings agree, with another K
+they do not. This does not prove that K is right (von Luxburg 2010 explains why).
 """
 
 import matplotlib.pyplot as plt

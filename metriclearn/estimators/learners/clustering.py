@@ -108,8 +108,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         α > 0, the scale of ℓ inside the margin; it only rescales B and λ, and acts as a factor on
         the regularizer's strength.
     n_clusters : "given", int or None
-        "given": inference knows K, in training from the labels. A number is the same, and what
-        :meth:`predict` uses by default. None: K is unknown, and clusters have a penalty.
+        "given": inference knows K, in training from the labels. A number has the same effect, and
+        is also the default of :meth:`predict`. None: K is unknown, and clusters have a penalty.
     oracle : Oracle
         Loss-augmented inference: ``SpectralRelaxation`` (an upper bound, the default),
         ``LocalSearch`` (a lower bound) or ``Averaged`` (both); see the notes for the choice.
@@ -152,7 +152,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     relaxed_objective_ : float
         The objective of the metric with the relaxed hinge: no less than the one over partitions.
     certificate_ : Certificate
-        What these say about the metric; with a local search, less than the solver's gap.
+        The bounds of these objectives. With a local search they prove less than the solver's gap.
     scale_ : array (P,)
         Standard deviations features were divided by (ones without ``standardize``).
     n_features_in_, feature_names_in_

@@ -35,11 +35,11 @@ class MahalanobisClusterer(LearnedMetric):
     def predict(self, X: Any, n_clusters: Any = None) -> Any:
         """Cluster of every sample, (T,) for each data set, numbered by first appearance.
 
-        Maximizes Tr(XBXᵀM) − λ Tr M over partitions, locally: where K is known by K-means from
-        ``n_init`` starts; else, with ``penalty_``, by DP-means from as many and by a local search
-        from the rounded relaxation, whichever ends higher, then by K-means with one cluster more
-        while that pays. (DP-means opens a cluster only for a single sample that pays λ alone, so
-        by itself it often ends with too few.)
+        Maximizes Tr(XBXᵀM) − λ Tr M over partitions, locally. If K is known, K-means runs from
+        ``n_init`` starts. Otherwise, with ``penalty_``, the better result is taken of DP-means,
+        from as many starts, and of a local search from the rounded relaxation. K-means then adds
+        one cluster at a time while the value rises: DP-means opens a cluster only for a single
+        sample that pays λ alone, so by itself it often ends with too few.
 
         Parameters
         ----------

@@ -248,7 +248,7 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) 
 
 @dataclass(eq=False, repr=False)
 class NormalizedCutSegmenter(LearnedMetric):
-    """What every estimator does that has fitted ``components_``, ``scale_`` and a threshold.
+    """Predictions of estimators that have fitted ``components_``, ``scale_`` and a threshold.
 
     Every subclass has the parameters ``similarity``, ``features``, ``rounding`` and ``balance``.
     """

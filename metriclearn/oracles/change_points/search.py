@@ -108,7 +108,7 @@ def segmentation_oracle(oracle: Any, min_size: int) -> Any:
 
 
 class ConstrainedChangePoints(ChangePoints):
-    """:class:`ChangePoints` under the name of its use with ``known``, a partial segmentation.
+    """:class:`ChangePoints` for use with ``known``, a partial segmentation.
 
     Labeled optimal partitioning (LOPART, Hocking & Srivastava 2020) for A = ZZᵀ − λI and the
     regions "no change" and "exactly one"; here also with known changes and "at least one", for
