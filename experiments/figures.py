@@ -66,8 +66,6 @@ DRAWN = {
     "fourier_error": ("benchmarks/normalized_cuts", "benchmarks.normalized_cuts.draw"),
     "indices_chains": ("benchmarks/index_examples", "benchmarks.index_examples.draw_chains"),
     "indices_gaussian": ("benchmarks/index_examples", "benchmarks.index_examples.draw_gaussian"),
-    "indices_stability": ("benchmarks/index_examples", "benchmarks.index_examples.draw_stability"),
-    "indices_table": ("benchmarks/index_examples", "benchmarks.index_examples.draw_table"),
     "learning_curve": ("benchmarks/learning_curve", "benchmarks.learning_curve.draw"),
     "league": ("results/league", "league.ranks.draw"),
     "lengths": ("benchmarks/change_points", "benchmarks.change_points.draw"),

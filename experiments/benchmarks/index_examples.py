@@ -3,8 +3,7 @@
     python -m experiments.benchmarks.index_examples [--out FOLDER]
 
 Chains and Gaussian points of Hussain & Meilă, "Graph-sensitive indices for comparing clusterings"
-(sections 5.1 and 5.2), thirteen points in four clusters each way, and the bootstrap
-stability of K-means: the tables and pictures of docs/indices.md.
+(sections 5.1 and 5.2): the tables and pictures of docs/indices.md.
 """
 
 from __future__ import annotations
@@ -16,16 +15,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
-from sklearn.cluster import KMeans
 
 import metriclearn.indices as indices
 import metriclearn.plots.canvas as canvas
 from experiments.benchmarks.machine import Report, options_of
 
-THIRTEEN = (
-    [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3],
-    [0, 0, 0, 2, 2, 2, 2, 1, 1, 3, 2, 3, 1],
-)
 PAPER = {"VI": (0.0243, 0.0243, 100), "RWI": (0.0355, 0.1362, 4), "VIN": (0.0142, 0.0782, 0)}
 # clusterings A, B and C of Figures 3 and 4: B and C are equally far from A for VI
 CHAINS = {
@@ -144,27 +138,6 @@ def draw_gaussian(record: Any = None) -> Figure:
         ax.set_aspect("equal")
         canvas.say(ax, title)
     return figure
-
-
-def draw_table(record: Any = None) -> Figure:
-    """Thirteen points in four clusters each way."""
-    return indices.plot_contingency(*THIRTEEN)
-
-
-def draw_stability(record: Any = None) -> Figure:
-    """Bootstrap distances of K-means with the right and a wrong number of clusters."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 2)) + 6 * np.array([[0, 0], [1, 0], [0.5, 1]])[np.arange(300) % 3]
-    message = "Three groups: only K = 3 is stable under resampling"
-    ax = canvas.canvas(None, (8, 2.8), message)
-    for n_clusters, color in zip((2, 3, 4, 5), canvas.PALETTE):
-        result = indices.stability(KMeans(n_clusters, n_init=3), X, n_bootstrap=60)
-        label = f"K = {n_clusters}, median {result.median:.2f}"
-        ax.ecdf(result.distances, color=color, label=label, linewidth=2)
-    what = "variation of information to the clustering of all data"
-    canvas.tidy(ax, what, "share of replicates")
-    canvas.legend(ax, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return canvas.figure_of(ax)
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from omegaconf import DictConfig
-from pandas import DataFrame, concat
-from scipy.stats import ttest_rel
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
@@ -40,7 +37,6 @@ from experiments.harness.procedure import (
     Row,
     Scores,
     Story,
-    grouped,
     tables_and_rows,
 )
 from experiments.harness.report import Artifacts, page
@@ -202,13 +198,6 @@ class Images(Procedure):
         return words_of(outcome)
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        tested = [outcome.case.test.data.names for outcome in outcomes]
-        every_seed = set.intersection(*map(set, tested))  # what no seed trains on
-        names = sorted(set().union(*tested))
-        sets = {"all": names, "never for training": [n for n in names if n in every_seed]}
-        tests = paired_tests(scores_by_image(outcomes), self.config.compared, sets)
-        text = page("images.md.j2", tests=tests, titles=MEASURES)
-        (folder / "images.md").write_text(text, encoding="utf-8")
         first = {o.name: o for o in outcomes if o.case is outcomes[0].case}
         mine, features = first[OURS].models["given"], instantiate(self.config.features).names
         artifacts = Artifacts(
@@ -219,9 +208,10 @@ class Images(Procedure):
             notes=page("images.notes.j2").splitlines(),
         )
         chosen_by = MEASURES[CRITERIA[self.config.criterion]][0]
-        settings = {"config": self.config, "n_test": len(tested[0]), "chosen_by": chosen_by}
+        n_test = len(outcomes[0].case.test.data)
+        settings = {"config": self.config, "n_test": n_test, "chosen_by": chosen_by}
         protocol = page("images.protocol.j2", **settings).strip()
-        return Story(protocol, artifacts, tables_and_rows(self, outcomes), {"tests": tests})
+        return Story(protocol, artifacts, tables_and_rows(self, outcomes))
 
     def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
         """Draw test images of the first seed, from the best to the worst loss of ours; only these
@@ -290,53 +280,3 @@ def words_of(outcome: Outcome) -> str:
             f"{len(solution.trace)} outer steps ({solution.reason}), rank {solution.rank}"
         )
     return "; ".join(words)
-
-
-def scores_by_image(outcomes: Sequence[Outcome]) -> dict[str, DataFrame]:
-    """For every method a table of images × measures: means over the seeds that test an image."""
-    means = {}
-    for name, mine in grouped(outcomes, lambda outcome: outcome.name).items():
-        frames = [DataFrame(o.scores["given"], index=o.case.test.data.names) for o in mine]
-        means[name] = concat(frames).groupby(level=0).mean()
-    return means
-
-
-def paired_tests(
-    scores: Mapping[str, DataFrame],
-    pairs: Sequence[Sequence[str]],
-    names: Mapping[str, Sequence[str]],
-) -> list[dict[str, Any]]:
-    """Two-sided paired t-tests over images.
-
-    Parameters
-    ----------
-    scores : dict
-        Method → images × measures.
-    pairs : sequence of (first, second)
-        Methods to compare, where both have scores.
-    names : dict
-        Sets of images by their description; measures of a single image are skipped.
-    """
-    tests = []
-    for (first, second), (description, chosen), measure in product(
-        pairs, names.items(), next(iter(scores.values()))
-    ):
-        if len(chosen) < 2 or not {first, second} <= scores.keys():
-            continue
-        a, b = (scores[name][measure].loc[list(chosen)].to_numpy() for name in (first, second))
-        test = ttest_rel(a, b)
-        tests.append(
-            {
-                "first": first,
-                "second": second,
-                "images": description,
-                "measure": measure,
-                "n": len(a),
-                "mean": float((a - b).mean()),
-                "deviation": float((a - b).std(ddof=1)),
-                "relative": float(a.mean() / b.mean() - 1.0),
-                "t": float(test.statistic),
-                "p": float(test.pvalue),
-            }
-        )
-    return tests

@@ -1,13 +1,11 @@
-"""The experiment ``images``: losses by hand, paired tests, candidates, methods end to end."""
+"""The experiment ``images``: losses by hand, candidates, methods end to end."""
 
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from pandas import DataFrame
 from PIL import Image
-from scipy.stats import ttest_rel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -19,7 +17,6 @@ from experiments.studies.images import (
     Images,
     Pictures,
     image_scores,
-    paired_tests,
     split,
     words_of,
 )
@@ -66,20 +63,6 @@ def test_annotators_are_averaged_each_with_their_own_count() -> None:
     found = image_scores(Model(), [None], [[TRUTH, np.zeros((2, 4))]])  # type: ignore[list-item]
     single = MEASURES["partition_loss"][2](FOUND, TRUTH)
     np.testing.assert_allclose(found["partition_loss"], [single / 2])
-
-
-def test_paired_tests_are_scipys() -> None:
-    random = np.random.default_rng(0)
-    a, b = random.normal(size=(2, 20)) + np.array([[0.0], [1.0]])
-    names = [f"i{place}" for place in range(20)]
-    losses = {m: DataFrame({"l": x}, index=names) for m, x in (("ours", a), ("grid", b))}
-    all_, few = paired_tests(losses, [("ours", "grid")], {"all": names, "few": names[:5]})
-    expected = ttest_rel(a, b)
-    assert (all_["t"], all_["p"]) == pytest.approx((expected.statistic, expected.pvalue))
-    assert all_["deviation"] == pytest.approx(np.std(a - b, ddof=1))
-    assert all_["relative"] == pytest.approx(a.mean() / b.mean() - 1)
-    assert (few["n"], few["images"]) == (5, "few")
-    assert paired_tests(losses, [("ours", "not configured")], {"all": names}) == []
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +156,7 @@ def test_images_of_another_folder_are_for_test(tmp_path: Path) -> None:
     write_images(tmp_path / "known", range(4))
     write_images(tmp_path / "unseen", range(4, 6))
     call("run", "experiment=images", "tiny=true", "n_jobs=1", "~image_methods.small_grid",
-         "~image_methods.scikit_learn", "compared=[[ours,grid]]", "n_train=2",
+         "~image_methods.scikit_learn", "n_train=2",
          f"dataset.root={tmp_path}/known", f"dataset.test_root={tmp_path}/unseen",
          f"hydra.run.dir={tmp_path}/out")  # fmt: skip
     results = read_results(tmp_path / "out" / "results.json")
