@@ -35,10 +35,7 @@ _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "So
 _RENAMED = {"LearnedPrice": "FeaturePenalty", "TorchChangePoints": "ChangePoints"}
 _RENAMED_ATTRIBUTES = {"price_": "feature_penalty_", "price": "penalty"}
 # classes that are gone -> the class to fit instead
-_REMOVED = {
-    "DataPenaltyMetricLearner": "PenaltyLearner",
-    "GaborEnergy": "learner with other groups of ImageFeatures",
-}
+_REMOVED = {"DataPenaltyMetricLearner": "PenaltyLearner"}
 # only training needs these: augmentations, callbacks, executors, tensors on a device, and the large
 # paths of segmentations and of strengths
 _LEFT_OUT = ("augmentations", "callbacks", "executor", "kept_", "left_out_", "path_", "paths_")

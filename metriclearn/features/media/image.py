@@ -142,6 +142,39 @@ class GradientEnergy(ComponentParameters):
 
 
 @dataclass(eq=False, repr=False)
+class GaborEnergy(ComponentParameters):
+    """Mean magnitude of Gabor filters of L, summed over orientations.
+
+    Parameters
+    ----------
+    frequencies : sequence of float
+        Cycles per pixel.
+    n_orientations : int
+    """
+
+    frequencies: Sequence[float] = (0.1, 0.25)
+    n_orientations: int = 4
+
+    @property
+    def names(self) -> list[str]:
+        return [f"Gabor energy at {f:g}/px [L]" for f in self.frequencies]
+
+    def __call__(self, picture: Picture) -> NDArray:
+        from scipy.signal import fftconvolve
+
+        gabor_kernel = optional("skimage.filters", "image").gabor_kernel
+
+        L = picture.lab[..., 0] - picture.lab[..., 0].mean()
+        energies = np.zeros((*picture.shape, len(self.frequencies)))
+        for place, frequency in enumerate(self.frequencies):
+            for angle in np.pi * np.arange(self.n_orientations) / self.n_orientations:
+                kernel = gabor_kernel(frequency, theta=angle)
+                kernel = kernel - kernel.mean()  # the response to a constant is 0
+                energies[..., place] += np.abs(fftconvolve(L, kernel, mode="same"))
+        return picture.pool(energies)
+
+
+@dataclass(eq=False, repr=False)
 class ColorContext(ComponentParameters):
     """Lab color smoothed by a Gaussian.
 
@@ -263,9 +296,9 @@ class ImageFeatures(ComponentParameters):
     segmenter : callable
         ``Superpixels``, ``PixelBlocks``, or any (H, W, 3) image -> node of every pixel, (H, W).
     groups : sequence of groups
-        ``Color``, ``Position``, ``Centrality``, ``GradientEnergy``, ``ColorContext``,
-        ``BorderContrast``, or any callable ``Picture`` -> features of the nodes (S, p) with
-        ``names``, one per feature, with its unit.
+        ``Color``, ``Position``, ``Centrality``, ``GradientEnergy``, ``GaborEnergy``,
+        ``ColorContext``, ``BorderContrast``, or any callable ``Picture`` -> features of the nodes
+        (S, p) with ``names``, one per feature, with its unit.
 
     Raises
     ------
