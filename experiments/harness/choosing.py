@@ -65,6 +65,8 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
         finals.append(([*key, "final"], (_finish, procedure, *pair, mine)))
     results = run_all("fit again", finals, finished, procedure.backend, n_jobs)
     outcomes = [Outcome(method, case, *result) for (method, case), result in zip(pairs, results)]
+    agreed: list[Task] = []
+    ones: list[Outcome] = []
     for case in cases:
         mine = [outcome for outcome in outcomes if outcome.case is case and outcome.is_ours]
         if not mine or any(outcome.name == OURS for outcome in mine):
@@ -73,11 +75,14 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
         trials = {m: of for (m, name), of in of_pairs.items() if name == case.name}
         members = _members(trials, len(case.folds))
         if members:
-            outcomes.append(replace(one, method=Method(ONE, None)))
-            call = (_agree, procedure, members, case, one)
             key = ["consensus", case.name, prints[case.name]]
-            one = Outcome(Method(OURS, None), case, *finished(key, *call))
+            agreed.append((key, (_agree, procedure, members, case, one)))
+            ones.append(one)
+            one = replace(one, method=Method(ONE, None))
         outcomes.append(one)
+    results = run_all("consensus", agreed, finished, procedure.backend, n_jobs) if agreed else []
+    for one, result in zip(ones, results):
+        outcomes.append(Outcome(Method(OURS, None), one.case, *result))
     return outcomes
 
 

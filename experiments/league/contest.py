@@ -28,13 +28,16 @@ from experiments.harness.comparison import (
     group_folds,
     refitted,
     segmented,
+    squared_norm,
+    truth_of,
 )
 from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
 from experiments.harness.report import Artifacts
 from experiments.harness.results import MEASURE, read_results
-from experiments.league.contestants import Stranger
+from experiments.league.contestants import Member, Stranger
 from experiments.league.ranks import ranks_table
 from metriclearn.datasets import LabeledSequences
+from metriclearn.datasets.sequences import of_parts
 from metriclearn.indices import covering, f_measure
 
 F1, COVERING, PREDICT = "boundary_f1", "covering", "predict_seconds"
@@ -51,6 +54,7 @@ class League(Comparison):
     class is the only method, and the report ranks it among the committed results.
     """
 
+    backend = "processes"
     relative = False
     validates_one = False
     reads_test_root = False
@@ -85,16 +89,26 @@ class League(Comparison):
             for case in set_cases(name, entry, self.config.n_folds, self.config.seed)
         ]
 
+    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
+        """Of all members, of those with names, or of those without: least loss on data left out."""
+        truths = [truth_of(labels) for _, part in case.folds for labels in part.labels]
+        found = []
+        for pool in pools(members):
+            one = super().consensus(pool, case)
+            loss = sum(squared_norm(answer, truths[i]) for i, answer in one.left_out_.items())
+            found.append((loss, one))
+        return min(found, key=lambda pair: pair[0])[1]
+
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         model, scores = super().score(model, option, column, case)
+        begun = time.thread_time()
         pairs = segmented(model, case.test, column)
+        seconds = time.thread_time() - begun
         scores[F1] = np.array(
             [boundary_f1(truth.change_points, found.change_points) for found, truth in pairs]
         )
         scores[COVERING] = np.array([covering(truth, found) for found, truth in pairs])
-        begun = time.thread_time()
-        model.predict_change_points(case.test.sequences)
-        scores[PREDICT] = np.full(len(pairs), (time.thread_time() - begun) / len(pairs))
+        scores[PREDICT] = np.full(len(pairs), seconds / len(pairs))
         return model, scores
 
     def table(self, name: str) -> Row:
@@ -109,14 +123,22 @@ class League(Comparison):
             f"Every set: groups held out for test, candidates chosen by {self.config.n_folds}-fold "
             "cross-validation over groups of the training data, the chosen one fitted again. No "
             "choice uses test data, and every method has the same data and as many folds. "
-            '"ours" is the consensus of our models and of the classifiers with Viterbi. '
+            '"ours" is the consensus of our models, of classifiers and of plain methods: of all, '
+            "of those with names or of those without, by the loss on data left out. "
             + " ".join(f"Left out: {name}, {reason}." for name, reason in left_out.items())
         )
         notes = []
         if self.config.stranger is not None and COMMITTED.is_file():
             notes = ranks_table(together(read_results(COMMITTED), numbers))
             print("\n".join(notes))
-        return Story(protocol, Artifacts(notes=[" ".join(notes)] if notes else []), numbers)
+        names = {
+            (part.name, name)
+            for outcome in outcomes
+            for part in (outcome.case.train, outcome.case.test)
+            for name in part.names
+        }
+        shown = Artifacts(notes=[" ".join(notes)] if notes else [])
+        return Story(protocol, shown, numbers, {"sequences": len(names)})
 
 
 def set_cases(name: str, entry: Mapping[str, Any], n_folds: int, seed: int) -> list[Case]:
@@ -124,21 +146,71 @@ def set_cases(name: str, entry: Mapping[str, Any], n_folds: int, seed: int) -> l
 
     ``data`` is a loader; ``groups`` the groups that take part and ``per_group`` the recordings of
     each, both drawn at random and all by default; ``n_test`` the groups held out at a time, with
-    ``rotate`` each of them once; ``unseen`` the labels that training recordings go without.
+    ``rotate`` each of them once, or ``test`` how names of the groups held out begin;
+    ``train_per_group`` the recordings of a group for training, ``train_rows`` the rows in all, in
+    ``stretches`` and ``draws`` times; ``unseen`` the labels that training recordings go without.
     """
     if "cases" in entry:
         found = instantiate(entry["cases"], _convert_="all")
         return [replace(case, name=f"{name}: {case.name}", table=name) for case in found]
     load = instantiate(entry["data"], _partial_=True, _convert_="all")
     data = some_of(load(), entry.get("groups"), entry.get("per_group"), seed)
+    if "test" in entry:
+        test = [group for group in sorted(set(data.groups)) if group.startswith(entry["test"])]
+        rest = sorted(set(data.groups) - set(test))
+        train, held_out = data.split_by_group(groups=[rest, test[: entry["n_test"]]])
+        found = [case_of(entry["test"], train, held_out, group_folds(train, n_folds))]
+    else:
+        rotate = entry.get("rotate", False)
+        found = group_cases(data, entry["n_test"], rotate, n_folds, seed)
     cases = []
-    for case in group_cases(data, entry["n_test"], entry.get("rotate", False), n_folds, seed):
+    for case in found:
         if entry.get("fits_features"):
             case = refitted(case, load)
-        train = without(case.train, entry.get("unseen", ()))
-        folds = group_folds(train, n_folds)
-        cases.append(case_of(f"{name}: {case.name}", train, case.test, folds, name))
+        train = some_of(case.train, None, entry.get("train_per_group"), seed)
+        train = without(train, entry.get("unseen", ()))
+        for draw in range(entry.get("draws", 1)):
+            part, word = train, ""
+            if "train_rows" in entry:
+                part = shortened(train, entry["train_rows"], entry["stretches"], seed + draw)
+                word = f", draw {draw}"
+            folds = group_folds(part, n_folds)
+            made = case_of(f"{name}: {case.name}{word}", part, case.test, folds, name)
+            if entry.get("unseen"):
+                made = replace(made, folds=name_folds(made.folds, seed))
+            cases.append(made)
     return cases
+
+
+def shortened(data: LabeledSequences, n_rows: int, n: int, seed: int) -> LabeledSequences:
+    """So many rows in n stretches of equal length, each at a random place of another recording."""
+    random, length = check_random_state(seed), n_rows // n
+    parts, groups = {}, []
+    for i in random.permutation(len(data))[:n].tolist():
+        start = random.randint(max(len(data.sequences[i]) - length, 0) + 1)
+        rows = slice(start, start + length)
+        parts[data.names[i]] = data.sequences[i][rows], data.labels[i][rows]
+        groups.append(data.groups[i])
+    return of_parts(data.name, parts, data.feature_names, groups)
+
+
+def name_folds(folds: Sequence[tuple[Any, Any]], seed: int) -> list[tuple[Any, Any]]:
+    """Folds whose parts to fit to go without some names, which are in the parts held out.
+
+    The names are dealt out to the folds at random, so that choices are made for names to come. A
+    fold keeps its names where less than two recordings or three names would be left to fit to.
+    """
+    labels = [y.astype(str) for part in folds[0] for y in part.labels]
+    names = check_random_state(seed).permutation(np.unique(np.concatenate(labels)))
+    parts = []
+    for i, (part, held_out) in enumerate(folds):
+        try:
+            less = without(part, names[i :: len(folds)].tolist())
+        except ValueError:  # nothing is left
+            less = part
+        enough = len(less) > 1 and len(np.unique(np.concatenate(less.labels))) > 2
+        parts.append((less if enough else part, held_out))
+    return parts
 
 
 def without(data: LabeledSequences, labels: Sequence[str]) -> LabeledSequences:
@@ -164,6 +236,19 @@ def some_of(
         if group in kept and count[group] <= (per_group or len(data)):
             chosen.append(i)
     return data.select(chosen)
+
+
+def pools(members: Mapping[str, Sequence[Sequence[Any]]]) -> list[dict[str, Any]]:
+    """All members, and where some but not all have names, those with names and those without."""
+    able = {
+        name: [[m if hasattr(m, "segmented") else Member(m) for m in row] for row in family]
+        for name, family in members.items()
+    }
+    named = {name for name, family in able.items() if hasattr(family[0][0], "classes_")}
+    parts = [[name for name in able if (name in named) == whether] for whether in (True, False)]
+    if not all(parts):
+        return [able]
+    return [able, *({name: able[name] for name in part} for part in parts)]
 
 
 def boundary_f1(truth: NDArray, found: NDArray) -> float:

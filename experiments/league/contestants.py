@@ -16,6 +16,8 @@ from sklearn.preprocessing import StandardScaler
 
 from experiments.harness.comparison import squared_norm, truth_of
 from metriclearn import Partition, PenaltyLearner
+from metriclearn.estimators.inputs import DataSets, read_data_sets
+from metriclearn.problem.named_segments import NamedPartition
 
 Arrays = Sequence[NDArray]
 
@@ -161,6 +163,42 @@ def _taken(splits: NDArray, factor: float) -> NDArray[np.int64]:
     """Ends of segments with the splits before the first one that gains no more than the factor."""
     stop = int(np.argmax(splits[:, 0] <= factor))
     return np.append(np.sort(splits[:stop, 1]), splits[-1, 1]).astype(np.int64)
+
+
+@dataclass(eq=False, repr=False)
+class Member(BaseEstimator):
+    """A fitted model that only has ``predict_change_points``, as a member of a consensus.
+
+    Parameters
+    ----------
+    model : fitted segmenter
+        With ``classes_`` and ``predict`` its names count, too.
+    """
+
+    model: Any
+
+    def __post_init__(self) -> None:
+        if hasattr(self.model, "classes_"):
+            self.classes_ = self.model.classes_
+
+    def fit(self, X: Arrays, y: Arrays) -> Self:
+        """Fit the model again."""
+        self.model.fit(X, y)
+        return self
+
+    def read_data(self, X: Any) -> DataSets:
+        """Data sets, unchanged."""
+        return read_data_sets(type(self).__name__, X)
+
+    def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
+        """Its answers; it is told no number of segments."""
+        if not hasattr(self, "classes_"):
+            return [Partition(ends=ends) for ends in self.model.predict_change_points(data.arrays)]
+        found: list[Partition] = []
+        for labels in self.model.predict(data.arrays):
+            ends = Partition.from_runs(labels).change_points
+            found.append(NamedPartition(ends, np.searchsorted(self.classes_, labels[ends - 1])))
+        return found
 
 
 @dataclass(eq=False, repr=False)

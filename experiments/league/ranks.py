@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from experiments.harness.results import MEASURE, OURS, is_ours, markdown_table, 
 from metriclearn.plots.canvas import INK, canvas, figure_of
 
 Results = Mapping[str, Any]
+_FEWEST = 20  # units of a set on which ours is compared with classifiers
+_DECODED = ("Viterbi", "conditional random field")  # how names of classifiers with Viterbi end
 
 
 def means(results: Results, measure: str = MEASURE) -> dict[str, dict[str, float]]:
@@ -89,6 +91,56 @@ def sets_table(results: Results) -> list[str]:
     return markdown_table(head, lines)
 
 
+def classifiers_table(results: Results) -> list[str]:
+    """Lines: ours against the best classifier with Viterbi, on every set of 20 units and more.
+
+    The best one on the test data, so the choice favors the rival; Holm's correction is over sets.
+    """
+    lines, ps = [], []
+    for table in results["tables"]:
+        rows = {r["method"]: r for r in results["rows"]
+                if (r["table"], r["measure"]) == (table["name"], MEASURE)}  # fmt: skip
+        rivals = [row for m, row in rows.items() if m.endswith(_DECODED) and not is_ours(m)]
+        if not table["main"] or not rivals or len(rows[OURS]["units"]) < _FEWEST:
+            continue
+        mine, best = rows[OURS], min(rivals, key=lambda row: row["mean"])
+        gains = np.subtract(best["values"], mine["values"])
+        ps.append(_p(gains))
+        sides = [str(int(np.sum(gains > 1e-12))), str(int(np.sum(gains < -1e-12)))]
+        loss = [f"{row['mean']:.3g}" for row in (mine, best)]
+        lines.append([table["name"], len(gains), loss[0], best["method"], loss[1], *sides])
+    head = ["set", "units", OURS, "best classifier with Viterbi", "its loss"]
+    cells = [[*line, f"{p:.2g}"] for line, p in zip(lines, holm(ps))]
+    return markdown_table([*head, "better in", "worse in", "p"], cells)
+
+
+def short_table(results: Results) -> list[str]:
+    """Lines: ours, the three best others, and the Euclidean metric, by rank over named sets."""
+    everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
+    others = [method for method in named if not is_ours(method)]
+    shown = [means(results, measure) for measure in ("boundary_f1", "covering", "names_right")]
+    lines = []
+    for method in dict.fromkeys([OURS, *others[:3], "euclidean"]):
+        ranks = [f"{r[method]:.2f}" if method in r else "–" for r in (named, everywhere)]
+        values = [
+            f"{np.mean(list(of[method].values())):.3g}" if method in of else "–" for of in shown
+        ]
+        lines.append([method, *ranks, *values])
+    counts = [len(losses(results, which)[0]) for which in (True, False)]
+    head = ["method", f"mean rank, {counts[0]} sets with names", f"mean rank, all {counts[1]} sets"]
+    return markdown_table([*head, "F1", "covering", "names right"], lines)
+
+
+def size(results: Results) -> list[str]:
+    """One sentence: how many sets, sequences and methods, and how long it took."""
+    sets = [table["name"] for table in results["tables"] if table["main"]]
+    methods = {row["method"] for row in results["rows"]}
+    return [
+        f"{len(sets)} data sets, {results['sequences']} sequences, {len(methods)} methods, "
+        f"{results['seconds'] / 60:.0f} minutes of one processor."
+    ]
+
+
 def lost(results: Results) -> list[str]:
     """Lines: every set and method with a smaller mean loss than ours, and by which factor."""
     found = means(results)
@@ -121,11 +173,16 @@ def against_ours(results: Results, named: bool = False) -> dict[str, float]:
     """
     _, methods, table = losses(results, named)
     mine = table[:, methods.index(OURS)]
-    p = {m: _p(table[:, i] - mine) for i, m in enumerate(methods) if not is_ours(m)}
-    least = 0.0
-    for place, method in enumerate(sorted(p, key=p.__getitem__)):
-        least = p[method] = max(least, min(1.0, (len(p) - place) * p[method]))
-    return p
+    others = [i for i, method in enumerate(methods) if not is_ours(method)]
+    return dict(zip((methods[i] for i in others), holm([_p(table[:, i] - mine) for i in others])))
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's correction of p-values for as many tests as there are."""
+    corrected, least = [0.0] * len(ps), 0.0
+    for place, i in enumerate(np.argsort(ps, kind="stable")):
+        least = corrected[i] = max(least, min(1.0, (len(ps) - place) * ps[i]))
+    return corrected
 
 
 def _p(difference: NDArray) -> float:

@@ -31,6 +31,20 @@ def test_no_excerpt_is_in_two_documents(tmp_path: Path) -> None:
     assert [X.shape for X in data.sequences] == [(6, 4)] * 2
 
 
+def test_held_out_documents_share_no_excerpt_with_the_others(tmp_path: Path) -> None:
+    colors = ["red", "blue", "green", "gray", "pink", "gold"]
+    texts = [f"{color} stand here alone" for color in colors]
+    folder = write(tmp_path, {"a": texts, "b": texts[::-1], "c": texts})
+    data = load_texts(folder, held_out=0.5, n_components=3)
+    assert data.names == ["a", "held out a", "held out b", "held out c"]
+    assert data.groups == ["a", *["held out a"] * 3]  # all three share all excerpts
+    assert [y.tolist() for y in data.labels] == [[0, 0, 1, 1, 2, 2]] * 4
+    mine, first, second, third = data.sequences
+    np.testing.assert_allclose(first, third)
+    assert not np.allclose(first, second)  # the order is another one
+    assert not np.allclose(mine, first)
+
+
 def test_features_know_only_the_documents_they_are_fitted_to(tmp_path: Path) -> None:
     here, there = ({"a": FIRST, "b": texts} for texts in (TEXTS[3:], ["x y z", "ocean", "wolf"]))
     one = load_texts(write(tmp_path, here), ["a"], n_components=3).sequences[0]
@@ -54,6 +68,10 @@ def test_bad_requests_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not data_folder("texts").is_dir(), reason="METRICLEARN_DATA has no texts")
 def test_real_texts() -> None:
+    both = load_texts(held_out=0.45)
+    apart = [name.startswith("held out") for name in both.names]
+    groups = {group for group, one in zip(both.groups, apart) if one}
+    assert (len(both), sum(apart), len(groups)) == (502, 470, 21)
     data = load_texts()
     assert (len(data), sum(len(ends) for ends in data.change_points)) == (57, 217)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,9 +19,12 @@ _BLOCK = 3  # sentences
 _ENDS = {"sequenceID": str, "min.log.lambda": float, "max.log.lambda": float}
 
 
-@needs(n_components=number(1, whole=True))
+@needs(n_components=number(1, whole=True), held_out=number(0, 0.9))
 def load_texts(
-    root: PathLike | None = None, fitted: Sequence[str] | None = None, n_components: int = 40
+    root: PathLike | None = None,
+    fitted: Sequence[str] | None = None,
+    n_components: int = 40,
+    held_out: float = 0.0,
 ) -> LabeledSequences:
     """Documents that join excerpts of several texts, a row for every sentence.
 
@@ -30,6 +33,10 @@ def load_texts(
     on. The published documents share excerpts. Here every excerpt is in one document only: a
     document keeps the excerpts that no document before it has, if these are three or more. Labels
     are segment numbers, and every document is a group.
+
+    With ``held_out``, further documents follow, which keep only excerpts of a random share that no
+    other document has. They share excerpts with each other, so each is in the group of one of
+    several that do not: of the one with which it shares most.
 
     Data: Choi, Advances in domain independent linear text segmentation, NAACL 2000. Cost
     O(sentences · words in a sentence · components).
@@ -44,6 +51,8 @@ def load_texts(
         those for training; all by default.
     n_components : int
         Dimensions of the SVD.
+    held_out : float
+        Share of the excerpts for documents named ``held out …``.
 
     Returns
     -------
@@ -68,15 +77,7 @@ def load_texts(
 
     columns = {"document": str, "sentence": int, "segment": int, "text": str}
     table = read("texts", "documents_choi_disjoint.csv.xz", root, columns)
-    used: set[str] = set()
-    documents: dict[str, tuple[list[str], NDArray]] = {}
-    for name, rows in table.groupby("document", sort=False):
-        first = rows.groupby("segment")["text"].first()
-        new = first.index[~first.isin(used)]
-        if len(new) >= _FEWEST:
-            used |= set(first[new])
-            kept = rows[rows["segment"].isin(new)]
-            documents[str(name)] = kept["text"].tolist(), np.searchsorted(new, kept["segment"])
+    documents, groups = _documents(table, held_out)
     known = list(documents) if fitted is None else list(fitted)
     if not known or (unknown := sorted(set(known) - set(documents))):
         raise ValueError(
@@ -104,7 +105,44 @@ def load_texts(
         topics = normalize(around @ normalize(svd.transform(rows)))
         parts[name] = np.column_stack([topics, likeness]), labels
     names = [f"topic_{i:02d}" for i in range(n_components)]
-    return of_parts("texts", parts, [*names, "likeness_before_after"])
+    return of_parts("texts", parts, [*names, "likeness_before_after"], [groups[n] for n in parts])
+
+
+def _documents(
+    table: Any, held_out: float
+) -> tuple[dict[str, tuple[list[str], NDArray]], dict[str, str]]:
+    """Sentences and segment numbers of every document, and its group."""
+    tables = {str(name): rows for name, rows in table.groupby("document", sort=False)}
+    firsts = {name: rows.groupby("segment")["text"].first() for name, rows in tables.items()}
+    excerpts = sorted({text for some in firsts.values() for text in some})
+    n_held_out = round(held_out * len(excerpts))
+    drawn = np.random.default_rng(0).permutation(len(excerpts))[:n_held_out]
+    apart = {excerpts[i] for i in drawn}
+    used, cores = set(apart), dict[str, set[str]]()
+    documents: dict[str, tuple[list[str], NDArray]] = {}
+    groups: dict[str, str] = {}
+
+    def add(name: str, source: str, kept: Any) -> None:
+        rows = tables[source][tables[source]["segment"].isin(kept)]
+        documents[name] = rows["text"].tolist(), np.searchsorted(kept, rows["segment"])
+
+    for name, first in firsts.items():
+        new = first.index[~first.isin(used)]
+        if len(new) >= _FEWEST:
+            used |= set(first[new])
+            groups[name] = name
+            add(name, name, new)
+    later = {f"held out {name}": (name, first[first.isin(apart)]) for name, first in firsts.items()}
+    later = {name: pair for name, pair in later.items() if len(pair[1]) >= _FEWEST}
+    for name in sorted(later, key=lambda name: len(later[name][1])):
+        add(name, later[name][0], later[name][1].index)
+        mine = set(later[name][1])
+        if not any(mine & core for core in cores.values()):
+            cores[name] = mine
+    for name in later:
+        mine = set(later[name][1])
+        groups[name] = max(cores, key=lambda core: len(mine & cores[core]))
+    return documents, groups
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,0 +1,247 @@
+"""Rivals that look for boundaries only: a supervised classifier, and two without names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.model_selection import GroupKFold
+from sklearn.preprocessing import StandardScaler
+
+from experiments.harness.comparison import squared_norm, truth_of
+from metriclearn import Partition
+
+Arrays = Sequence[NDArray]
+_NEAR = 1  # rows between a position and a change that still make it a boundary
+_LEAST = 1e-3  # probabilities are no surer
+
+
+@dataclass(eq=False, repr=False)
+class BoundaryClassifier(BaseEstimator):
+    """Classify every position as boundary or not, then take the best boundaries.
+
+    A classifier sees the row at a position, and how much the means of some rows before and after it
+    differ. The boundaries S maximize Σ_{t in S} (logit p_t − θ) with at least d rows between them,
+    by the Viterbi algorithm. θ and d have the least mean ‖M − N‖² on groups left out.
+
+    Parameters
+    ----------
+    classifier : classifier of scikit-learn, optional
+        Extra trees by default.
+    widths : sequence of int
+        Rows on either side.
+    n_folds : int
+    """
+
+    classifier: Any = None
+    widths: Sequence[int] = (2, 8)
+    n_folds: int = 2
+
+    def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
+        """Fit to all recordings, after θ and d are tuned on groups left out."""
+        trees = ExtraTreesClassifier(100, min_samples_leaf=5, random_state=0)
+        classifier = trees if self.classifier is None else self.classifier
+        self.scaler_ = StandardScaler().fit(np.vstack(X))
+        truths: list[Any] = [truth_of(labels) for labels in y]
+        rows, marks = [self._rows(x) for x in X], [_marks(truth) for truth in truths]
+        units = np.arange(len(X)) if groups is None else np.asarray(groups)
+        if len(np.unique(units)) < 2:
+            units = np.arange(len(X))
+        folds: Any = [([0], [0])]  # a single recording
+        if len(X) > 1:
+            cutter = GroupKFold(min(self.n_folds, len(np.unique(units))))
+            folds = cutter.split(rows, groups=units)
+        logits: list[NDArray] = [np.zeros(0)] * len(X)
+        for train, held_out in folds:
+            some = clone(classifier)
+            some.fit(np.vstack([rows[i] for i in train]), np.concatenate([marks[i] for i in train]))
+            for i in held_out:
+                logits[i] = _logits(some, rows[i])
+        typical = float(np.median(np.concatenate([truth.sizes for truth in truths])))
+        distances = sorted({1, max(1, round(typical / 4)), max(1, round(typical / 2))})
+        thresholds = np.quantile(np.concatenate(logits), np.linspace(0.3, 0.995, 24))
+        least = np.inf
+        for theta, distance in product(thresholds.tolist(), distances):
+            loss = sum(
+                squared_norm(Partition(ends=best_boundaries(one - theta, distance)), truth)
+                for one, truth in zip(logits, truths)
+            )
+            if loss < least:
+                least, self.threshold_, self.distance_ = loss, theta, distance
+        self.classifier_ = clone(classifier).fit(np.vstack(rows), np.concatenate(marks))
+        return self
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Ends of segments."""
+        logits = [_logits(self.classifier_, self._rows(x)) for x in X]
+        return [best_boundaries(one - self.threshold_, self.distance_) for one in logits]
+
+    def _rows(self, x: NDArray) -> NDArray[np.float64]:
+        """A row for each position 1, …, T − 1."""
+        Z = self.scaler_.transform(x)
+        sums = np.vstack([np.zeros(Z.shape[1]), np.cumsum(Z, axis=0)])
+        t, parts = np.arange(1, len(Z)), [Z[1:]]
+        for width in self.widths:
+            a, b = np.maximum(t - width, 0), np.minimum(t + width, len(Z))
+            before = (sums[t] - sums[a]) / (t - a)[:, None]
+            gap = np.abs((sums[b] - sums[t]) / (b - t)[:, None] - before)
+            parts += [gap, np.linalg.norm(gap, axis=1)[:, None]]
+        return np.hstack(parts)
+
+
+def _marks(truth: Any) -> NDArray[np.bool_]:
+    """Whether a change is near every position 1, …, T − 1."""
+    t = np.arange(1, truth.n_samples)
+    changes = truth.change_points[:-1]
+    return np.any(np.abs(t[:, None] - changes) <= _NEAR, axis=1)
+
+
+def _logits(classifier: Any, rows: NDArray) -> NDArray[np.float64]:
+    if len(classifier.classes_) < 2:
+        return np.full(len(rows), -np.inf)
+    p = np.clip(classifier.predict_proba(rows)[:, 1], _LEAST, 1 - _LEAST)
+    return np.log(p / (1 - p))
+
+
+def best_boundaries(gains: NDArray, distance: int) -> NDArray[np.int64]:
+    """Ends of segments: the positions of largest total gain with some distance between them."""
+    n, values = len(gains), gains.tolist()
+    best, taken = [0.0] * (n + 1), [False] * (n + 1)
+    for t in range(1, n + 1):
+        with_t = best[max(t - distance, 0)] + values[t - 1]
+        taken[t] = with_t > best[t - 1]
+        best[t] = max(with_t, best[t - 1])
+    ends, t = [n + 1], n
+    while t > 0:
+        if taken[t]:
+            ends.append(t)
+        t = max(t - distance, 0) if taken[t] else t - 1
+    return np.array(ends[::-1])
+
+
+@dataclass(eq=False, repr=False)
+class OrdinalDiscriminants(BaseEstimator):
+    """Ordinal linear discriminant analysis: neighboring segments apart, each segment together.
+
+    ``components_`` are the leading generalized eigenvectors of the scatter of the means of two
+    neighboring segments around their common mean, against the scatter within segments.
+
+    Parameters
+    ----------
+    n_components : int
+    shrinkage : float
+        Share of the identity in the scatter within, for standardized features.
+
+    References
+    ----------
+    McFee & Ellis, Learning to segment songs with ordinal linear discriminant analysis, ICASSP 2014.
+    """
+
+    n_components: int = 5
+    shrinkage: float = 0.1
+
+    def fit(self, X: Arrays, y: Sequence[Partition]) -> Self:
+        """O(T P² + P³)."""
+        scale = np.vstack(X).std(axis=0)
+        scale[scale == 0] = np.inf
+        P = len(scale)
+        within, between = np.zeros((P, P)), np.zeros((P, P))
+        for x, truth in zip(X, y):
+            Z, sizes = x / scale, truth.sizes[:, None]
+            means = np.array([part.mean(axis=0) for part in np.split(Z, truth.change_points[:-1])])
+            rest = Z - np.repeat(means, truth.sizes, axis=0)
+            within += rest.T @ rest
+            steps = np.diff(means, axis=0)
+            weights = sizes[:-1] * sizes[1:] / (sizes[:-1] + sizes[1:])
+            between += steps.T @ (weights * steps)
+        within /= sum(map(len, X))
+        within = (1 - self.shrinkage) * within + self.shrinkage * np.eye(P)
+        _, vectors = eigh(between, within)
+        self.components_ = vectors[:, ::-1][:, : self.n_components].T / scale
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class ArcCurve(BaseEstimator):
+    """FLUSS: boundaries where few arcs pass between subsequences and their nearest neighbors.
+
+    The curve of arcs, corrected for the edges, is averaged over the leading principal components.
+    Its valleys below a threshold are boundaries, none nearer to another than ``width``. The
+    threshold is tuned on training data.
+
+    Parameters
+    ----------
+    width : int
+        Rows of a subsequence.
+    n_components : int
+
+    References
+    ----------
+    Gharghabi et al., Domain agnostic online semantic segmentation at superhuman performance levels,
+    ICDM 2017.
+    """
+
+    width: int = 10
+    n_components: int = 3
+
+    def fit(self, X: Arrays, y: Arrays) -> Self:
+        """Try forty thresholds."""
+        from sklearn.decomposition import PCA
+        from sklearn.pipeline import make_pipeline
+
+        rows = np.vstack(X)
+        count = min(self.n_components, rows.shape[1])
+        self.columns_ = make_pipeline(StandardScaler(), PCA(count, random_state=0)).fit(rows)
+        curves, truths = [self._curve(x) for x in X], [truth_of(labels) for labels in y]
+        losses = []
+        tried = np.linspace(0.0, 1.0, 40)
+        for threshold in tried:
+            cuts = [Partition(ends=self._cut(curve, threshold)) for curve in curves]
+            losses.append(sum(map(squared_norm, cuts, truths)))
+        self.threshold_ = float(tried[np.argmin(losses)])
+        return self
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Ends of segments."""
+        return [self._cut(self._curve(x), self.threshold_) for x in X]
+
+    def _curve(self, x: NDArray) -> NDArray[np.float64]:
+        """The corrected curve of arcs at every row, (T,); 1 where there are too few rows."""
+        m, T = self.width, len(x)
+        if 4 * m > T:
+            return np.ones(T)
+        curves = [_arcs(column, m) for column in self.columns_.transform(x).T]
+        return np.append(np.mean(curves, axis=0), np.ones(m - 1))
+
+    def _cut(self, curve: NDArray, threshold: float) -> NDArray[np.int64]:
+        free, ends = curve < threshold, []
+        while free.any():
+            t = int(np.argmin(np.where(free, curve, np.inf)))
+            ends.append(t)
+            free[max(t - self.width, 0) : t + self.width + 1] = False
+        return np.array([*sorted(ends), len(curve)])
+
+
+def _arcs(values: NDArray, m: int) -> NDArray[np.float64]:
+    """Arcs over each of n = T − m + 1 positions, over the number to expect, at most 1; O(n²)."""
+    windows = np.lib.stride_tricks.sliding_window_view(values, m)
+    Z = windows - windows.mean(axis=1, keepdims=True)
+    Z = Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-12)
+    n = len(Z)
+    t = np.arange(n)
+    likeness = np.where(np.abs(t[:, None] - t) > m // 4, Z @ Z.T, -np.inf)
+    nearest = likeness.argmax(axis=1)
+    marks = np.zeros(n + 1)
+    np.add.at(marks, np.minimum(t, nearest), 1)
+    np.add.at(marks, np.maximum(t, nearest), -1)
+    expected = np.maximum(2 * t * (n - t) / n, 1e-12)
+    curve = np.minimum(np.cumsum(marks)[:n] / expected, 1.0)
+    curve[:m] = curve[-m:] = 1.0
+    return curve
