@@ -172,6 +172,11 @@ def auto_metric_learner(
     ValueError
         For fewer than two groups, or data, labels or parameters that cannot be used.
 
+    See Also
+    --------
+    Consensus : keeps all candidates in place of the choice; often better on few recordings, but
+        without a metric to look at.
+
     References
     ----------
     Breiman, Friedman, Olshen & Stone, Classification and Regression Trees, 1984, section 3.4.3: the

@@ -1,0 +1,43 @@
+"""Encoders among the members of a consensus."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import metriclearn as ml
+from metriclearn.datasets import make_change_points
+
+pytest.importorskip("torch")
+
+from metriclearn.encoders import EncoderMetricLearner, WindowEncoder  # noqa: E402
+
+DATA = make_change_points(4, 60, 5, 2, (3, 4), random_state=0)
+NEW = make_change_points(2, 60, 5, 2, (3, 4), random_state=1)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_encoders_are_members(named: bool, tmp_path) -> None:
+    """Cross-fitted, tuned together, weighed, saved and loaded like metrics."""
+    options = {"last_layer": ml.NamedSegmentLearner()} if named else {}
+    encoder = partial(WindowEncoder, n_outputs=2, width=4)
+    member = EncoderMetricLearner(encoder, n_epochs=2, random_state=0, **options)
+    members = {"encoder": [member], "diagonal": [ml.ChangePointMetricLearner()]}
+    labels = DATA.labels
+    if named:
+        labels = [np.where(one % 2, "walk", "sit") for one in labels]
+    consensus = ml.Consensus(members, n_folds=2, verbose=False).fit(DATA.sequences, labels)
+    assert consensus.families_ == ["encoder"] * (2 if named else 4) + ["diagonal"] * 4
+    assert {type(one) for one in consensus.models_[:2]} == {EncoderMetricLearner}
+    first, second = consensus.models_[:2]
+    assert first.penalty_ == second.penalty_
+    assert first.encoder_ is not second.encoder_
+    found = consensus.predict(NEW.sequences)
+    if named:
+        assert set(np.concatenate(found)) <= {"sit", "walk"}
+    expected = consensus.expected_loss(NEW.sequences)
+    loaded = ml.load(ml.save(consensus, tmp_path / "model.npz"))
+    np.testing.assert_array_equal(
+        np.concatenate(loaded.predict(NEW.sequences)), np.concatenate(found)
+    )
+    np.testing.assert_allclose(loaded.expected_loss(NEW.sequences), expected, rtol=1e-6)
