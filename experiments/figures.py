@@ -36,6 +36,7 @@ from experiments.benchmarks.machine import cell, page_of
 from experiments.harness.procedure import standard_error
 from experiments.harness.report import results_markdown
 from experiments.harness.results import (
+    MEASURE,
     ONE,
     OURS,
     Cell,
@@ -197,8 +198,8 @@ class Committed:
         return "\n".join(lines)
 
     def consensus(self) -> str:
-        """The row ours beside ours/one model in every main table that has both, and the paired
-        difference with its standard error.
+        """The row ours beside ours/one model in every main table of ‖M − N‖² that has both, and the
+        paired difference with its standard error.
         """
         lines = [
             "| data | units | ours | one model | ours − one model |",
@@ -210,7 +211,8 @@ class Committed:
                 column = next(iter(table["columns"]))
                 rows = [row for row in rows_of(results, table) if row["column"] == column]
                 pair = [row for name in (OURS, ONE) for row in rows if row["method"] == name]
-                if not table["main"] or len(pair) < 2 or pair[0]["units"] != pair[1]["units"]:
+                compared = table["main"] and table["measure"] == MEASURE and len(pair) == 2
+                if not compared or pair[0]["units"] != pair[1]["units"]:
                     continue
                 gains = np.subtract(*(row["values"] for row in pair))
                 gain = Cell(gains.mean(), standard_error(gains), False, False, False)
