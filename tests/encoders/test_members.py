@@ -10,7 +10,7 @@ from metriclearn.datasets import make_change_points
 
 pytest.importorskip("torch")
 
-from metriclearn.encoders import EncoderMetricLearner, WindowEncoder  # noqa: E402
+from metriclearn.encoders import EncoderMetricLearner, WindowEncoder
 
 DATA = make_change_points(4, 60, 5, 2, (3, 4), random_state=0)
 NEW = make_change_points(2, 60, 5, 2, (3, 4), random_state=1)
