@@ -121,6 +121,8 @@ def groups_of(known: PartialPartition) -> tuple[NDArray[np.int64], int]:
     leaders = np.concatenate(
         [firsts[labels[labeled]], *[np.full(len(span), span[0]) for span in spans]]
     )
+    # A labeled sample is linked to the first one of its label, and a sample of a span to the first
+    # one of the span. So the groups are the components of this graph.
     graph = coo_array((np.ones(len(members)), (members, leaders)), shape=(T, T))
     _, components = connected_components(graph, directed=False)
     # Partitions number their clusters by first appearance: those with labels come first.
@@ -133,9 +135,11 @@ def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState)
     means, sizes, n_labels = groups
     chosen = list(range(n_labels)) or [int(rng.choice(len(means), p=sizes / sizes.sum()))]
     while len(chosen) < n_clusters:
+        # A group of n samples counts as n samples in the draw of k-means++.
         weights = sizes * np.min(euclidean_distances(means, means[chosen], squared=True), axis=1)
         weights[chosen] = 0.0
         free = np.setdiff1d(np.arange(len(means)), chosen)
+        # Where all groups coincide with centers, any free one serves as well.
         total = weights.sum()
         following = rng.choice(len(means), p=weights / total) if total > 0 else rng.choice(free)
         chosen.append(int(following))
@@ -153,6 +157,7 @@ def _lloyd(groups: _Groups, centers: NDArray, max_iterations: int) -> tuple[NDAr
         distances[np.arange(n_labels), np.arange(n_labels)] = 0.0
         new = np.argmin(distances, axis=1)
         costs = sizes * distances[np.arange(len(means)), new]
+        # A negative cost keeps a labeled group from being moved to an empty cluster.
         costs[:n_labels] = -1.0
         new = fill_empty(new, costs, K)
         if np.array_equal(new, labels):

@@ -172,6 +172,8 @@ def _improve(Z, labels, n_clusters, terms, free, max_passes):
         np.zeros(room),
         np.zeros(room),
     )
+    # Sums and counts are updated with every move. The squares are computed anew from them, so that
+    # their rounding does not build up.
     for i in range(len(Z)):
         _shift(Z[i], labels[i], terms.labels[i], 1.0, clusters)
     for k in range(n_clusters):
@@ -224,6 +226,7 @@ def _best_target(z, a, d, clusters, used, terms, free):
         rest = (squares[a] - 2.0 * inner + norm - weight * left) / (sizes[a] - 1.0) + shift
     best, target, scale = 0.0, a, abs(before) + abs(rest)
     if free and sizes[a] > 1.0:
+        # The value of {z}: one sample, of which all lies in D_d.
         alone = norm - weight * share + shift
         if rest + alone - before > _RISE * (scale + abs(alone)):
             best, target = rest + alone - before, -1
@@ -235,6 +238,7 @@ def _best_target(z, a, d, clusters, used, terms, free):
         joined = overlap[b] + (2.0 * counts[b, d] + 1.0) * share
         new = squares[b] + 2.0 * _dot(sums[b], z) + norm - weight * joined
         new = new / (sizes[b] + 1.0) + shift
+        # Only the clusters that z leaves and joins change their values.
         rise = rest + new - before - old
         if rise > best and rise > _RISE * (scale + abs(old) + abs(new)):
             best, target = rise, b

@@ -266,6 +266,8 @@ class Cuts(Task):
         risk = state_risk(quiet, cone, nodes, Training(training.data, labels, weights[used]), None)
         problem = Problem(risk, quiet.regularizer, cone, self.start(cone))
         components = quiet.metric.components(quiet.task.minimize_from_starts(problem)[0].w)
+        # ``complete`` takes the mean over the components of a first metric; the learned metric is
+        # their sum.
         return components * np.sqrt(len(components))
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
