@@ -39,6 +39,11 @@ Formats = Annotated[
     list[Literal["csv", "audacity", "webvtt", "textgrid", "elan", "rttm", "jams"]] | None,
     "files to write; by default csv audacity webvtt",
 ]
+Tolerance = Annotated[
+    float | None,
+    "seconds by which a boundary may be off; by default a tenth of the median true segment, but at "
+    "least one row",
+]
 _CSV = "*.[cC][sS][vV]"
 _ERRORS = (ValueError, TypeError, OSError, ImportError)  # errors that a user can fix
 
@@ -96,6 +101,7 @@ def fit(
         str | None, "label that marks unlabeled time, which is not learned from", "LABEL"
     ] = None,
     quick: Annotated[bool, "learn one family of metrics, in less time"] = False,
+    tolerance: Tolerance = None,
     cache: Cache = None,
 ) -> None:
     """learn from a folder
@@ -148,7 +154,8 @@ def fit(
     if unknown is not None:
         data = data.without(unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
-    model = RecordingSegmenter(extractor, learner, rate=rate or 1.0).fit(data)
+    model = RecordingSegmenter(extractor, learner, rate=rate or 1.0, tolerance=tolerance)
+    model.fit(data)
     model.save(out)
     _print_summary(model)
     print(f"Model: {out}")
@@ -264,7 +271,7 @@ def compare(
     truth: Annotated[Path, "table of the true segments, or folder", "TRUTH.csv"],
     predicted: Annotated[Path, "table of predicted segments, or folder", "PREDICTED.csv"],
     *,
-    tolerance: Annotated[float, "seconds by which a boundary may be off (default 1)"] = 1.0,
+    tolerance: Tolerance = None,
     label: Annotated[str, "column of labels in CSV files", "COLUMN"] = "label",
     rate: Annotated[float | None, "rows per second of CSV files"] = None,
 ) -> None:
@@ -280,9 +287,7 @@ def compare(
     """
     import numpy as np
 
-    from metriclearn.datasets.annotations import numbered, row_labels
-    from metriclearn.indices import partition_loss, precision_recall
-    from metriclearn.problem.partition import Partition
+    from metriclearn.datasets.annotations import covering, numbered, typical_tolerance
 
     true, pred = _segments_of(truth, label, rate), _segments_of(predicted)
     shared = [recording for recording in true if recording in pred]
@@ -296,31 +301,52 @@ def compare(
         raise ValueError(
             f"Only times up to 1e7 s can be compared, got {longest:g}; give times in seconds."
         )
-    rows, rate = [], 10.0  # steps per second
+    pairs, lengths = [], []
     for name in shared:
         tables = true[name], pred[name]
-        _note_times(name, *tables, step=1 / rate)
-        n_rows = max(1, round(rate * max(table[-1][1] for table in tables)))
-        labeled = all(label for table in tables for *_, label in table)
-        labels = [row_labels(t if t[0][2] else numbered(t), n_rows, rate) for t in tables]
-        M, N = map(Partition.from_runs, labels)
-        margin = round(tolerance * rate)
-        precision, recall = precision_recall(M.change_points, N.change_points, margin=margin)
-        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-        same = float(np.mean(labels[0] == labels[1])) if labeled else np.nan
-        loss = partition_loss(M, N, normalized=False)
-        rows.append((loss, M.n_clusters - 1, f1, precision, recall, same))
+        _note_times(name, *tables)
+        end = max(table[-1][1] for table in tables)
+        covered = [covering(t if t[0][2] else numbered(t), end) for t in tables]
+        lengths += [stop - start for start, stop, _ in covered[0]]
+        pairs.append(covered)
+    if tolerance is None:
+        tolerance = typical_tolerance(lengths, 1 / rate if rate else 0.0)
+    rows = [_compared(a, b, tolerance) for a, b in pairs]
+    for row, name in zip(rows, shared):
+        if not (true[name][0][2] and pred[name][0][2]):
+            row[-1] = np.nan  # no labels to compare
     print(f"{'recording':24s}    loss    (none)     F1 precision recall  labels")
     for name, row in zip([*shared, "mean"], [*rows, np.mean(rows, axis=0)]):
         text = "{:7.2f} {:9.2f} {:6.2f} {:9.2f} {:6.2f} {:7.1%}".format(*row)
         print(f"{name:24.24s} {text.replace('nan%', '   -')}")
     print(
-        f"loss: ‖M − N‖² in steps of 0.1 s, 0 for equal segmentations (none: without boundaries); "
-        f"F1, precision, recall: boundaries within {tolerance:g} s; labels: share of time with the "
-        "same label."
+        f"loss: ‖M − N‖², 0 for equal segmentations (none: without boundaries); F1, precision, "
+        f"recall: boundaries within {tolerance:.3g} s; labels: share of time with the same label."
     )
     if left_out := sorted(set(true) ^ set(pred)):
         print(f"Left out, as in only one table: {', '.join(left_out[:10])}.")
+
+
+def _compared(true: list[Segment], found: list[Segment], tolerance: float) -> list[float]:
+    """The numbers of one recording, in continuous time: on a grid of microseconds."""
+    import numpy as np
+
+    from metriclearn.indices import partition_loss, precision_recall
+    from metriclearn.problem.partition import Partition
+
+    partitions, names = [], []
+    for spans in (true, found):
+        ends = np.rint([1e6 * stop for _, stop, _ in spans]).astype(np.int64)
+        longer = np.diff(ends, prepend=0) > 0  # than half a microsecond
+        partitions.append(Partition(ends=ends[longer]))
+        names.append(np.array([label for *_, label in spans])[longer])
+    M, N = partitions
+    precision, recall = precision_recall(M, N, margin=round(1e6 * tolerance))
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    k, l, sizes = M.intersections(N)  # noqa: E741
+    same = float(sizes[names[0][k] == names[1][l]].sum() / M.n_samples)
+    loss = partition_loss(M, N, normalized=False)
+    return [loss, M.n_clusters - 1, f1, precision, recall, same]
 
 
 def _segments_of(
@@ -397,16 +423,8 @@ def _to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
     return listed
 
 
-def _note_times(
-    recording: str, true: Sequence[Segment], found: Sequence[Segment], step: float = 0.0
-) -> None:
-    """Warn if one table ends long before the other, or segments are shorter than the step."""
-    if short := sum(end - start < step for start, end, _ in (*true, *found)):
-        warnings.warn(
-            f"{_counted(short, 'segment')} of {recording!r} shorter than {step:g} s, the step of "
-            "the comparison, may be missed.",
-            stacklevel=2,
-        )
+def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment]) -> None:
+    """Warn if one table ends long before the other."""
     ends = true[-1][1], found[-1][1]
     if max(ends) > 2 * min(ends):
         warnings.warn(
@@ -571,7 +589,8 @@ def _print_summary(model: Any) -> None:
         if "Euclidean" in checked:
             without += f", {checked['Euclidean']:.2f} with the Euclidean metric"
         loss = loss.replace("0 is perfect", without)
-        found = f"{checked['found']:.0%} of {checked['boundaries']:.0f} held-out ones within 1 s, "
+        found = f"{checked['found']:.0%} of {checked['boundaries']:.0f} held-out ones within "
+        found += f"{checked.get('tolerance', 1.0):.3g} s, "
         # without predictions "right" is 100 %
         none = checked["right"] > checked["found"] == 0
         found += "none predicted" if none else f"{checked['right']:.0%} of predictions right"

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 import metriclearn as ml
 from metriclearn import __main__ as cli
 from metriclearn.__main__ import main
-from metriclearn.datasets.annotations import read_segments, save_segments
+from metriclearn.datasets.annotations import read_segments, row_labels, save_segments
 from metriclearn.datasets.formats import write_file
 from metriclearn.running.extras import install, optional
 from tests.features.sounds import RATE, write_wave
@@ -544,17 +544,83 @@ def test_compare_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "'r' ends at 20 s in the truth and at 20000 s in the other table" in (
         capsys.readouterr().err
     )
-    save_segments({"r": [(0.0, 0.05, "x"), (0.05, 20.0, "y")]}, b)
-    run("compare", a, b)
-    assert (
-        "1 segment of 'r' shorter than 0.1 s, the step of the comparison" in capsys.readouterr().err
-    )
     save_segments({"r": [(0.0, 1e12, "x")]}, b)
     run("compare", a, b, status=1)
     assert "Only times up to 1e7 s can be compared, got 1e+12" in capsys.readouterr().err
     save_segments({"other": [(0.0, 1.0, "x")]}, b)
     assert main(["compare", str(a), str(b)]) == 1
     assert "recording in common" in capsys.readouterr().err
+
+
+def test_compare_is_exact_at_any_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At 500 rows a second, with segments of 30 ms; the loss is that of the rows."""
+    random = np.random.default_rng(0)
+    partitions = [
+        ml.Partition(ends=np.append(np.sort(random.choice(4999, 250, replace=False)) + 1, 5000))
+        for _ in range(2)
+    ]
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file, partition in zip(files, partitions):
+        times = np.append(0, partition.change_points) / 500
+        spans = zip(times[:-1].tolist(), times[1:].tolist(), map(str, range(len(times) - 1)))
+        save_segments({"r": list(spans)}, file)
+    run("compare", *files)
+    *rows, said = capsys.readouterr().out.splitlines()
+    row = rows[1].split()
+    M, N = partitions
+    assert float(row[1]) == pytest.approx(
+        ml.indices.partition_loss(M, N, normalized=False), abs=5e-3
+    )
+    assert float(row[2]) == 250
+    # a tenth of the median segment of 28 ms, 1.4 rows
+    assert f"within {np.median(M.sizes) / 5000:.3g} s" in said
+    right = ml.indices.precision_recall(M, N, margin=np.median(M.sizes) / 10)
+    assert [float(row[4]), float(row[5])] == pytest.approx(right, abs=5e-3)
+    run("compare", *files, "--tolerance", "0.1")
+    said = capsys.readouterr().out
+    assert "within 0.1 s" in said
+    right = ml.indices.precision_recall(M, N, margin=50)
+    assert float(said.splitlines()[1].split()[4]) == pytest.approx(right.precision, abs=5e-3)
+
+
+def test_compare_fills_gaps_as_rows_are_filled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Time in no segment belongs to the nearest; neighbors of one label are one segment."""
+    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
+    true = [(1.0, 2.0, "x"), (2.0, 3.0, "x"), (5.0, 9.0, "y"), (8.9995, 10.0, "z")]
+    labels = row_labels(true, 10000, 1000.0)
+    ends = ml.Partition.from_runs(labels).change_points
+    assert ends.tolist() == [4000, 9000, 10000]
+    save_segments({"r": true}, a)
+    spans = zip([0.0, *ends[:-1] / 1000], ends / 1000, labels[ends - 1])
+    save_segments({"r": list(spans)}, b)
+    run("compare", a, b)
+    row = capsys.readouterr().out.splitlines()[1].split()
+    assert row[1:] == ["0.00", "2.00", "1.00", "1.00", "1.00", "100.0%"]
+
+
+def test_fit_measures_in_the_unit_of_the_segments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows at 500 per second, segments of some 40: 0.08 s, and a tenth of them is within 4 rows."""
+    folder = tmp_path / "fast"
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    sizes = [random.integers(36, 45, 8) for _ in range(3)]
+    for i, lengths in enumerate(sizes):
+        state = np.repeat(list("abacabac"), lengths)
+        table = pd.DataFrame(random.normal(size=(len(state), 2)), columns=["x", "y"])
+        table["x"] += 6.0 * (state == "b")
+        table["y"] += 6.0 * (state == "c")
+        table.assign(state=state).to_csv(folder / f"f{i}.csv", index=False)
+    fit = ("fit", folder, "--out", tmp_path / "m", "--label", "state", "--rate", "500", "--quick")
+    run(*fit)
+    tenth = np.median(np.concatenate(sizes)) / 5000
+    assert f"100% of 21 held-out ones within {tenth:.3g} s" in capsys.readouterr().out
+    run(*fit, "--tolerance", "0.05")
+    assert "held-out ones within 0.05 s" in capsys.readouterr().out
+    assert ml.load(tmp_path / "m").validation_["tolerance"] == 0.05
 
 
 def test_compare_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,6 +127,31 @@ def row_labels(
     return np.where(outside, np.array(gap), names[place])
 
 
+def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
+    """Segments from 0 to ``end``: gaps are divided in the middle, neighbors of one label joined.
+
+    As :func:`row_labels` does it for rows, at no rate.
+    """
+    covered: list[Segment] = []
+    for start, stop, label in segments:
+        if covered and covered[-1][2] == label:
+            covered[-1] = (covered[-1][0], stop, label)
+            continue
+        border = 0.0
+        if covered:
+            first, last, before = covered[-1]
+            border = start if last > start else (last + start) / 2
+            covered[-1] = (first, border, before)
+        covered.append((border, stop, label))
+    first, _, label = covered[-1]
+    return [*covered[:-1], (first, end, label)]
+
+
+def typical_tolerance(lengths: Sequence[float] | NDArray, step: float = 0.0) -> float:
+    """A tenth of the median length, but at least one step: how far a boundary may be off."""
+    return max(float(np.median(lengths)) / 10, step)
+
+
 def numbered(segments: Sequence[Segment]) -> list[Segment]:
     """The segments with their numbers from 1 as labels."""
     return [(start, end, str(i + 1)) for i, (start, end, _) in enumerate(segments)]

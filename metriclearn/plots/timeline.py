@@ -123,7 +123,8 @@ def _taking_turns(segments: Sequence[Segment]) -> Sequence[Segment]:
 def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
     """Share of time in which the last strip agrees with the first, or the longest labels of one.
 
-    Without labels, the number of inner boundaries of the first that the last has within a second.
+    Without labels, the number of inner boundaries of the first that the last has within a tenth of
+    the median segment of the first.
     """
     names = list(strips)
     first, last = strips[names[0]], strips[names[-1]]
@@ -132,10 +133,11 @@ def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
         if len(names) == 1:
             return f"{len(first)} segments"
         true, pred = ([start for start, _, _ in segments[1:]] for segments in (first, last))
-        near = sum(min((abs(a - b) for b in pred), default=np.inf) <= 1 for a in true)
+        tolerance = float(np.median([end - start for start, end, _ in first])) / 10
+        near = sum(min((abs(a - b) for b in pred), default=np.inf) <= tolerance for a in true)
         return (
-            f"{names[-1]} has {near} of {len(true)} boundaries of {names[0]} within 1 s "
-            f"({len(pred)} in all)"
+            f"{names[-1]} has {near} of {len(true)} boundaries of {names[0]} "
+            f"within {tolerance:.3g} s ({len(pred)} in all)"
         )
     if len(names) == 1:
         lengths: Counter[str] = Counter()

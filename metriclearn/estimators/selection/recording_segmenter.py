@@ -18,7 +18,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.datasets.annotations import Segment
+from metriclearn.datasets.annotations import Segment, typical_tolerance
 from metriclearn.datasets.recordings import cached_features
 from metriclearn.datasets.sequences import LabeledSequences, runs
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
@@ -60,6 +60,9 @@ class RecordingSegmenter(ComponentParameters):
         Rows per second, for tables; an extractor has its own.
     n_folds : int
         Groups of recordings left out; fewer where there are fewer groups, none for one recording.
+    tolerance : float, optional
+        Seconds by which a boundary may be off and still count as found; by default a tenth of the
+        median labeled segment, but at least one row.
 
     Attributes
     ----------
@@ -74,8 +77,9 @@ class RecordingSegmenter(ComponentParameters):
     validation_ : dict or None
         Of the same recordings: "one segment", the mean loss without any boundary; "Euclidean", that
         of the Euclidean metric of standardized features with a penalty tuned on other recordings;
-        "found" and "right", the shares of true boundaries with a predicted one within a second, and
-        of predicted with a true one; "boundaries", the number of true ones.
+        "found" and "right", the shares of true boundaries with a predicted one within the
+        tolerance, and of predicted with a true one; "boundaries", the number of true ones;
+        "tolerance", in seconds.
     feature_names_ : list of str
     trained_on_ : list of str
         Names of the recordings.
@@ -99,6 +103,7 @@ class RecordingSegmenter(ComponentParameters):
         "learner": component("predict_change_points", "Consensus()", optional=True),
         "rate": number(positive=True),
         "n_folds": number(1, whole=True),
+        "tolerance": either(None, number(positive=True)),
     }
 
     extractor: Any = None
@@ -106,6 +111,7 @@ class RecordingSegmenter(ComponentParameters):
     _: KW_ONLY
     rate: float = 1.0
     n_folds: int = 4
+    tolerance: float | None = None
 
     def fit(self, data: LabeledSequences, progress: bool | None = None) -> Self:
         """Learn boundaries and names.
@@ -183,12 +189,17 @@ class RecordingSegmenter(ComponentParameters):
         self, data: LabeledSequences, truths: list[Partition], found: Mapping[int, Partition]
     ) -> None:
         """How good the consensus is on recordings left out, beside plain answers."""
+        step = 1 / self.rows_per_second
+        tolerance = self.tolerance
+        if tolerance is None:
+            sizes = np.concatenate([truth.sizes for truth in truths])
+            tolerance = typical_tolerance(sizes * step, step)
         # True, found, predicted, right boundaries.
         counts, losses = np.zeros(4), []
         for i, N in sorted(found.items()):
             losses.append(N.n_samples * FrobeniusLoss()(N, truths[i]))
             sizes = np.array([truths[i].n_clusters, N.n_clusters]) - 1
-            right, share = precision_recall(truths[i], N, margin=self.rows_per_second)
+            right, share = precision_recall(truths[i], N, margin=tolerance / step + 1e-6)
             counts += [sizes[0], share * sizes[0], sizes[1], right * sizes[1]]
         self.validation_loss_ = float(np.mean(losses))
         true, share, predicted, right = counts.tolist()
@@ -198,6 +209,7 @@ class RecordingSegmenter(ComponentParameters):
             "found": share / true,
             "right": right / predicted if predicted else 1.0,
             "boundaries": true,
+            "tolerance": tolerance,
         }
         if self.validation_loss_ >= self.validation_["one segment"]:
             warnings.warn(

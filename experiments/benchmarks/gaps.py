@@ -1,0 +1,243 @@
+"""What lost rows and jittered times cost: HAPT and gazecom, with gaps in training and in test.
+
+    python -m experiments.benchmarks.gaps [--out FOLDER] [--only NAME …]
+
+Rows of the recordings are lost singly or in runs, and times jitter, before features are computed.
+``regular`` puts what is left on a grid again. Features are computed from filled recordings. Either
+learners take them as they are, or rows of features that lie mostly in gaps too long to be filled
+are NaN, and ``GapSegmenter`` leaves them out. The loss is measured on all rows of the complete test
+recordings.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from experiments.benchmarks.machine import Report, Row, options_of
+from metriclearn import (
+    BundleDual,
+    ChangePointMetricLearner,
+    FullMetric,
+    GapSegmenter,
+    NamedSegmentLearner,
+    NeighborFeatures,
+    SquaredFrobenius,
+    regular,
+)
+from metriclearn.datasets import LabeledSequences, data_folder, load_gazecom, load_hapt
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
+
+# Columns, and whether unknown rows are left out.
+_METHODS = {
+    "boundaries, left out": True,
+    "boundaries, filled": False,
+    "named, left out": True,
+    "named, filled": False,
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Recordings of a data set and what a gap is there.
+
+    Attributes
+    ----------
+    load : callable
+        Features of the recordings in a folder.
+    rate, step : float, int
+        Rows of a recording in a second, and in a row of features.
+    run, longest_gap : float
+        Mean length of a run of lost rows, and what is filled, in seconds.
+    n_test : int
+        Groups for test.
+    strength : float
+        Of the regularizer, as complete training data choose it for the row "named, neighbors".
+    """
+
+    load: Callable[..., LabeledSequences]
+    rate: float
+    step: int
+    run: float
+    longest_gap: float
+    n_test: int
+    strength: float
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What happens to recordings: a share of the rows is lost, and times jitter.
+
+    Attributes
+    ----------
+    lost : float
+    in_runs : bool
+    jitter : float
+        Largest shift of a time, in steps.
+    """
+
+    lost: float = 0.0
+    in_runs: bool = False
+    jitter: float = 0.0
+
+    def of(self, recording: NDArray, source: Source, rng: np.random.Generator) -> pd.DataFrame:
+        """What is left of a recording, with its times as the index.
+
+        A value at a shifted time is read between the two samples around it.
+        """
+        n = len(recording)
+        place = np.clip(np.arange(n) + rng.uniform(-1, 1, n) * self.jitter, 0, n - 1)
+        columns = recording.astype(float).T
+        values = np.column_stack([np.interp(place, np.arange(n), column) for column in columns])
+        gone = rng.random(n) < self.lost
+        if self.in_runs and self.lost:
+            lost = source.run * source.rate
+            kept = lost * (1 - self.lost) / self.lost
+            lengths = rng.geometric(1 / np.tile([kept, lost], 4 + int(n / lost)))
+            gone = np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)[:n]
+        return pd.DataFrame(values, index=place / source.rate)[~gone]
+
+
+SOURCES = {
+    "hapt": Source(
+        partial(load_hapt, unlabeled="keep", labels="activities"), 50.0, 25, 1.0, 0.1, 6, 0.1
+    ),
+    "gazecom": Source(load_gazecom, 250.0, 5, 0.1, 0.02, 3, 0.01),
+}
+DAMAGES = {
+    "complete": Damage(),
+    "times jitter": Damage(jitter=0.45),
+    "5 % lost, single": Damage(0.05),
+    "5 % lost, in runs": Damage(0.05, in_runs=True),
+    "20 % lost, single": Damage(0.2),
+    "20 % lost, in runs": Damage(0.2, in_runs=True),
+}
+
+
+def on_grid(frame: pd.DataFrame, n: int, source: Source, longest_gap: float) -> NDArray:
+    """Rows of the original grid, (n, channels); NaN where there is no piece."""
+    values = np.full((n, frame.shape[1]), np.nan)
+    for piece in regular(frame, source.rate, longest_gap):
+        rows = np.rint(piece.index.to_numpy() * source.rate).astype(int)
+        values[rows[rows < n]] = piece.to_numpy()[rows < n]
+    return values
+
+
+def damaged(
+    name: str, damage: Damage, seed: int, keep: int | None
+) -> tuple[LabeledSequences, list[NDArray]]:
+    """Features of filled recordings, and for each which of their rows lie mostly in gaps."""
+    source, rng = SOURCES[name], np.random.default_rng(seed)
+    original = data_folder(name)
+    with np.load(original / "sequences_int16.npz") as file:
+        arrays = {key: file[key] for key in file.files}
+    recordings = sorted(set(arrays) - {"channels"})[:keep]
+    unknown: dict[str, NDArray] = {}
+    for recording in recordings:
+        n = len(arrays[recording])
+        frame = damage.of(arrays[recording], source, rng)
+        filled = pd.DataFrame(on_grid(frame, n, source, n / source.rate)).ffill().bfill()
+        gaps = np.isnan(on_grid(frame, n, source, source.longest_gap)[:, 0])
+        rows = gaps[: n // source.step * source.step].reshape(-1, source.step)
+        unknown[recording] = rows.mean(axis=1) > 0.5
+        arrays[recording] = np.rint(filled.to_numpy()).astype(np.int16)
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        table = pd.read_csv(original / "segments.csv", dtype=str)
+        table[table["sequence"].isin(recordings)].to_csv(root / "segments.csv", index=False)
+        kept = {key: arrays[key] for key in [*recordings, *({"channels"} & set(arrays))]}
+        np.savez(root / "sequences_int16.npz", **kept)
+        shutil.copy(original / "README.md", root)
+        data = source.load(root)
+    return data, [unknown[recording] for recording in data.names]
+
+
+def learner_of(method: str, strength: float, tiny: bool) -> Any:
+    """The unfitted learner of a column of the table."""
+    parameters: dict[str, Any] = {
+        "regularizer": SquaredFrobenius(strength),
+        "solver": BundleDual(tolerance=5e-3, max_rounds=5 if tiny else 60),
+        "verbose": False,
+    }
+    learner: Any = ChangePointMetricLearner(metric=FullMetric(), **parameters)
+    if method.startswith("named"):
+        emissions = NeighborFeatures(context=0)  # neighbors would read across gaps
+        learner = NamedSegmentLearner(emissions=emissions, **parameters)
+    return GapSegmenter(learner) if _METHODS[method] else learner
+
+
+def losses_of(name: str, damage: Damage, seed: int, tiny: bool) -> tuple[float, dict[str, float]]:
+    """The share of rows of features left out, and mean ‖M − N‖² on test recordings by method."""
+    source = SOURCES[name]
+    data, unknown = damaged(name, damage, seed, 8 if tiny else None)
+    numbers = data.split_by_group(n_test=1 if tiny else source.n_test, random_state=0)
+    places = [[data.names.index(one) for one in part.names] for part in numbers]
+    left_out = float(np.concatenate(unknown).mean())
+    filled = data.sequences
+    gapped = [np.where(gap[:, None], np.nan, x) for gap, x in zip(unknown, filled)]
+    means: dict[str, float] = {}
+    # Without unknown rows the learners of the two columns are the same.
+    for method in _METHODS if left_out else [m for m, as_gaps in _METHODS.items() if not as_gaps]:
+        X = gapped if _METHODS[method] else filled
+        train, test = ([X[i] for i in part] for part in places)
+        learner = learner_of(method, source.strength, tiny)
+        learner.fit(train, numbers[0].labels)
+        means[method] = _mean_loss(learner.predict_change_points(test), numbers[1])
+    for method in _METHODS:
+        means.setdefault(method, means[method.replace("left out", "filled")])
+    return left_out, means
+
+
+def _mean_loss(ends: Sequence[NDArray], test: LabeledSequences) -> float:
+    truths = map(Partition.from_runs, test.labels)
+    loss = FrobeniusLoss().squared_norm
+    return float(np.mean([loss(Partition(ends=e), truth) for e, truth in zip(ends, truths)]))
+
+
+def measured(name: str, draws: int, tiny: bool) -> list[Row]:
+    """One row for every damage: losses, means over draws, and how much more than complete."""
+    complete: dict[str, float] = {}
+    rows: list[Row] = []
+    for title, damage in list(DAMAGES.items())[: 4 if tiny else None]:
+        n_draws = draws if damage.lost or damage.jitter else 1
+        results = [losses_of(name, damage, seed, tiny) for seed in range(n_draws)]
+        means = {m: float(np.mean([one[m] for _, one in results])) for m in _METHODS}
+        complete = complete or means
+        row: Row = {"data": name, "recordings": title}
+        row["rows left out, in %"] = round(100 * float(np.mean([gone for gone, _ in results])), 1)
+        for method in _METHODS:
+            row[method] = means[method]
+            row[f"more in %, {method}"] = round(100 * (means[method] / complete[method] - 1), 1)
+        print(row, flush=True)
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    """Measure both data sets; print and save."""
+    parser = options_of(__doc__)
+    parser.add_argument("--only", nargs="*", choices=list(SOURCES), default=list(SOURCES))
+    parser.add_argument("--draws", type=int, default=1, help="times that rows are lost at random")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    draws = options.draws
+    report = Report("gaps", options, draws=draws)
+    rows = [row for name in options.only for row in measured(name, draws, options.tiny)]
+    report.table("Loss with gaps", rows, "Mean ‖M − N‖² on all rows of complete test recordings.")
+    report.save()
+
+
+if __name__ == "__main__":
+    main()
