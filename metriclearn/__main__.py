@@ -151,12 +151,10 @@ def fit(
     else:
         _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
         data = load_files(folder, label or "label", _CSV, ignore=left_out)
-    if unknown is not None:
-        data = data.without(unknown)
+    data = data if unknown is None else data.without(unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
     model = RecordingSegmenter(extractor, learner, rate=rate or 1.0, tolerance=tolerance)
-    model.fit(data)
-    model.save(out)
+    model.fit(data).save(out)
     _print_summary(model)
     print(f"Model: {out}")
 

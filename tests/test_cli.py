@@ -588,7 +588,7 @@ def test_compare_fills_gaps_as_rows_are_filled(
 ) -> None:
     """Time in no segment belongs to the nearest; neighbors of one label are one segment."""
     a, b = tmp_path / "a.csv", tmp_path / "b.csv"
-    true = [(1.0, 2.0, "x"), (2.0, 3.0, "x"), (5.0, 9.0, "y"), (8.9995, 10.0, "z")]
+    true = [(1.0, 2.0, "x"), (2.0, 3.0, "x"), (5.0, 9.0, "y"), (8.9996, 10.0, "z")]
     labels = row_labels(true, 10000, 1000.0)
     ends = ml.Partition.from_runs(labels).change_points
     assert ends.tolist() == [4000, 9000, 10000]
