@@ -531,7 +531,7 @@ class Loop:
             curve.append(point)
 
 
-def _strategy(model: Model | None) -> str:
+def strategy_for(model: Model | None) -> str:
     """How to choose stretches: with names, every second one at random.
 
     Names are learned best from all kinds of stretches, and margins lead to the same doubtful ones
@@ -552,7 +552,7 @@ def _suggested(group: Group, given: Given) -> list[dict[str, Any]]:
         n=_N_SUGGESTED,
         length=int(max(2, min(_JUDGED * rate, min(map(len, arrays)) / 4))),
         learner=group.model and group.model.learner,
-        strategy=_strategy(group.model),
+        strategy=strategy_for(group.model),
     )
     recordings = group.recordings
     return [

@@ -1,0 +1,129 @@
+"""How many names of the label page are right, on recordings of people without any label.
+
+    python -m experiments.benchmarks.labeling_names [--out FOLDER]
+
+HAPT: a simulated annotator labels stretches of 20 s of the training users, as the page suggests
+them or at random; what has no label in HAPT stays unlabeled. The page's model learns from them,
+and names every segment of the test users' recordings. Everything was chosen on training users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.benchmarks.machine import Report, Row, options_of
+from experiments.harness.procedure import standard_error
+from experiments.studies.labeling_effort import held_out
+from metriclearn import PartialPartition
+from metriclearn.annotate import suggest
+from metriclearn.annotate.learning import Group, strategy_for
+from metriclearn.annotate.project import Annotation
+from metriclearn.annotate.signals import Recording
+from metriclearn.datasets import LabeledSequences, load_hapt
+
+_RATE = 2.0
+_LENGTH = 40  # rows of a stretch: 20 s
+_SHARES = (0.05, 0.1, 0.25)
+_SEEDS = 3
+_PATIENCE = 60.0  # seconds: also on a busy machine the metric is learned to the end
+
+
+def annotations_of(labels: NDArray, start: int, stop: int) -> list[Annotation]:
+    """What a person says about rows: changes, and names where there are some."""
+    changes = start + 1 + np.flatnonzero(np.diff(labels[start:stop]))
+    cuts = [start, *changes.tolist(), stop]
+    given = [Annotation(t / _RATE, t / _RATE, "change") for t in cuts[1:-1]]
+    for a, b in pairwise(cuts):
+        if labels[a]:
+            given.append(Annotation(a / _RATE, b / _RATE, "segment", str(labels[a])))
+    return given
+
+
+def names_right(group: Group, test: LabeledSequences) -> list[float]:
+    """The share of named rows that get their name, in every recording."""
+    right = []
+    for X, labels in zip(test.sequences, test.labels):
+        assert group.model is not None
+        ends = group.model.margins(X, PartialPartition(len(X)), 1).change_points
+        names, _ = group.model.named(X, ends)
+        rows = np.repeat(names, np.diff(ends, prepend=0))
+        right.append(float(np.mean((rows == labels.astype(str))[labels > 0])))
+    return right
+
+
+def labeled(
+    train: LabeledSequences, test: LabeledSequences, shares: Sequence[float], seed: int, page: bool
+) -> list[list[float]]:
+    """Names right after each share of labels, asked for by the page or at random."""
+    recordings = [
+        Recording(name, "table", Path(name), X, train.feature_names, _RATE, len(X) / _RATE)
+        for name, X in zip(train.names, train.sequences)
+    ]
+    group, said = Group(recordings, patience=_PATIENCE), dict[str, list[Annotation]]()
+    known = [np.full(len(labels), -1) for labels in train.labels]
+    random, total, results = np.random.default_rng(seed), sum(map(len, known)), []
+    for share in shares:
+        missing = share * total - sum(np.count_nonzero(row >= 0) for row in known)
+        asked = suggest(
+            list(train.sequences),
+            known,
+            length=_LENGTH,
+            n=int(np.ceil(missing / _LENGTH)),
+            strategy=strategy_for(group.model) if page and group.model else "random",
+            learner=group.model and group.model.learner,
+            random_state=random,
+        )
+        for i, start, stop, _ in asked:
+            labels = train.labels[i]
+            runs = np.cumsum(np.append(0, np.diff(labels[start:stop]) != 0))
+            known[i][start:stop] = 1000 * start + runs
+            said.setdefault(train.names[i], []).extend(annotations_of(labels, start, stop))
+        given = group.given({name: sorted(many) for name, many in said.items()})
+        group.learn(given)
+        group.validate(given)
+        results.append(names_right(group, test))
+    return results
+
+
+def rows_of(tiny: bool) -> list[Row]:
+    """Names right by the share of labels, with the standard error over users."""
+    window = 100 if tiny else 25
+    data = load_hapt(window=window, features="basic", unlabeled="keep", labels="activities")
+    train, test = held_out(0, data, 6)
+    seeds, shares = range(1 if tiny else _SEEDS), _SHARES[-1:] if tiny else _SHARES
+    users = np.unique(test.groups)
+    rows = []
+    for page in (True, False):
+        values = np.mean([labeled(train, test, shares, seed, page) for seed in seeds], axis=0)
+        for share, right in zip(shares, values):
+            of_users = np.array([right[np.array(test.groups) == user].mean() for user in users])
+            rows.append(
+                {
+                    "stretches": "as suggested" if page else "at random",
+                    "share of labels": share,
+                    "names right": of_users.mean(),
+                    "standard error over users": standard_error(of_users),
+                }
+            )
+    return rows
+
+
+def main() -> None:
+    """Measure, print and save."""
+    options = options_of(__doc__).parse_args()
+    report = Report("labeling_names", options)
+    note = (
+        f"Test users: 6; means over {1 if options.tiny else _SEEDS} orders. A name is right or wrong "
+        "for every half second that has one."
+    )
+    report.table("Names right on recordings without labels, HAPT", rows_of(options.tiny), note)
+    report.save()
+
+
+if __name__ == "__main__":
+    main()
