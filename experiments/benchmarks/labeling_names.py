@@ -118,8 +118,8 @@ def main() -> None:
     options = options_of(__doc__).parse_args()
     report = Report("labeling_names", options)
     note = (
-        f"Test users: 6; means over {1 if options.tiny else _SEEDS} orders. A name is right or wrong "
-        "for every half second that has one."
+        f"Six test users; means over {1 if options.tiny else _SEEDS} orders. A name is right or "
+        "wrong for every half second that has one."
     )
     report.table("Names right on recordings without labels, HAPT", rows_of(options.tiny), note)
     report.save()

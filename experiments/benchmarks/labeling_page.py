@@ -44,8 +44,8 @@ const at = {clientX: box.left + box.width / 2, clientY: box.top + 50};
 })(performance.now());
 """
 _STILLS = {
-    "label_begin": "A recording of a folder is open; one boundary and what lies around it are said",
-    "label_learned": "The model has learned and segments another recording; doubtful stretches",
+    "label_begin": "A recording of a folder is open; six boundaries are set and segments labeled",
+    "label_learned": "The model has learned; the next question, with the names it suggests",
     "label_sound": "Sound with spectrogram and waveform, on a small and dark screen",
 }
 
@@ -211,13 +211,15 @@ def take_stills(browser: Any, folder: Path, target: Path) -> None:
         for label in ("rest", "walk", "turn"):
             field = browser.find_element("css selector", "#labels input")
             field.send_keys(f"{label}\n")
-        for end in ends[:3]:
+        for end in ends[:6]:
             visit.click(end / ends[-1])
-        for key, middle in zip("123", (ends[0] / 2, *(ends[:2] + ends[1:3]) / 2)):
+        for key, middle in zip("123123", (ends[0] / 2, *(ends[:5] + ends[1:6]) / 2)):
             visit.below(middle / ends[-1], key)
         time.sleep(1)
         browser.save_screenshot(str(target / "label_begin.png"))
         visit.open(1)
+        browser.find_element("css selector", "#next").click()
+        time.sleep(1)
         browser.save_screenshot(str(target / "label_learned.png"))
         visit.open(2)
         visit.size(390, 780, "dark")

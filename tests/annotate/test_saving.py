@@ -4,6 +4,7 @@ import errno
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -20,6 +21,7 @@ import pytest
 
 from metriclearn.annotate.address import FILE, Address
 from metriclearn.annotate.project import Annotation, Project, read_annotations
+from metriclearn.annotate.server import open_page, serve
 from metriclearn.datasets.annotations import read_segments
 from tests.annotate.test_server import SEGMENTS, TOKEN, Server, running, two_tables
 
@@ -254,6 +256,37 @@ def test_windows_that_wait_do_not_delay_others(server: Server) -> None:
     assert time.monotonic() - begun < 5.0  # a window waits for ten seconds
     for one in waiting:
         one.close()
+
+
+def test_connections_that_send_nothing_do_not_delay_others(server: Server) -> None:
+    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(300)]
+    for one in silent[:150]:
+        one.sendall(f"GET /{TOKEN}/api/project HTTP/1.1\r\nHost: ".encode())  # and no more
+    begun = time.monotonic()
+    assert server.ask("GET", f"/{TOKEN}/api/project")[0] == 200
+    assert server.change(0, one=SEGMENTS)[0] == 200
+    assert time.monotonic() - begun < 5.0
+    for one in silent:
+        one.close()
+
+
+def test_the_command_line_of_the_browser_has_no_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    page = open_page(two_tables(tmp_path), lambda *_: None, rate=10.0)
+
+    def look(address: str) -> bool:
+        opened.append(address)
+        raise KeyboardInterrupt  # before the server runs
+
+    monkeypatch.setattr("webbrowser.open", look)
+    with pytest.raises(KeyboardInterrupt):
+        serve(page)
+    token = Address.of(page.folder).token
+    assert Address.of(page.folder).port > 0  # it is the kept one
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[0-9A-Za-z_-]{32}/", opened[0])
+    assert token not in opened[0]
 
 
 def test_a_server_that_is_stopped_with_a_page_open_prints_a_line(tmp_path: Path) -> None:

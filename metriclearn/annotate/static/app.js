@@ -267,7 +267,7 @@ function refresh() {
   showList();
   showLabels();
   quality.show(state.learned.curve);
-  find("hint").textContent = hint();
+  find("hint").title = find("hint").textContent = hint();
   announce();
   for (const button of find("marks").children) button.disabled = button.dataset.needs === "chosen" && state.chosen === null;
   timeline.draw();
@@ -285,12 +285,18 @@ function hint() {
   return "Click to set a boundary, drag to select a stretch. “Next question” shows where a label helps most.";
 }
 
-// What the key A would accept in a stretch.
+// What the key A would accept in a stretch, where you have labeled nothing.
 function proposal(from, to) {
   const said = state.learned.recordings[state.current.name];
   if (!said) return "";
   const ends = [0, ...said.boundaries, state.current.seconds];
-  const inside = ends.slice(1).map((end, i) => i).filter((i) => ends[i] < to - 1e-3 && ends[i + 1] > from + 1e-3);
+  const isOpen = (start, end) => {
+    const middle = (Math.max(start, from) + Math.min(end, to)) / 2;
+    return start < to - 1e-3 && end > from + 1e-3
+      && !edits.stretches(known()).some((one) => one.start < middle && middle < one.end);
+  };
+  const inside = said.confidence.concat(0).map((_, i) => i).filter((i) => isOpen(ends[i], ends[i + 1]));
+  if (!inside.length) return "";
   const names = inside.map((i) => suggested(said, i)).filter(Boolean);
   if (!names.length) return `, or press A to accept the model's ${inside.length === 1 ? "segment" : `${inside.length} segments`}`;
   return `, or press A to accept: ${names.slice(0, 4).join(", ")}${names.length > 4 ? ", …" : ""}`;

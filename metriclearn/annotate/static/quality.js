@@ -34,7 +34,7 @@ export function verdict(curve) {
   const { stretches, agreed, missed, extra, low, high, named, expected } = last;
   const sentences = [
     `Measured on ${many(stretches, "stretch", "stretches")} of yours, hidden from the model in turn: it finds `
-      + `${agreed} of your ${many(agreed + missed, "boundary", "boundaries")}, and sets ${extra} that you have not.`,
+      + `${agreed} of your ${many(agreed + missed, "boundary", "boundaries")}, and sets ${extra || "none"} that you have not.`,
     named === null || named === undefined ? "" : `Its names are right ${percent(named)} of the time.`,
     reason(last, checks.at(-2)),
     stretches < SETTLED ? "With so few stretches the number is rough, and still jumps up and down." : "",
