@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.prediction.stream import SegmenterStream
 from metriclearn.integrations.fitting import fit_segmenter
 from metriclearn.running.extras import optional
 
@@ -75,7 +76,41 @@ class MetricChangePointDetector(BaseDetector):
             labels = [labels_of(who, events[name], len(part)) for name, part in series.items()]
         arrays = [part.to_numpy(dtype=np.float64) for part in series.values()]
         self.segmenter_ = fit_segmenter(self, arrays, labels)
+        self.streams_: dict[Any, SegmenterStream] = {}
+        self.ends_: dict[Any, list[int]] = {}
         return self
+
+    def _update(self, X: pd.DataFrame, y: Any = None) -> Any:
+        """With events, learn from all data again; without, follow X as the next samples."""
+        if y is not None:
+            return self._fit(self._X, self._y)
+        self.final_ = {}
+        for name, part in instances(X).items():
+            if name not in self.streams_:
+                self.streams_[name], self.ends_[name] = self.segmenter_.stream(), [0]
+            ends = self.streams_[name].push(part.to_numpy(dtype=np.float64)).ends.tolist()
+            self.final_[name] = len(self.ends_[name]) - 1, [self.ends_[name][-1], *ends]
+            self.ends_[name] += ends
+        return self
+
+    def update_predict(self, X: Any, y: Any = None) -> pd.DataFrame:
+        """Read the next samples; events that are final from now on.
+
+        Without y the model stays as it is, and ``"ilocs"`` count from the first sample that was
+        passed to ``update`` or ``update_predict`` after ``fit``. Together these events are those of
+        ``predict`` on all of these samples, but for what is not final yet, see
+        :class:`~metriclearn.SegmenterStream`. With y, ``fit`` learns from all data again, and the
+        events are those of ``predict(X)``.
+        """
+        if y is not None:
+            return super().update_predict(X, y)
+        self.update(X)
+        events = {name: self._final_events(*final) for name, final in self.final_.items()}
+        return events[None] if None in events else pd.concat(events)
+
+    def _final_events(self, number: int, borders: list[int]) -> pd.DataFrame:
+        """Of the segments between borders, of which the first has this number."""
+        return pd.DataFrame({"ilocs": borders[1:]})
 
     def _predict(self, X: pd.DataFrame) -> pd.DataFrame:
         # sktime's predict_points and predict_segments pass X as it was given
@@ -135,6 +170,11 @@ class MetricSegmenter(MetricChangePointDetector):
     """
 
     _tags: ClassVar[dict[str, Any]] = {"task": "segmentation"}
+
+    def _final_events(self, number: int, borders: list[int]) -> pd.DataFrame:
+        intervals = pd.IntervalIndex.from_breaks(borders, closed="left")
+        labels = np.arange(number, number + len(intervals))
+        return pd.DataFrame({"ilocs": intervals, "labels": labels})
 
     def _events(self, array: NDArray) -> pd.DataFrame:
         ends = self.segmenter_.predict_change_points(array)

@@ -371,7 +371,7 @@ def test_rows_of_all_kinds(learner) -> None:
     for method in (partial(stream.push, X), stream.pending, stream.finish):
         with pytest.raises(ValueError, match=r"is finished or has not begun.*segmenter.stream"):
             method()
-    with pytest.raises(ValueError, match="needs a sample to finish"):
+    with pytest.raises(ValueError, match="needs a sample before finish"):
         learner.stream().finish()
 
 

@@ -86,3 +86,19 @@ def test_events_that_are_no_segments_are_told(ilocs) -> None:
 def test_parameters_out_of_range_are_told(name: str, value) -> None:
     with pytest.raises(ValueError, match=rf"MetricSegmenter needs .*{name}"):
         MetricSegmenter(**{name: value}).fit(pd.DataFrame([0.0, 1.0, 0.0, 2.0]))
+
+
+def test_updates_follow_a_stream() -> None:
+    """Events of all chunks, and of the end, are those of all samples; the model stays."""
+    (signals, _), size = labeled_series(1), 7
+    X = pd.DataFrame(signals[0])
+    detector = MetricChangePointDetector().fit(X, CHANGES)
+    segmenter = MetricSegmenter().fit(X, CHANGES)
+    whole, found, numbers = detector.predict(X)["ilocs"].tolist(), [], []
+    for start in range(0, len(X), size):
+        found += detector.update_predict(X[start : start + size])["ilocs"].tolist()
+        numbers += segmenter.update_predict(X[start : start + size])["labels"].tolist()
+    assert found == whole[: len(found)]
+    assert numbers == list(range(len(found)))
+    rest = detector.streams_[None].finish().ends.tolist()
+    assert [*found, *rest] == [*whole, len(X)]

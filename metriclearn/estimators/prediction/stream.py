@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -230,6 +231,15 @@ class SegmenterStream(ComponentParameters):
         found.append(self._told(self._ends(int(self.clock_[NOW]))))
         self.finished_ = True
         return self._joined(found)
+
+    def copy(self) -> Self:
+        """A stream that goes on from here without changing this one; the segmenter is shared."""
+        other = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                setattr(other, name, value.copy())
+        other.__dict__.pop("kept_", None)
+        return other
 
     @property
     def _who(self) -> str:

@@ -1,0 +1,204 @@
+"""Streams: memory, speed and delay, beside the detectors of claspy and river.
+
+    python -m experiments.benchmarks.streaming [--out FOLDER] [--tiny]
+
+Ours follows ten features with a change every 1,000 samples, in chunks of 100 and row by row. Then
+it follows test recordings of HAPT and GazeCom row by row, as the detectors in
+``stream_detectors.json`` do, see :mod:`experiments.benchmarks.stream_detectors`. Metric and penalty
+are learned from other people. A boundary is found if one is told within the margin, whenever it is
+told. The delay is from the true boundary to the moment when it is told, for those found.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.benchmarks.machine import Report, Row, in_own_process, options_of, peak_mebibytes
+from experiments.benchmarks.stream_detectors import Found, scores
+from metriclearn import ChangePointMetricLearner, Partition
+from metriclearn.datasets import LabeledSequences, load_gazecom, load_hapt
+
+PEERS = Path(__file__).parent / "stream_detectors.json"
+_FEATURES, _SEGMENT, _CHUNK, _BLOCK = 10, 1000, 100, 100_000
+# loader, margin in rows, training and test recordings at most, rows a second
+DATA: dict[str, tuple[Any, int, int, int, float]] = {
+    "HAPT": (partial(load_hapt, window=25), 4, 18, 18, 2.0),
+    "GazeCom": (load_gazecom, 3, 8, 24, 50.0),
+}
+
+
+def synthetic_learner() -> ChangePointMetricLearner:
+    """The Euclidean metric with a penalty of a few noise energies times log T."""
+    learner = ChangePointMetricLearner()
+    learner.components_, learner.n_features_in_ = np.eye(_FEATURES), _FEATURES
+    learner.penalty_ = 2.0 * _FEATURES * float(np.log(1e4))
+    return learner
+
+
+def block(number: int) -> NDArray[np.float64]:
+    """100,000 samples with a change every 1,000."""
+    rng = np.random.default_rng(number)
+    levels = rng.normal(size=(_BLOCK // _SEGMENT, _FEATURES))
+    return np.repeat(levels, _SEGMENT, axis=0) + rng.normal(size=(_BLOCK, _FEATURES))
+
+
+def in_chunks(n_samples: int) -> Row:
+    """Peak memory and speed over so many samples in chunks of 100."""
+    stream, seconds, processor, n_found = synthetic_learner().stream(), 0.0, 0.0, 0
+    stream.push(block(0)[:_CHUNK])  # compiles
+    for number in range(n_samples // _BLOCK):
+        X = block(number + 1)
+        begin, begin_processor = time.perf_counter(), time.process_time()
+        for i in range(0, _BLOCK, _CHUNK):
+            n_found += len(stream.push(X[i : i + _CHUNK]).ends)
+        seconds += time.perf_counter() - begin
+        processor += time.process_time() - begin_processor
+    return {
+        "samples": n_samples,
+        "changes told": n_found,
+        "samples a second": round(n_samples / seconds),
+        "samples a processor second": round(n_samples / processor),
+        "peak MiB": peak_mebibytes(),
+    }
+
+
+def row_by_row(n_samples: int) -> Row:
+    """Microseconds of a push of one row, and how many samples after a change it is final."""
+    stream, X = synthetic_learner().stream(), block(1)[:n_samples]
+    stream.push(X[:1])
+    microseconds, delays = [], []
+    for t in range(1, len(X)):
+        begin = time.perf_counter()
+        ends = stream.push(X[t : t + 1]).ends
+        microseconds.append(1e6 * (time.perf_counter() - begin))
+        delays += [t + 1 - end for end in ends.tolist()]
+    return {
+        "rows": n_samples,
+        "µs a push, median": round(float(np.median(microseconds)), 1),
+        "90 %": round(float(np.quantile(microseconds, 0.9)), 1),
+        "99 %": round(float(np.quantile(microseconds, 0.99)), 1),
+        "delay of a change in samples, median": float(np.median(delays)),
+        "largest": max(delays),
+    }
+
+
+def divided(data: LabeledSequences, n_train: int, n_test: int) -> tuple[list[int], list[int]]:
+    """Recordings of the first half of the people for training, and of the others for tests."""
+    people = sorted(set(data.groups))
+    first = set(people[: len(people) // 2])
+    train = [i for i, group in enumerate(data.groups) if group in first]
+    test = [i for i, group in enumerate(data.groups) if group not in first]
+    # spread over the people
+    train, test = train[:: max(1, len(train) // n_train)], test[:: max(1, len(test) // n_test)]
+    return train[:n_train], test[:n_test]
+
+
+def case(name: str, tiny: bool) -> dict[str, Any]:
+    """A fitted learner, test sequences and truths, and the signals that the detectors read."""
+    loader, margin, n_train, n_test, rate = DATA[name]
+    data = loader()
+    train, test = divided(data, *((3, 2) if tiny else (n_train, n_test)))
+    truths = [Partition.from_runs(labels).change_points[:-1] for labels in data.labels]
+    learner = ChangePointMetricLearner()
+    learner.fit([data.sequences[i] for i in train], [data.labels[i] for i in train])
+    rows = np.vstack([data.sequences[i] for i in train])
+    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+    scale = np.where(deviation > 0, deviation, 1.0)
+    leading = np.linalg.svd((rows - mean) / scale, full_matrices=False)[2][0] / scale
+    learned = np.linalg.svd((rows - mean) @ learner.components_.T, full_matrices=False)[2][0]
+    directions = {"principal": leading, "learned": learned @ learner.components_}
+    signals = {}
+    for kind, direction in directions.items():
+        spread = ((rows - mean) @ direction).std() or 1.0
+        signals[kind] = [(X - mean) @ direction / spread for X in data.sequences]
+    return {
+        "learner": learner,
+        "X": [data.sequences[i] for i in test],
+        "truths": [truths[i].tolist() for i in test],
+        "margin": margin,
+        "rate": rate,
+        "parts": {
+            part: {
+                "truths": [truths[i] for i in places],
+                **{kind: [some[i] for i in places] for kind, some in signals.items()},
+            }
+            for part, places in (("train", train), ("test", test))
+        },
+    }
+
+
+def ours(one: dict[str, Any]) -> Row:
+    """F1, delay and speed of our stream, row by row."""
+    found: list[Found] = []
+    seconds = 0.0
+    for X in one["X"]:
+        changes: Found = []
+        stream, begin = one["learner"].stream(), time.process_time()
+        for t in range(len(X)):
+            changes += [(end, t + 1) for end in stream.push(X[t : t + 1]).ends.tolist()]
+        rest = stream.finish().ends[:-1].tolist()
+        seconds += time.process_time() - begin
+        found.append(changes + [(end, len(X)) for end in rest])
+    rate = sum(map(len, one["X"])) / seconds
+    return {**scores(found, one["truths"], one["margin"]), "samples a second": round(rate)}
+
+
+def write(path: Path) -> None:
+    """Store signals and truths for the detectors of other packages."""
+    arrays: dict[str, Any] = {}
+    for name in DATA:
+        one = case(name, False)
+        arrays[f"{name}/margin"] = one["margin"]
+        for part, kinds in one["parts"].items():
+            for kind, signals in kinds.items():
+                for i, signal in enumerate(signals):
+                    arrays[f"{name}/{part}/{kind}/{i}"] = signal
+    np.savez_compressed(path, **arrays)
+
+
+def main() -> None:
+    """Measure; print and save."""
+    parser = options_of(__doc__)
+    parser.add_argument("--write", type=Path, help="write the streams for stream_detectors and end")
+    options = parser.parse_args()
+    if options.write:
+        write(options.write)
+        return
+    report = Report("streaming", options)
+    sizes = (100_000, 200_000) if options.tiny else (1_000_000, 10_000_000)
+    report.table(
+        "Ten features with a change every thousand samples, in chunks of a hundred",
+        [in_own_process(in_chunks, size) for size in sizes],
+        "Memory of the whole process, at its peak.",
+    )
+    one_by_one = [in_own_process(row_by_row, 2000 if options.tiny else 50_000)]
+    report.table("The same, one row at a time", one_by_one)
+    peers = json.loads(PEERS.read_text(encoding="utf-8")) if PEERS.exists() else {}
+    for name in DATA:
+        one = case(name, options.tiny)
+        results = {"ours": ours(one), **peers.get(name, {})}
+        rows = [
+            {
+                "detector": detector,
+                "F1": round(result["f1"], 3),
+                "median delay in s": round(result["delay"] / one["rate"], 2),
+                "samples a second": result["samples a second"],
+                "chosen in training": str(result.get("parameters", "metric and penalty")),
+            }
+            for detector, result in results.items()
+        ]
+        margin = one["margin"] / one["rate"]
+        note = f"Boundaries within {margin:g} s, on {len(one['X'])} recordings of other people."
+        report.table(f"Boundaries of {name}, row by row", rows, note)
+    report.save()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""A detector with the methods of river: one sample at a time, change-points as they are final."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from metriclearn.estimators.prediction.stream import Streaming
+
+
+class StreamingChangePointDetector:
+    """Follow a stream of samples as dictionaries, with a segmenter that is fitted already.
+
+    The methods are those of river, so that the detector fits into its loops; river itself is not
+    needed. :meth:`learn_one` reads a sample. :meth:`predict_one` tells the segment of a sample, or
+    its name, as of now. ``drift_detected`` is True if a change has become final with the last
+    sample. Then ``changes`` holds all of these.
+
+    Parameters
+    ----------
+    segmenter : fitted segmenter
+        Such as :class:`~metriclearn.ChangePointMetricLearner`; the sample's values are taken in the
+        order of its ``feature_names_in_``, or else in their own order.
+    max_delay : int, optional
+        See :class:`~metriclearn.SegmenterStream`.
+
+    Attributes
+    ----------
+    stream_ : SegmenterStream
+    changes : list of int
+        Change-points that are final since the last sample, counted from the start of the stream.
+    drift_detected : bool
+
+    Raises
+    ------
+    ValueError
+        For segmenters that cannot follow streams, and samples without the features of training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.baselines import TunedSegmenter
+    >>> from metriclearn.integrations.river import StreamingChangePointDetector
+    >>> segmenter = TunedSegmenter(penalty=1.0).fit([np.repeat([[0.0], [5.0]], 9, axis=0)])
+    >>> detector, found = StreamingChangePointDetector(segmenter), []
+    >>> for value in [0.1, 0.0, 0.1, 5.0, 5.1, 5.0]:
+    ...     detector.learn_one({"level": value})
+    ...     found += detector.changes
+    >>> found, detector.predict_one({"level": 5.0})
+    ([3], 1)
+    """
+
+    def __init__(self, segmenter: Streaming, max_delay: int | None = None) -> None:
+        self.segmenter, self.max_delay = segmenter, max_delay
+        self.stream_ = segmenter.stream(max_delay)
+        self.changes: list[int] = []
+        self._n_final = 0
+
+    @property
+    def drift_detected(self) -> bool:
+        """Whether a change has become final with the last sample."""
+        return len(self.changes) > 0
+
+    def learn_one(self, x: Mapping[Any, float], y: Any = None) -> None:
+        """Read a sample; y is not used."""
+        self.changes = self.stream_.push(self._row(x)).ends.tolist()
+        self._n_final += len(self.changes)
+
+    def predict_one(self, x: Mapping[Any, float]) -> Any:
+        """The number of the segment of this sample as of now, 0 for the first, or its name.
+
+        The stream stays as it is. Costs a copy of the samples since the last final change, and a
+        program over them.
+        """
+        ahead = self.stream_.copy()
+        found = ahead.push(self._row(x))
+        pending = ahead.pending()
+        if pending.names is not None:
+            return pending.names[-1] if len(pending.names) else None
+        return self._n_final + len(found.ends) + len(pending.ends) - 1
+
+    def _row(self, x: Mapping[Any, float]) -> Any:
+        names = getattr(self.segmenter, "feature_names_in_", list(x))
+        lacking = [name for name in names if name not in x]
+        if lacking:
+            raise ValueError(
+                f"StreamingChangePointDetector needs the feature {lacking[0]!r} in every sample, "
+                f"got {list(x)[:5]}; pass the features of the training."
+            )
+        return np.array([[x[name] for name in names]], dtype=np.float64)
