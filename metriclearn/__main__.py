@@ -160,7 +160,9 @@ def fit(
 
 
 def segment(
-    files: Annotated[list[Path], "recordings, CSV files of features, or folders of them", "FILE"],
+    files: Annotated[
+        list[Path], "recordings, CSV files of features, or folders of them; - for a stream", "FILE"
+    ],
     *,
     model: Annotated[Path, "model file written by fit"],
     out: Annotated[
@@ -169,6 +171,8 @@ def segment(
     formats: Formats = None,
     truth: Annotated[Path | None, "table of true segments to draw above the results"] = None,
     cache: Cache = None,
+    rate: Annotated[float | None, "samples per second of raw sound that is streamed"] = None,
+    delay: Annotated[float | None, "seconds after which a streamed change is final"] = None,
 ) -> None:
     """segment recordings
 
@@ -185,15 +189,28 @@ def segment(
     For CSV files, seconds count from the first row. If a FILE cannot be read, the others are still
     segmented.
 
+    If FILE is -, the standard input is followed while it grows: lines of CSV, or with --rate raw
+    sound (one channel of signed 16-bit integers). Every segment is written to the standard output
+    as a line of JSON, once it is final.
+
     examples:
       metriclearn segment new.wav --model songs.model
       metriclearn segment show.mp4 --model shows.model --out results --truth show.segments.csv
       metriclearn segment new/*.csv archive --model gestures.model --out results
       metriclearn segment new.wav --model interviews.model --formats elan
+      tail -n +1 -f growing.csv | metriclearn segment - --model machines.model
     """
     from metriclearn.datasets.formats import read_labels
 
     segmenter = metriclearn.load(model)
+    if files == [Path("-")]:
+        from metriclearn.estimators.selection.live import json_lines
+
+        for line in json_lines(segmenter, sys.stdin, rate, delay):
+            print(line, flush=True)
+        return
+    if rate is not None or delay is not None:
+        raise ValueError("--rate and --delay are for streams; pass - as the only FILE.")
     if not isinstance(segmenter, metriclearn.RecordingSegmenter):
         raise ValueError(
             f"{str(model)!r} is a {type(segmenter).__name__}, not a model of recordings; make one "

@@ -1,0 +1,185 @@
+"""Segments of a recording that is still running: from rows or sound as they arrive."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import chain
+from math import ceil
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.datasets.annotations import Segment
+
+_FRAMES = 16  # more than the deltas of a frame depend on
+
+
+def json_lines(
+    model: Any, source: IO[str], rate: float | None = None, delay: float | None = None
+) -> Iterator[str]:
+    """Segments of a text stream that grows, each as a line of JSON once it is final.
+
+    Parameters
+    ----------
+    model : see :func:`live_segments`
+    source : text file
+        Lines of CSV, or raw sound in its ``buffer``, see :func:`pulse_code`.
+    rate : float, optional
+        Samples per second of raw sound.
+    delay : float, optional
+        ``max_delay`` in seconds.
+
+    Raises
+    ------
+    ValueError
+        For input of another kind than the model was trained on.
+    """
+    extractor = getattr(model, "extractor", None)
+    needed = getattr(extractor, "sampling_rate", None)
+    if extractor is not None and not hasattr(extractor, "extract_signal"):
+        raise ValueError(
+            f"a stream needs a model of tables or of AudioFeatures, got {extractor!r}; segment "
+            "files instead."
+        )
+    if rate != needed:
+        kind = "lines of CSV without --rate" if needed is None else f"sound with --rate {needed}"
+        given = "no --rate" if rate is None else f"--rate {rate:g}"
+        raise ValueError(
+            f"a stream of this model needs {kind}, got {given}; convert it first, sound by ffmpeg "
+            "with -ac 1 -f s16le -ar and the rate."
+        )
+    if extractor is not None:
+        chunks = sound_rows(extractor, pulse_code(source.buffer))  # type: ignore[attr-defined]
+    else:
+        learner = getattr(model, "learner_", model)
+        names = getattr(learner, "feature_names_in_", range(learner.n_features_in_))
+        chunks = table_rows(source, list(map(str, names)))
+    limit = None
+    if delay is not None:
+        limit = round(delay * getattr(model, "rows_per_second", 1.0))
+    for start, end, label in live_segments(model, chunks, limit):
+        yield json.dumps({"start": round(start, 6), "end": round(end, 6), "label": label})
+
+
+def live_segments(
+    model: Any, chunks: Iterable[NDArray], max_delay: int | None = None
+) -> Iterator[Segment]:
+    """Segments (start, end, label) in seconds, each as soon as it is final.
+
+    A consensus gives way to its best model that can follow a stream. Neighbors with one label are
+    joined, so a segment with a label waits for the next one.
+
+    Parameters
+    ----------
+    model : fitted RecordingSegmenter, or segmenter with ``stream()``
+        Times of the latter are in rows.
+    chunks : iterable of (n, P) arrays
+        Features.
+    max_delay : int, optional
+        In rows, see :class:`~metriclearn.SegmenterStream`.
+    """
+    learner = getattr(model, "learner_", model)
+    learner = learner.streaming_model() if hasattr(learner, "streaming_model") else learner
+    stream, rate = learner.stream(max_delay), getattr(model, "rows_per_second", 1.0)
+    labels, start = list(getattr(model, "labels_", [])), 0
+    recent: list[NDArray] = []  # scores of labels since the start of the segment
+    waiting: Segment | None = None
+    for rows in chain(chunks, [None]):
+        if rows is not None and labels:
+            recent.append(rows @ model.label_weights_.T + model.label_intercepts_)
+        found = stream.finish() if rows is None else stream.push(rows)
+        for i, end in enumerate(found.ends.tolist()):
+            label = "" if found.names is None else str(found.names[i])
+            if found.names is None and labels:
+                scores = np.concatenate(recent)
+                label = labels[int(np.argmax(scores[: end - start].mean(axis=0)))]
+                recent = [scores[end - start :]]
+            if waiting is not None and not (label and label == waiting[2]):
+                yield waiting
+                waiting = None
+            begin = start / rate if waiting is None else waiting[0]
+            waiting, start = (begin, end / rate, label), end
+            if not label:
+                yield waiting
+                waiting = None
+    if waiting is not None:
+        yield waiting
+
+
+def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.float64]]:
+    """Rows of CSV as they arrive, (1, P) each, with the columns of these names.
+
+    The first line may have names of columns; others than these are left out. Without such a line,
+    columns are in the order of ``names``.
+
+    Raises
+    ------
+    ValueError
+        For a line that lacks numbers or columns.
+    """
+    columns: list[int] | None = None
+    for number, cells in enumerate(csv.reader(iter(lines.readline, "")), 1):
+        if columns is None:
+            try:
+                columns = list(range(len(cells)))
+                [float(cell) for cell in cells]
+            except ValueError:
+                if lacking := [name for name in names if name not in cells]:
+                    raise ValueError(
+                        f"the standard input needs the column {lacking[0]!r}, got {cells[:5]}; "
+                        "pass the features of the training."
+                    ) from None
+                columns = [cells.index(name) for name in names]
+                continue
+        try:
+            yield np.array([[float(cells[column]) for column in columns]])
+        except (ValueError, IndexError):
+            raise ValueError(
+                f"the standard input needs {len(columns)} numbers in line {number}, got "
+                f"{cells[:5]}; correct that line."
+            ) from None
+
+
+def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np.float64]]:
+    """Features of sound as it arrives, the same as those of the whole recording, (n, P) each.
+
+    Frames depend on little sound around them. So stretches are described with more on both sides
+    than that, and begin where a row and a frame begin, at multiples of a block.
+
+    Parameters
+    ----------
+    extractor : AudioFeatures
+    chunks : iterable of arrays (n,)
+        Samples at its ``sampling_rate``, from −1 to 1.
+    """
+    frames_in_row = Fraction(extractor.sampling_rate, extractor.hop)
+    frames_in_row /= Fraction(extractor.rate).limit_denominator(1000)
+    rows, size = frames_in_row.denominator, frames_in_row.numerator * extractor.hop
+    margin = ceil((_FRAMES * extractor.hop + extractor.window) / size)  # in blocks
+    sound, before = np.zeros(0, dtype=np.float32), 0  # blocks in it that are done
+    for chunk in chunks:
+        sound = np.concatenate([sound, chunk.astype(np.float32)])
+        done = len(sound) // size - margin
+        if done > before:
+            yield extractor.extract_signal(sound)[before * rows : done * rows]
+            keep = max(0, done - margin)
+            sound, before = sound[keep * size :], done - keep
+    if len(sound) > before * size:
+        yield extractor.extract_signal(sound)[before * rows :]
+
+
+def pulse_code(stream: IO[bytes]) -> Iterator[NDArray[np.float32]]:
+    """Samples of raw sound as they arrive, from −1 to 1.
+
+    One channel of signed 16-bit integers, little-endian.
+    """
+    rest = b""
+    while read := stream.read1(1 << 16):  # type: ignore[attr-defined]
+        whole = rest + read
+        even = len(whole) // 2 * 2
+        samples, rest = np.frombuffer(whole[:even], dtype="<i2"), whole[even:]
+        yield samples.astype(np.float32) / np.float32(32768)

@@ -1,0 +1,134 @@
+"""Segments while a recording is still running: the same as those of the whole recording."""
+
+import copy
+import io
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import metriclearn
+from metriclearn import ChangePointMetricLearner, RecordingSegmenter
+from metriclearn.__main__ import main
+from metriclearn.datasets import LabeledSequences
+from metriclearn.estimators.selection.live import (
+    live_segments,
+    pulse_code,
+    sound_rows,
+    table_rows,
+)
+
+NAMES = ("idle", "wash", "idle", "spin", "wash")
+
+
+def machines(n_recordings: int, seed: int = 0) -> LabeledSequences:
+    """Recordings of a machine with three states, two of which differ in each feature."""
+    rng = np.random.default_rng(seed)
+    sequences, labels = [], []
+    for _ in range(n_recordings):
+        state = np.repeat(NAMES, rng.integers(15, 30, len(NAMES)))
+        X = rng.normal(size=(len(state), 3))
+        X[:, 0] += 5.0 * (state == "spin")
+        X[:, 1] += 5.0 * (state != "idle")
+        sequences.append(X)
+        labels.append(state)
+    names = [f"m{i}" for i in range(n_recordings)]
+    return LabeledSequences(
+        name="machines",
+        sequences=sequences,
+        labels=labels,
+        groups=names,
+        names=names,
+        feature_names=["power", "water", "noise"],
+    )
+
+
+@pytest.fixture(scope="module", params=[1, 4])
+def model(request) -> RecordingSegmenter:
+    """Of one recording, a single learner; of several, a consensus."""
+    learner = ChangePointMetricLearner(verbose=False)
+    return RecordingSegmenter(learner=learner, rate=2.0).fit(machines(request.param), False)
+
+
+def expected(model: RecordingSegmenter, X: np.ndarray) -> list[tuple[float, float, str]]:
+    """Segments by the model that follows the stream, of all rows at once."""
+    if not hasattr(model.learner_, "streaming_model"):
+        return model.segment_features(X)
+    single = copy.copy(model)
+    single.learner_ = model.learner_.streaming_model()
+    return single.segment_features(X)
+
+
+def test_rows_of_a_table(model, tmp_path, monkeypatch, capsys) -> None:
+    """Lines of CSV, with names of columns or without, give the segments of all rows at once."""
+    X = machines(1, 7).sequences[0]
+    segments = expected(model, X)
+    assert [label for *_, label in segments] == list(NAMES)
+    found = list(live_segments(model, np.array_split(X, 31)))
+    assert found == segments
+    path = metriclearn.save(model, tmp_path / "machines.model")
+    plain = "\n".join(",".join(map(repr, row)) for row in X.tolist())
+    shuffled = "\n".join(f"7,{c!r},{a!r},{b!r}" for a, b, c in X.tolist())
+    for text in (plain, f"more,noise,power,water\n{shuffled}\n"):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        assert main(["segment", "-", "--model", str(path)]) == 0
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [tuple(line.values()) for line in lines] == segments
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("power,noise\n1,2\n", [], "needs the column 'water'"),
+        ("1,2,3\n1,x,3\n", [], "needs 3 numbers in line 2, got"),
+        ("1,2,3\n1,2\n", [], "needs 3 numbers in line 2, got"),
+        ("1,2,3\n1,nan,3\n", [], "finite numbers, got NaN"),
+        ("1,2,3\n", ["--rate", "8000"], "needs lines of CSV without --rate, got --rate 8000"),
+        ("", [], "needs a sample before finish"),
+    ],
+)
+def test_input_that_cannot_be_used(
+    text, arguments, message, model, tmp_path, monkeypatch, capsys
+) -> None:
+    path = metriclearn.save(model, tmp_path / "machines.model")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    assert main(["segment", "-", "--model", str(path), *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_options_of_streams_are_refused_for_files(model, tmp_path, capsys) -> None:
+    path = str(metriclearn.save(model, tmp_path / "machines.model"))
+    assert main(["segment", "x.csv", "--model", path, "--delay", "3"]) == 1
+    assert "are for streams; pass - as the only FILE" in capsys.readouterr().err
+
+
+def test_any_segmenter_with_a_stream() -> None:
+    """Without a rate times are rows, without labels segments do not wait for the next one."""
+    data = machines(3)
+    learner = ChangePointMetricLearner(verbose=False).fit(data.sequences, data.labels)
+    X = data.sequences[0]
+    ends = learner.predict_change_points(X).tolist()
+    rows = table_rows(io.StringIO("\n".join(",".join(map(str, x)) for x in X)), ["0", "1", "2"])
+    found = list(live_segments(learner, rows, max_delay=5000))
+    assert found == [(a, b, "") for a, b in zip([0, *ends], ends)]
+
+
+@pytest.mark.parametrize(("rate", "deltas"), [(1.0, 1), (4.0, 2), (2.5, 0)])
+def test_sound(rate, deltas) -> None:
+    """Raw sound in chunks of any size has the features of the whole recording."""
+    pytest.importorskip("librosa")
+    from metriclearn.features.media.audio import AudioFeatures
+
+    extractor = AudioFeatures(rate, sampling_rate=8000, deltas=deltas, flatness=True)
+    rng = np.random.default_rng(0)
+    for seconds in (0.1, 3.3, 31.7):
+        sound = np.round(3000 * rng.normal(size=int(8000 * seconds))).astype("<i2")
+        data = io.BytesIO(sound.tobytes())
+        sizes = iter(rng.integers(1, 9000, 10_000).tolist())
+        pipe = SimpleNamespace(read1=lambda _: data.read(next(sizes)))  # noqa: B023
+        rows = np.vstack(list(sound_rows(extractor, pulse_code(pipe))))  # type: ignore[arg-type]
+        whole = extractor.extract_signal(sound.astype(np.float32) / 32768)
+        assert rows.shape == whole.shape
+        np.testing.assert_allclose(rows, whole, rtol=1e-3, atol=1e-2)
