@@ -204,11 +204,7 @@ def segment(
 
     segmenter = metriclearn.load(model)
     if files == [Path("-")]:
-        from metriclearn.estimators.selection.live import json_lines
-
-        for line in json_lines(segmenter, sys.stdin, rate, delay):
-            print(line, flush=True)
-        return
+        return _follow_input(segmenter, rate, delay)
     if rate is not None or delay is not None:
         raise ValueError("--rate and --delay are for streams; pass - as the only FILE.")
     if not isinstance(segmenter, metriclearn.RecordingSegmenter):
@@ -217,12 +213,7 @@ def segment(
             "with metriclearn fit."
         )
     paths = _to_segment(files, segmenter.extractor is None)
-    targets = [(out or path.absolute().parent) / path.stem for path in paths]
-    if twice := [path for path, target in zip(paths, targets) if targets.count(target) > 1]:
-        raise ValueError(
-            f"{', '.join(map(str, twice[:4]))} would be written to files of the same name; segment "
-            "them with different folders --out, or rename one."
-        )
+    targets = _targets(paths, out)
     kinds = formats or ["csv", "audacity", "webvtt"]
     true = {} if truth is None else read_labels(truth)
     if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
@@ -418,6 +409,25 @@ def info(model: Annotated[Path, "model file written by fit"]) -> None:
     if getattr(parts[-1], "feature_penalty_", None) is not None:
         weights = " ".join(f"{weight:.4g}" for weight in parts[-1].feature_penalty_.coef_)
         print(f"weights of the penalty's features: {weights}")
+
+
+def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> None:
+    """Print the segments of the standard input, each as soon as it is final."""
+    from metriclearn.estimators.selection.live import json_lines
+
+    for line in json_lines(segmenter, sys.stdin, rate, delay):
+        print(line, flush=True)
+
+
+def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
+    """What files of results begin with, for every file."""
+    targets = [(out or path.absolute().parent) / path.stem for path in paths]
+    if twice := [path for path, target in zip(paths, targets) if targets.count(target) > 1]:
+        raise ValueError(
+            f"{', '.join(map(str, twice[:4]))} would be written to files of the same name; segment "
+            "them with different folders --out, or rename one."
+        )
+    return targets
 
 
 def _to_segment(files: Sequence[Path], tables: bool) -> list[Path]:

@@ -83,7 +83,7 @@ class MetricChangePointDetector(BaseDetector):
     def _update(self, X: pd.DataFrame, y: Any = None) -> Any:
         """With events, learn from all data again; without, follow X as the next samples."""
         if y is not None:
-            return self._fit(self._X, self._y)
+            return super()._update(X, y)
         self.final_ = {}
         for name, part in instances(X).items():
             if name not in self.streams_:
