@@ -5,8 +5,8 @@
 Rows of the recordings are lost singly or in runs, and times jitter, before features are computed.
 ``regular`` puts what is left on a grid again. Features are computed from filled recordings. Either
 learners take them as they are, or rows of features that lie mostly in gaps too long to be filled
-are NaN, and ``GapSegmenter`` leaves them out. The loss is measured on all rows of the complete test
-recordings.
+are NaN, and ``GapSegmenter`` leaves them out. The penalty is tuned on the training recordings after
+the fit. The loss is measured on all rows of the complete test recordings.
 """
 
 from __future__ import annotations
@@ -194,6 +194,10 @@ def losses_of(name: str, damage: Damage, seed: int, tiny: bool) -> tuple[float, 
         train, test = ([X[i] for i in part] for part in places)
         learner = learner_of(method, source.strength, tiny)
         learner.fit(train, numbers[0].labels)
+        if _METHODS[method]:
+            learner.learner_.tune_penalty(*learner.known(train, numbers[0].labels))
+        else:
+            learner.tune_penalty(train, numbers[0].labels)
         means[method] = _mean_loss(learner.predict_change_points(test), numbers[1])
     for method in _METHODS:
         means.setdefault(method, means[method.replace("left out", "filled")])
