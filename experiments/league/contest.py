@@ -37,7 +37,6 @@ from experiments.harness.results import MEASURE, read_results
 from experiments.league.contestants import Member, Stranger
 from experiments.league.ranks import ranks_table
 from metriclearn.datasets import LabeledSequences
-from metriclearn.datasets.sequences import of_parts
 from metriclearn.indices import covering, f_measure
 
 F1, COVERING, PREDICT = "boundary_f1", "covering", "predict_seconds"
@@ -147,8 +146,8 @@ def set_cases(name: str, entry: Mapping[str, Any], n_folds: int, seed: int) -> l
     ``data`` is a loader; ``groups`` the groups that take part and ``per_group`` the recordings of
     each, both drawn at random and all by default; ``n_test`` the groups held out at a time, with
     ``rotate`` each of them once, or ``test`` how names of the groups held out begin;
-    ``train_per_group`` the recordings of a group for training, ``train_rows`` the rows in all, in
-    ``stretches`` and ``draws`` times; ``unseen`` the labels that training recordings go without.
+    ``train_per_group`` the recordings of a group for training; ``unseen`` the labels that training
+    recordings go without.
     """
     if "cases" in entry:
         found = instantiate(entry["cases"], _convert_="all")
@@ -169,48 +168,9 @@ def set_cases(name: str, entry: Mapping[str, Any], n_folds: int, seed: int) -> l
             case = refitted(case, load)
         train = some_of(case.train, None, entry.get("train_per_group"), seed)
         train = without(train, entry.get("unseen", ()))
-        for draw in range(entry.get("draws", 1)):
-            part, word = train, ""
-            if "train_rows" in entry:
-                part = shortened(train, entry["train_rows"], entry["stretches"], seed + draw)
-                word = f", draw {draw}"
-            folds = group_folds(part, n_folds)
-            made = case_of(f"{name}: {case.name}{word}", part, case.test, folds, name)
-            if entry.get("unseen"):
-                made = replace(made, folds=name_folds(made.folds, seed))
-            cases.append(made)
+        folds = group_folds(train, n_folds)
+        cases.append(case_of(f"{name}: {case.name}", train, case.test, folds, name))
     return cases
-
-
-def shortened(data: LabeledSequences, n_rows: int, n: int, seed: int) -> LabeledSequences:
-    """So many rows in n stretches of equal length, each at a random place of another recording."""
-    random, length = check_random_state(seed), n_rows // n
-    parts, groups = {}, []
-    for i in random.permutation(len(data))[:n].tolist():
-        start = random.randint(max(len(data.sequences[i]) - length, 0) + 1)
-        rows = slice(start, start + length)
-        parts[data.names[i]] = data.sequences[i][rows], data.labels[i][rows]
-        groups.append(data.groups[i])
-    return of_parts(data.name, parts, data.feature_names, groups)
-
-
-def name_folds(folds: Sequence[tuple[Any, Any]], seed: int) -> list[tuple[Any, Any]]:
-    """Folds whose parts to fit to go without some names, which are in the parts held out.
-
-    The names are dealt out to the folds at random, so that choices are made for names to come. A
-    fold keeps its names where less than two recordings or three names would be left to fit to.
-    """
-    labels = [y.astype(str) for part in folds[0] for y in part.labels]
-    names = check_random_state(seed).permutation(np.unique(np.concatenate(labels)))
-    parts = []
-    for i, (part, held_out) in enumerate(folds):
-        try:
-            less = without(part, names[i :: len(folds)].tolist())
-        except ValueError:  # nothing is left
-            less = part
-        enough = len(less) > 1 and len(np.unique(np.concatenate(less.labels))) > 2
-        parts.append((less if enough else part, held_out))
-    return parts
 
 
 def without(data: LabeledSequences, labels: Sequence[str]) -> LabeledSequences:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.league.contest import name_folds, pools, set_cases, shortened, without
+from experiments.league.contest import pools, set_cases, without
 from experiments.league.contestants import (
     BinarySegmentation,
     HiddenMarkov,
@@ -63,19 +63,6 @@ def test_methods_of_few_lines_are_members_of_a_consensus() -> None:
     ]
     consensus = Consensus.of_models(plain, X, y, [np.arange(2), np.arange(2, 4)], names=False)
     assert consensus.predict_change_points(X[0]).tolist() == [30, 60, 90]
-
-
-def test_choices_for_names_to_come_are_made_without_some_names() -> None:
-    y = np.repeat(list("abcdefacebdfbacfedcabfdefbcdae" * 3), 3)
-    X = [np.zeros((len(y), 1))] * 2
-    both = LabeledSequences("d", X, [y, y], ["g", "h"], ["m", "n"], ["x"])
-    parts = [(both.select([1]), both.select([0])), (both.select([0]), both.select([1]))]
-    seen = []
-    for train, held_out in name_folds(parts, seed=0):
-        assert set(np.concatenate(held_out.labels)) == set("abcdef")
-        seen.append("".join(sorted(set("abcdef") - set(np.concatenate(train.labels)))))
-    assert sorted(map(len, seen)) == [3, 3]
-    assert set("".join(seen)) == set("abcdef")
 
 
 def test_text_tiling_cuts_at_the_deepest_valleys() -> None:
@@ -144,19 +131,6 @@ def test_training_recordings_go_without_some_names() -> None:
         ["c", "c", "a", "c", "a"]
     ]
     assert len(without(data, []).labels) == 1
-
-
-def test_few_minutes_are_stretches_of_several_recordings() -> None:
-    X = [np.arange(50.0)[:, None] + 100 * i for i in range(5)]
-    y = [np.repeat([0, 1], 25)] * 5
-    data = LabeledSequences("d", X, y, list("ghijk"), list("mnopq"), ["x"])
-    part = shortened(data, 36, 3, seed=0)
-    assert (len(part), len(set(part.groups))) == (3, 3)
-    for name, rows, labels in zip(part.names, part.sequences, part.labels):
-        start = round(rows[0, 0]) % 100
-        whole = data.names.index(name)
-        np.testing.assert_array_equal(rows, X[whole][start : start + 12])
-        np.testing.assert_array_equal(labels, y[whole][start : start + 12])
 
 
 class Half:
