@@ -1,6 +1,7 @@
 """Files with changed bytes, files with members added, and writers that are killed."""
 
 import io
+import json
 import time
 import tracemalloc
 import warnings
@@ -14,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import metriclearn as ml
-from metriclearn.datasets.annotations import read_segments
+from metriclearn.datasets.formats import FORMATS, read_labels, write_file
+from metriclearn.integrations.label_studio_json import read_tasks, write_tasks
 from metriclearn.running.atomic import Checkpoint
 from tests.adversarial.callables import LABELS, X
 from tests.adversarial.outcome import CASES, Wrong, in_ci, is_ours, watched
@@ -22,6 +24,10 @@ from tests.processes import PROCESSES
 
 LEARNER = ml.ChangePointMetricLearner(solver=ml.BundleDual(max_rounds=5), verbose=False)
 TABLE = "recording,start,end,label\na,0.0,1.5,speech\na,1.5,4.0,music\nb,0.0,3.0,speech\n"
+SEGMENTS = [(0.0, 1.5, "speech"), (1.5, 4.0, "music"), (4.25, 6.0, "speech")]
+INTERFACE = """<View>
+<Labels name="l" toName="a"><Label value="speech"/><Label value="music"/></Labels>
+<Audio name="a" value="$audio"/></View>"""
 MUTATION = st.tuples(
     st.sampled_from(["flip", "cut", "insert", "double"]),
     st.floats(0.0, 1.0, exclude_max=True),
@@ -47,7 +53,9 @@ def read(kind: str, path: Path) -> Any:
         return ml.load(path).predict(X)
     if kind == "checkpoint":
         return Checkpoint(str(path), "BundleDual", 1.0).load()
-    return read_segments(path)
+    if kind == "label studio":
+        return read_tasks(path)
+    return read_labels(path)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -57,7 +65,15 @@ def contents(folder: Path) -> dict[str, bytes]:
         ml.save(LEARNER.fit(X, LABELS), folder / "model.npz")
     Checkpoint(str(folder / "state.npz"), "BundleDual", 1.0).save({"w": np.arange(50.0)})
     model, state = (folder / name for name in ("model.npz", "state.npz"))
+    (folder / "tasks.json").write_text(json.dumps(write_tasks({"monday": SEGMENTS}, INTERFACE)))
+    labels = {}
+    for kind, form in FORMATS.items():
+        if kind != "csv":
+            file = write_file(kind, "monday", SEGMENTS, folder / f"monday{form.ending}")
+            labels[f"labels{form.ending}"] = file.read_bytes()
     return {
+        **labels,
+        "label studio": (folder / "tasks.json").read_bytes(),
         "model": model.read_bytes(),
         "checkpoint": state.read_bytes(),
         "table": TABLE.encode(),
@@ -67,6 +83,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def check(path: Path, kind: str, content: bytes, mutation: tuple[str, float, int]) -> None:
     """Reading a changed file gives a valid answer or an error that metriclearn words."""
     CASES["files"] += 1
+    path = path.with_name(kind if kind.startswith("labels.") else path.name)
     path.write_bytes(mutated(content, *mutation))
     try:
         with watched(), warnings.catch_warnings():
@@ -76,6 +93,10 @@ def check(path: Path, kind: str, content: bytes, mutation: tuple[str, float, int
         if not is_ours(error):
             raise
         return
+    if kind.startswith("label"):
+        for segments in result.values():
+            if not all(0 <= start <= end < np.inf for start, end, _ in segments):
+                raise Wrong(f"a damaged file of labels gives {segments}")
     if kind == "model" and not 0 <= result.min() <= result.max() < len(X):
         raise Wrong(f"a damaged model predicts {result}")
 
