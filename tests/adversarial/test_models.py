@@ -16,6 +16,7 @@ from metriclearn.baselines import FrameClassifier, TunedSegmenter
 from metriclearn.problem.named_segments import NamedPartition
 from tests.adversarial.outcome import CASES, NonFinite, Wrong, has_nan, in_ci, is_ours, watched
 from tests.adversarial.test_hostile import ERRORS, OBSCURE
+from tests.estimators.test_stream import check_stream
 from tests.exhaustive import equivalence_matrix
 from tests.oracles.test_expected_loss import check_consensus
 from tests.oracles.test_names import check_search, named_segmentations
@@ -27,9 +28,9 @@ CLASSIFIERS = [GaussianNB(), LogisticRegression(), DecisionTreeClassifier(random
 
 
 @in_ci(60)
-@given(st.sampled_from([check_search, check_consensus]), SEEDS)
+@given(st.sampled_from([check_search, check_consensus, check_stream]), SEEDS)
 def test_searches(check: Any, seed: int) -> None:
-    """Of named segments, and of the best compromise, with annotations and numbers of segments."""
+    """Of named segments, of streams, and of the best compromise, with annotations and numbers."""
     CASES["searches"] += 1
     check(np.random.default_rng(seed))
 
