@@ -26,10 +26,15 @@ import numpy as np
 Found = list[tuple[int, int]]  # where a change is, and after how many samples it was told
 
 GRIDS: dict[str, dict[str, Sequence[Any]]] = {
-    "ADWIN": {"delta": (0.3, 0.05, 2e-3, 1e-5), "clock": (1, 8), "grace_period": (5, 10)},
-    "PageHinkley": {"min_instances": (5, 30), "delta": (0.005, 0.5), "threshold": (3, 10, 30)},
-    "KSWIN": {"alpha": (0.01, 1e-4), "window_size": (25, 100), "stat_size": (10,)},
-    "ClaSP": {"n_timepoints": (100, 300), "window_size": (10,)},
+    "ADWIN": {"delta": (0.9, 0.3, 2e-3), "clock": (1, 8), "grace_period": (5, 10)},
+    "PageHinkley": {"min_instances": (2, 5), "delta": (0.005, 0.5), "threshold": (0.3, 1, 3, 10)},
+    "KSWIN": {"alpha": (0.05, 0.01), "window_size": (25,), "stat_size": (5, 10)},
+    "ClaSP": {
+        "n_timepoints": (150, 400),
+        "window_size": (3, 5),
+        "validation": ("significance_test", "score_threshold"),
+        "threshold": (0.01, 0.6, 0.75),
+    },
 }
 
 _TUNED = 6  # training recordings that parameters are chosen on
@@ -58,7 +63,7 @@ def follow(name: str, parameters: dict[str, Any], signal: Any) -> Iterator[tuple
         from claspy.streaming.segmentation import StreamingClaSPSegmentation
 
         size = min(parameters["n_timepoints"], len(signal))
-        given = {**parameters, "n_timepoints": size, "n_warmup": size}
+        given = {**parameters, "n_timepoints": size, "n_warmup": 4 * parameters["window_size"]}
         model, told = StreamingClaSPSegmentation(**given, log_cps=True), 0
         for t, value in enumerate(signal):
             model.update(float(value))

@@ -184,16 +184,19 @@ def main() -> None:
     for name in DATA:
         one = case(name, options.tiny)
         results = {"ours": ours(one), **peers.get(name, {})}
-        rows = [
-            {
-                "detector": detector,
-                "F1": round(result["f1"], 3),
-                "median delay in s": round(result["delay"] / one["rate"], 2),
-                "samples a second": result["samples a second"],
-                "chosen in training": str(result.get("parameters", "metric and penalty")),
-            }
-            for detector, result in results.items()
-        ]
+        rows = []
+        for detector, result in results.items():
+            settings = result.get("parameters", {"the metric": "and the penalty"})
+            delay = result["delay"] / one["rate"]
+            rows.append(
+                {
+                    "detector": detector,
+                    "F1": round(result["f1"], 3),
+                    "median delay in s": "–" if np.isnan(delay) else round(delay, 2),
+                    "samples a second": result["samples a second"],
+                    "chosen in training": ", ".join(f"{k} {v}" for k, v in settings.items()),
+                }
+            )
         margin = one["margin"] / one["rate"]
         note = f"Boundaries within {margin:g} s, on {len(one['X'])} recordings of other people."
         report.table(f"Boundaries of {name}, row by row", rows, note)
