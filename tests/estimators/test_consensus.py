@@ -130,8 +130,15 @@ def test_probabilities_are_learned_from_recordings_left_out(consensus, tmp_path)
     rates = np.concatenate(loaded.boundary_probabilities(NEW.sequences, tolerance=1))
     assert np.all(np.diff(rates[np.argsort(shares)]) >= 0)
     assert 0.0 <= rates.min() <= rates.max() <= 1.0
-    known = {share: rate for share, rate in zip(shares, rates)}
-    assert known[max(known)] == pytest.approx(np.mean(distances[:, 0] <= 1), abs=0.3)
+    certain = copy.copy(loaded)
+    certain.distances_ = np.zeros_like(distances)
+    assert np.all(np.concatenate(certain.boundary_probabilities(NEW.sequences)) == 1.0)
+    # As many boundaries of some share as there are, of which some are true: their rate.
+    for true in (30, 90):
+        certain.distances_ = np.zeros((100, 7))
+        certain.distances_[true:, 0] = 9.0
+        rates = np.concatenate(certain.boundary_probabilities(NEW.sequences))
+        assert rates[shares > 0.999] == pytest.approx(true / 100, abs=1e-3)
 
 
 @pytest.mark.parametrize("n_segments", [None, 4])

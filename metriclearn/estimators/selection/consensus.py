@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
@@ -400,8 +399,8 @@ class Consensus(Streaming, ComponentParameters):
     ) -> Any:
         """How likely a true change-point is near every predicted one, (K−1,).
 
-        Isotonic regression of whether boundaries are true on their shares of the models, learned
-        in ``fit`` on recordings left out, by models that have not seen them.
+        Logistic regression of whether boundaries are true on the log odds of their shares of the
+        models, on recordings that were left out in ``fit``, by models that have not seen them.
 
         Parameters
         ----------
@@ -421,10 +420,13 @@ class Consensus(Streaming, ComponentParameters):
             )
         weights = self.weights_.reshape(self.distances_.shape[1] - 1, -1).sum(axis=1)
         near = self.distances_ <= tolerance
-        curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-        curve.fit(near[:, 1:] @ weights, near[:, 0])
-        several = shares if isinstance(shares, list) else [shares]
-        results = [curve.predict(one) if len(one) else one for one in several]
+        true, several = near[:, 0], shares if isinstance(shares, list) else [shares]
+        results = [np.full(len(one), float(true[0])) for one in several]
+        if len(np.unique(true)) > 1:
+            curve = LogisticRegression().fit(_log_odds(near[:, 1:] @ weights), true)
+            results = [
+                curve.predict_proba(_log_odds(one))[:, 1] if len(one) else one for one in several
+            ]
         return results if isinstance(shares, list) else results[0]
 
     def score(self, X: Any, y: Any) -> float:
@@ -718,6 +720,12 @@ def _shares(form: ConsensusForm, found: Partition, tolerance: int) -> NDArray[np
     for q, member in zip(form.weights, form.members):
         near += q * true_changes(found.change_points, member, tolerance)
     return near
+
+
+def _log_odds(shares: NDArray) -> NDArray[np.float64]:
+    """log(q / (1 − q)) as a column, with q from .01 to .99."""
+    inside = np.clip(shares, 0.01, 0.99)[:, None]
+    return np.log(inside / (1.0 - inside))
 
 
 def _without_names(form: ConsensusForm, found: Partition) -> float:
