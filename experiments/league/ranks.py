@@ -137,7 +137,7 @@ def size(results: Results) -> list[str]:
     methods = {row["method"] for row in results["rows"]}
     return [
         f"{len(sets)} data sets, {results['sequences']} sequences, {len(methods)} methods, "
-        f"{results['seconds'] / 60:.0f} minutes of one processor."
+        f"{results['seconds'] / 60:.0f} minutes of one processor without the consensus."
     ]
 
 
