@@ -6,7 +6,8 @@ emissions E_c(t) = Σ_{τ<t} ⟨W_c, φ_τ⟩, a named segmentation has the scor
     Σ_{segments (s,u], names c}  ‖S_u − S_s‖² / (u−s) + E_c(u) − E_c(s) − λ,
 
 which is linear in (B, W, λ). So hinge, solver and certificate are those of segmentations without
-names. B = 0 is a semi-Markov model with Potts transitions, W = 0 a segmentation without names.
+names. B = 0 is a semi-Markov model with Potts transitions, W = 0 a segmentation without names. A
+segment named c′ after one named c may cost τ(c, c′): the score is linear in τ, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,23 +125,29 @@ class NameScores(NamedTuple):
     given : int32 array (2, T+1) or None
         For every position, the end of the first sample from there on whose name is given (T+1
         after the last one), and its name. A segment with such a sample has this name.
+    transitions : array (C, C) or None
+        τ(c, c′), what a segment named c′ after one named c costs; ∞ where that is forbidden.
     """
 
     emissions: NDArray
     given: NDArray | None = None
+    transitions: NDArray | None = None
 
     @classmethod
-    def of(cls, rows: NDArray, codes: NDArray | None = None) -> NameScores:
+    def of(
+        cls, rows: NDArray, codes: NDArray | None = None, transitions: NDArray | None = None
+    ) -> NameScores:
         """From the scores (T, C) of every sample and given names (T,), −1 where unknown."""
         emissions = np.zeros((len(rows) + 1, rows.shape[1]))
         np.cumsum(rows, axis=0, out=emissions[1:])
         if codes is None or not np.any(codes >= 0):
-            return cls(emissions)
+            return cls(emissions, None, transitions)
         # The first labeled sample i from t on; T stands for none. A segment (s, u] holds it if
         # i + 1 ≤ u, so that i + 1 is stored, and T + 1 is beyond every end.
         labeled = np.append(np.flatnonzero(codes >= 0), len(codes))
         first = labeled[np.searchsorted(labeled, np.arange(len(codes) + 1))]
-        return cls(emissions, np.array([first + 1, np.append(codes, 0)[first]], dtype=np.int32))
+        given = np.array([first + 1, np.append(codes, 0)[first]], dtype=np.int32)
+        return cls(emissions, given, transitions)
 
     def normalized(self, codes: NDArray | None, backward: bool = False) -> NameScores:
         """The same where the best name of every sample scores 0; of the reversed samples.
@@ -148,26 +155,60 @@ class NameScores(NamedTuple):
         All segmentations get the same constant less. No sum of scores is then above 0, which is
         what bounds of several segments rest on.
         """
-        rows = np.diff(self.emissions, axis=0)
+        rows, transitions = np.diff(self.emissions, axis=0), self.transitions
         rows -= rows.max(axis=1, keepdims=True)
         if backward:
             rows, codes = rows[::-1], None if codes is None else codes[::-1]
-        return NameScores.of(rows, codes)
+            transitions = None if transitions is None else np.ascontiguousarray(transitions.T)
+        return NameScores.of(rows, codes, transitions)
 
     def names_of(self, ends: NDArray) -> NDArray[np.int64]:
-        """The best names of the segments with these ends, (K,)."""
-        starts = np.append(0, ends[:-1])
-        names = np.argmax(self.emissions[ends] - self.emissions[starts], axis=1)
-        if self.given is not None:
-            names = np.where(self.given[0, starts] <= ends, self.given[1, starts], names)
+        """The best names of the segments with these ends, (K,); with τ O(KC²), else O(KC)."""
+        scores = self._forward(ends)
+        names = np.argmax(scores, axis=1)
+        if self.transitions is not None:
+            for k in range(len(ends) - 1, 0, -1):  # back along the Viterbi algorithm over segments
+                names[k - 1] = np.argmax(scores[k - 1] - self.transitions[:, names[k]])
         return names
+
+    def by_name(self, ends: NDArray) -> NDArray[np.float64]:
+        """The best sum of scores by the name of each segment, less the best of all, (K, C)."""
+        scores, own = self._forward(ends), self._scores(ends)
+        if self.transitions is None:
+            return scores - scores.max(axis=1, keepdims=True)
+        best, later = scores[-1].max(), np.zeros(scores.shape[1])
+        for k in range(len(ends) - 2, -1, -1):
+            later = np.max(own[k + 1] + later - self.transitions, axis=1)
+            scores[k] += later
+        return scores - best
+
+    def _scores(self, ends: NDArray) -> NDArray[np.float64]:
+        """Scores of the segments with these ends by name, (K, C)."""
+        starts = np.append(0, ends[:-1])
+        scores = self.emissions[ends] - self.emissions[starts]
+        if self.given is not None:
+            bound = self.given[0, starts] <= ends
+            others = self.given[1, starts, None] != np.arange(scores.shape[1])
+            scores[bound[:, None] & others] = -np.inf
+        return scores
+
+    def _forward(self, ends: NDArray) -> NDArray[np.float64]:
+        """The same, with τ those of the best names before added."""
+        scores = self._scores(ends)
+        if self.transitions is not None:
+            for k in range(1, len(ends)):
+                scores[k] += np.max(scores[k - 1, :, None] - self.transitions, axis=0)
+        return scores
 
     def at(self, partition: Partition) -> float:
         """The sum of scores under the names of a partition, or else under the best ones."""
         ends = partition.change_points
         names = partition.names if isinstance(partition, NamedPartition) else self.names_of(ends)
         starts = np.append(0, ends[:-1])
-        return float(np.sum(self.emissions[ends, names] - self.emissions[starts, names]))
+        value = float(np.sum(self.emissions[ends, names] - self.emissions[starts, names]))
+        if self.transitions is not None:
+            value -= float(np.sum(self.transitions[names[:-1], names[1:]]))
+        return value
 
 
 class NamedSamples(Samples):
@@ -198,42 +239,70 @@ class NamedSamples(Samples):
         rows = self._emissions(np.asarray(self.given, dtype=np.float64))
         return np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows, axis=0)])
 
-    def named(self, components: NDArray, weights: NDArray) -> ChargedForm:
-        """XBXᵀ with the scores of names W = ``weights`` (C, Q)."""
-        names = NameScores(self.emission_sums @ weights.T)
+    def named(
+        self, components: NDArray, weights: NDArray, transitions: NDArray | None
+    ) -> ChargedForm:
+        """XBXᵀ with the scores of names W = ``weights`` (C, Q), and τ (C, C) if there is one."""
+        names = NameScores(self.emission_sums @ weights.T, None, transitions)
         return ChargedForm(self.form(components), names=names)
+
+
+class NameParameters(Protocol):
+    """W and τ, linear in nonnegative weights: the positive and the negative part of each.
+
+    Attributes
+    ----------
+    coef : array (C, Q)
+        W.
+    transitions : array (C, C) or None
+        τ.
+    unit : float
+        τ for a weight of 1; 0 where τ is not learned.
+    """
+
+    coef: NDArray
+    transitions: NDArray | None
+    unit: float
+
+    def weighted(self, weights: NDArray) -> Self:
+        """A copy with the W and τ of these weights."""
 
 
 @dataclass(frozen=True)
 class NamedFeatures(LinearFeatures):
-    """⟨B, XᵀMX⟩ + Σ_c ⟨W_c, Σ_{t named c} φ_t⟩, linear in (B, W).
+    """⟨B, XᵀMX⟩ + Σ_c ⟨W_c, Σ_{t named c} φ_t⟩ − Σ τ(c, c′), linear in (B, W, τ).
 
-    The metric's nonnegative weights (2CQ,) are the positive and the negative part of W.
+    Parameters
+    ----------
+    metric : PenalizedMetric
+        Its nonnegative weights are those of ``names``.
+    names : NameParameters
     """
 
     metric: PenalizedMetric
-    n_names: int
+    names: NameParameters
 
     def at(self, w: NDArray) -> Callable[[Samples], LowRankForm]:
         components = self.metric.components(w)
         if len(components) == 0:
             components = np.zeros((1, components.shape[1]))
-        return methodcaller("named", components, self.name_weights(w))
-
-    def name_weights(self, w: NDArray) -> NDArray:
-        """W (C, Q) of a point."""
-        # The weights of the cone are nonnegative; a difference of two has any sign.
-        positive, negative = self.metric.split(w)[1].reshape(2, self.n_names, -1)
-        return positive - negative
+        learned = self.names.weighted(self.metric.split(w)[1])
+        return methodcaller("named", components, learned.coef, learned.transitions)
 
     def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
         of_metric = self.metric.metric.coordinates(samples.pooled(partition))
+        names, coef = partition.names, self.names.coef
         sums = np.diff(samples.emission_sums[partition.change_points], axis=0, prepend=0.0)
         # A segment adds the emissions of its samples to the row of its name. np.add.at, because a
         # name may recur.
-        of_names = np.zeros((self.n_names, sums.shape[1]))
-        np.add.at(of_names, partition.names, sums)
-        return np.concatenate([of_metric, of_names.ravel(), -of_names.ravel()])
+        of_names = np.zeros(coef.shape)
+        np.add.at(of_names, names, sums)
+        parts = [of_metric, of_names.ravel(), -of_names.ravel()]
+        if self.names.unit:
+            counts = np.zeros((len(coef), len(coef)))
+            np.add.at(counts, (names[:-1], names[1:]), self.names.unit)
+            parts += [-counts.ravel(), counts.ravel()]
+        return np.concatenate(parts)
 
 
 @dataclass(frozen=True)
@@ -279,5 +348,5 @@ class NamedLoss:
         right = codes[:, None] == np.arange(emissions.shape[1])
         wrong = np.where(codes[:, None] >= 0, scale * self.weight * ~right, 0.0)
         augmented, constant = self.of_partitions.augment(form, truth, scale)
-        names = NameScores(emissions + NameScores.of(wrong).emissions)
+        names = form.names._replace(emissions=emissions + NameScores.of(wrong).emissions)
         return augmented.with_names(names), constant

@@ -1,15 +1,17 @@
 """Segments with names: the exact search against the enumeration of all named segmentations."""
 
+from functools import lru_cache
 from itertools import combinations, product
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from metriclearn import ConstrainedChangePoints, LowRankForm
+from metriclearn import ConstrainedChangePoints, LowRankForm, Partition, boundary_margins
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import ChargedForm
+from metriclearn.problem.losses import ChargedForm, charge
 from metriclearn.problem.named_segments import (
     NamedLoss,
     NamedPartition,
@@ -17,75 +19,136 @@ from metriclearn.problem.named_segments import (
     PartialNames,
 )
 from tests.budget import examples
+from tests.exhaustive import all_segmentations, block_means, dense_form
 
 
-def named_segmentations(T: int, C: int, n_segments: int | None, min_size: int):
+def named_segmentations(T: int, C: int):
     """All of them, with every choice of names."""
-    for n in range(T) if n_segments is None else [n_segments - 1]:
-        for inner in combinations(range(1, T), n):
-            ends = np.array([*inner, T])
-            if np.diff(ends, prepend=0).min() < min_size:
-                continue
-            for names in product(range(C), repeat=len(ends)):
-                yield NamedPartition(ends, np.array(names))
+    for ends in all_segmentations(T):
+        for names in product(range(C), repeat=len(ends)):
+            yield NamedPartition(np.array(ends), np.array(names))
 
 
-def random_case(rng: np.random.Generator):
-    """A form with scores of names, perhaps with a loss, and what inference is given."""
-    T, C, r = int(rng.integers(2, 7)), int(rng.integers(1, 4)), int(rng.integers(1, 3))
+@lru_cache
+def choices(C: int, n_segments: int) -> np.ndarray:
+    """All choices of names, (C^K, K)."""
+    return np.array(list(product(range(C), repeat=n_segments)))
+
+
+class Case(NamedTuple):
+    """What the search is asked, and dense arrays of what it maximizes."""
+
+    form: ChargedForm
+    known: PartialNames | None
+    min_size: int
+    count: int | None
+    values: np.ndarray  # (T+1, T+1, C), −∞ where a given name forbids another
+    costs: np.ndarray  # (C, C)
+
+    def value(self, ends, names: np.ndarray) -> np.ndarray:
+        """Of a segmentation with names (…, K)."""
+        starts = (0, *ends[:-1])
+        total = sum(self.values[s, u, names[..., k]] for k, (s, u) in enumerate(zip(starts, ends)))
+        return total - self.costs[names[..., :-1], names[..., 1:]].sum(axis=-1)
+
+    def bests(self) -> dict[tuple[int, ...], float]:
+        """The best value of every segmentation that agrees, by its ends."""
+        return {
+            ends: self.value(ends, choices(len(self.costs), len(ends))).max()
+            for ends in all_segmentations(self.form.n_samples, self.count, self.min_size)
+            if self.known is None or self.known.allows(Partition(ends=np.array(ends)))
+        }
+
+
+def random_case(rng: np.random.Generator, transitions: bool) -> Case:
+    """Perhaps with a loss, partial labels, penalties of positions or a count of segments."""
+    T, C, r = int(rng.integers(2, 8)), int(rng.integers(1, 4)), int(rng.integers(1, 3))
     Z = rng.standard_normal((T, r)) * rng.choice([0.1, 1.0, 3.0])
     rows = rng.standard_normal((T, C)) * rng.choice([0.0, 0.3, 2.0])
+    costs = rng.standard_normal((C, C)) * rng.choice([0.0, 0.5, 2.0])
     if rng.random() < 0.3:  # ties
-        Z, rows = np.round(Z), np.round(rows)
-    plain = LowRankForm(cumulative=cumulative_sums(Z))
-    form = ChargedForm(plain, names=NameScores.of(rows))
-    truth = NamedPartition.from_codes(rng.integers(0, C, T))
-    known = None
+        Z, rows, costs = np.round(Z), np.round(rows), np.round(costs)
+    if C > 1 and rng.random() < 0.4:  # neighbors differ
+        np.fill_diagonal(costs, np.inf)
+    costs = costs if transitions else np.zeros((C, C))
+    names = NameScores.of(rows, None, costs if transitions else None)
+    form, known = ChargedForm(LowRankForm(cumulative=cumulative_sums(Z)), names=names), None
+    codes, penalties = rng.integers(0, C, T), None
     if rng.random() < 0.4:
-        codes = np.where(rng.random(T) < 0.5, truth.sample_names, -1)
-        known = PartialNames(PartialPartition(T, codes), codes)
-    loss, constant = None, 0.0
-    if rng.random() < 0.6:
-        scale, partial = float(rng.choice([0.3, 1.0])), known is not None and rng.random() < 0.5
-        loss = NamedLoss(float(rng.choice([0.0, 0.4])), partial), scale
-        truth = truth.completing(known) if partial else truth
-        form, constant = loss[0].augment(form, truth, scale)
-        known = None
-    return form.shifted(-float(rng.choice([-0.2, 0.0, 0.5, 2.0]))), known, truth, loss, constant
-
-
-def agrees(partition: NamedPartition, known: PartialNames | None) -> bool:
-    if known is None:
-        return True
-    right = (known.names < 0) | (known.names == partition.sample_names)
-    return bool(right.all()) and known.allows(partition)
-
-
-def check_search(rng: np.random.Generator) -> None:
-    """Augmented or not, with annotations or not, with a count or not, for every min_size."""
-    form, known, *_ = random_case(rng)
-    T, C = form.n_samples, form.names.emissions.shape[1]
+        given = np.where(rng.random(T) < 0.5, codes, -1)
+        known = PartialNames(PartialPartition(T, given), given)
     min_size = int(rng.integers(1, 3)) if T > 2 else 1
     count = int(rng.integers(1, T // min_size + 1)) if rng.random() < 0.4 else None
-    values = [
-        form.at(one) for one in named_segmentations(T, C, count, min_size) if agrees(one, known)
-    ]
-    oracle = ConstrainedChangePoints(min_size)
-    if not values:
-        with pytest.raises(ValueError, match="agree"):
-            oracle(form, count, known)
-        return
-    found = oracle(form, count, known)
-    assert isinstance(found, NamedPartition)
-    assert agrees(found, known)
-    assert form.at(found) == pytest.approx(max(values), abs=1e-10)
+    Z = Z - Z.mean(axis=0)
+    values, weight, truth = rows, 0.0, NamedPartition.from_codes(codes)
+    if rng.random() < 0.6:
+        scale, beta = float(rng.choice([0.3, 1.0])), float(rng.choice([0.0, 0.4]))
+        partial = known is not None and bool(rng.random() < 0.5)
+        truth = truth.completing(known) if partial else truth
+        form, _ = NamedLoss(beta, partial).augment(form, truth, scale)
+        labels, weight = known.names if partial else codes, 0.0 if partial else 2.0 * scale
+        wrong = (labels[:, None] >= 0) & (labels[:, None] != np.arange(C))
+        values, known = rows + scale * beta * wrong, None
+    elif known is None and rng.random() < 0.3:
+        penalties = rng.standard_normal(T + 1)
+        form = ChargedForm(form.form, penalties=penalties, names=names)
+    form = form.shifted(-float(rng.choice([-0.2, 0.0, 0.5, 2.0])))
+    A = dense_form(Z, truth.labels, weight, form.shift)
+    sums = np.vstack([np.zeros(C), np.cumsum(values, axis=0)])
+    table = block_means(A)[:, :, None] + sums[None] - sums[:, None]
+    for s, u in combinations(range(T + 1), 2):
+        if form.charges is not None:
+            table[s, u] += form.scale * charge(form.charges.table, s, u)
+        table[s, u] -= 0.0 if penalties is None or u == T else penalties[u]
+        if known is not None:
+            here = known.names[s:u]
+            table[s, u, [np.any((here >= 0) & (here != c)) for c in range(C)]] = -np.inf
+    return Case(form, known, min_size, count, table, costs)
 
 
+@pytest.mark.parametrize("transitions", [False, True], ids=["plain", "transitions"])
 @pytest.mark.parametrize("seed", range(4))
-def test_search_equals_enumeration(seed: int) -> None:
+def test_search_equals_enumeration(seed: int, transitions: bool) -> None:
+    """Augmented or not, with annotations or not, with a count or not, for every min_size."""
     rng = np.random.default_rng(seed)
-    for _ in range(examples(100)):
-        check_search(rng)
+    for _ in range(examples(1000 if transitions else 2500)):
+        case = random_case(rng, transitions)
+        best = max(case.bests().values(), default=-np.inf)
+        oracle = ConstrainedChangePoints(case.min_size)
+        if best == -np.inf:
+            with pytest.raises(ValueError, match="agree"):
+                oracle(case.form, case.count, case.known)
+            continue
+        found = oracle(case.form, case.count, case.known)
+        assert isinstance(found, NamedPartition)
+        assert case.count in (None, found.n_clusters)
+        assert found.sizes.min() >= case.min_size
+        assert case.known is None or case.known.allows(found)
+        value = case.value(tuple(found.change_points), found.names)
+        assert value == pytest.approx(best, abs=1e-10)
+        assert case.form.at(found) == pytest.approx(best, abs=1e-10)
+
+
+@pytest.mark.parametrize("transitions", [False, True], ids=["plain", "transitions"])
+def test_margins_equal_enumeration(transitions: bool) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(examples(200)):
+        case = random_case(rng, transitions)._replace(count=None)
+        bests, tolerance = case.bests(), int(rng.integers(0, 2))
+        best = max(bests.values(), default=-np.inf)
+        if best == -np.inf:
+            continue
+        margins = boundary_margins(
+            case.form, None, case.known, min_size=case.min_size, tolerance=tolerance
+        )
+        ends = margins.change_points
+        assert bests[tuple(ends)] == pytest.approx(best, abs=1e-9)
+        for t, loss in zip(ends[:-1], margins.losses):
+            rest = [v for e, v in bests.items() if not any(abs(b - t) <= tolerance for b in e[:-1])]
+            assert loss == pytest.approx(best - max(rest, default=-np.inf), abs=1e-9)
+        for t in range(1, case.form.n_samples):
+            through = max((v for e, v in bests.items() if t in e), default=-np.inf)
+            assert margins.gains[t] == pytest.approx(through - best, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -103,7 +166,7 @@ def test_augmented_form_adds_the_loss(seed: int) -> None:
             truth = truth.completing(PartialNames(PartialPartition(T, given), given))
         loss = NamedLoss(0.7, partial)
         augmented, constant = loss.augment(form, truth, 1.5)
-        for one in named_segmentations(T, C, None, 1):
+        for one in named_segmentations(T, C):
             expected = form.at(one) + 1.5 * T * loss(one, truth)
             assert augmented.at(one) + constant == pytest.approx(expected, abs=1e-10)
         assert loss(truth, truth) == 0.0

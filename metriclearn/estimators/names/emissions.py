@@ -256,7 +256,9 @@ def default_classifier() -> Any:
 
 @dataclass(frozen=True)
 class NameWeights:
-    """Fitted emission features with learned scores W of names; linear in nonnegative weights.
+    """Fitted emission features with learned scores W of names, and the costs τ of transitions.
+
+    Both are linear in nonnegative weights.
 
     Attributes
     ----------
@@ -268,22 +270,36 @@ class NameWeights:
         Q.
     coef : array (C, Q)
         W.
+    transitions : array (C, C) or None
+        τ, what a segment with the second name costs after one with the first, in addition to the
+        penalty of a segment; ∞ where neighbors must differ.
+    unit : float
+        τ for a weight of 1; 0 where τ is not learned.
     """
 
     emissions: Any
     classes: NDArray
     n_features: int
     coef: NDArray
+    transitions: NDArray | None = None
+    unit: float = 0.0
 
     @property
     def n_columns(self) -> int:
-        """Number of nonnegative weights that solvers learn: the two parts of W."""
-        return 2 * len(self.classes) * self.n_features
+        """Number of nonnegative weights that solvers learn: two parts of W, and of τ."""
+        n_names = len(self.classes)
+        return 2 * n_names * (self.n_features + (n_names if self.unit else 0))
 
     def weighted(self, weights: NDArray) -> NameWeights:
-        """A copy with the W of a solver's weights, (n_columns,)."""
-        positive, negative = weights.reshape(2, len(self.classes), self.n_features)
-        return replace(self, coef=positive - negative)
+        """A copy with the W and τ of a solver's weights, (n_columns,)."""
+        of_names, of_transitions = np.split(weights, [2 * self.coef.size])
+        positive, negative = of_names.reshape(2, *self.coef.shape)
+        transitions = self.transitions
+        if self.unit:
+            assert transitions is not None
+            more, less = self.unit * of_transitions.reshape(2, *transitions.shape)
+            transitions = np.where(np.isinf(transitions), np.inf, more - less)
+        return replace(self, coef=positive - negative, transitions=transitions)
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
         """Scores of the names of every sample of a new recording, (T, C)."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from metriclearn.estimators.inputs import read_names
+from metriclearn.estimators.inputs import DataSets, list_labelings, read_names
 from metriclearn.estimators.learners.alternation import Alternation, PrincipalStart
 from metriclearn.estimators.learners.change_points import (
     ChangePointMetricLearner,
@@ -20,6 +20,7 @@ from metriclearn.estimators.learners.change_points import (
 )
 from metriclearn.estimators.learners.task import FitComponents, Training
 from metriclearn.estimators.names.emissions import NameWeights, NeighborFeatures
+from metriclearn.estimators.names.probabilities import NameCalibration
 from metriclearn.oracles.change_points import ChangePoints, ConstrainedChangePoints
 from metriclearn.problem.forms import LinearFeatures
 from metriclearn.problem.named_segments import (
@@ -29,12 +30,16 @@ from metriclearn.problem.named_segments import (
     NamedSamples,
     named_truths,
 )
-from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import SWITCH, Needs, component, either, number
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
 from metriclearn.solvers.subgradient import ProjectedSubgradient
 
+# τ for a weight of 1: a transition is rarer than a sample, so regularizers weigh it less. Chosen on
+# groups of training data left out, of gaze, notes of a finch and activities.
+_TRANSITION = 30.0
 # Parameters of the learner without names that completes partial labels at first.
 _SHARED = ("metric", "regularizer", "solver", "penalty", "loss_scale", "min_size", "standardize")
 
@@ -51,7 +56,8 @@ class NamedSegmentLearner(ChangePointMetricLearner):
     is linear in (B, W, λ), which one certified convex problem learns: the hinge of
     :class:`~metriclearn.ChangePointMetricLearner` with ‖M − N‖² plus β for every sample with a
     wrong name as the loss. Boundaries and names are predicted together and exactly. A regularizer
-    covers W as it covers B.
+    covers W as it covers B. With ``transitions`` the score has less of Σ τ(c, c′) over neighboring
+    segments named c and c′, and τ is learned in the same problem.
 
     Parameters
     ----------
@@ -63,13 +69,19 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         more.
     name_loss : float or None
         β; by default the number of segments over the number of samples in the training data.
+    transitions : bool
+        Whether to learn what a segment named c′ costs after one named c, in addition to λ.
+    neighbors_differ : bool
+        Whether two neighboring segments must have different names; not with partial labels. Either
+        makes the exact search slower, O(r + C) for each start alive at each end and O(C²) for each
+        sample, and a margin takes a search for each boundary.
 
     Attributes
     ----------
     classes_ : array (C,)
         The labels, sorted.
     name_weights_ : NameWeights
-        W, and the fitted emissions.
+        W, the fitted emissions, and τ.
     components_, penalty_, solution_, ...
         As for :class:`~metriclearn.ChangePointMetricLearner`.
 
@@ -97,12 +109,16 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         "penalty": either("learned", number()),
         "emissions": component("held_out", "NeighborFeatures()"),
         "name_loss": either(None, number()),
+        "transitions": SWITCH,
+        "neighbors_differ": SWITCH,
     }
 
     metric: Metric = FullMetric()  # noqa: RUF009
     regularizer: Regularizer = SquaredFrobenius(1e-2)  # noqa: RUF009
     emissions: Any = NeighborFeatures()  # noqa: RUF009
     name_loss: float | None = None
+    transitions: bool = False
+    neighbors_differ: bool = False
 
     @property
     def classes_(self) -> NDArray:
@@ -115,6 +131,84 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         return NamedSegmentations(
             self, self.n_segments == "given", (False, "n_segments=None"), True
         )
+
+    def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
+        """Learn probabilities of change-points and of names from labeled data left out of training.
+
+        For change-points as :meth:`ChangePointMetricLearner.calibrate`. For names two numbers of
+        :class:`~metriclearn.estimators.names.probabilities.NameCalibration`, which have the largest
+        likelihood.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        y : (T,) labels for each of them, −1 where unknown
+        tolerance : int ≥ 0
+            For change-points, in samples.
+
+        Returns
+        -------
+        self, with ``calibration_`` and ``name_calibration_``
+
+        Raises
+        ------
+        ValueError
+            If no sample has a label of the training, or as for segments without names.
+        """
+        super().calibrate(X, y, tolerance)
+        data = self.read_data(X)
+        labelings = list_labelings(type(self).__name__, y, data)
+        counts = None
+        if self.n_segments == "given":
+            counts = [Partition.from_runs(labels).n_clusters for labels in labelings]
+        self.name_calibration_ = NameCalibration.learn(
+            self._scored(data, counts), labelings, self.classes_, self.name_weights_.coef
+        )
+        return self
+
+    def predict_proba(self, X: Any, n_segments: Any = None) -> Any:
+        """Probabilities of the names of ``classes_`` for every sample, (T, C) for each data set.
+
+        All samples of a predicted segment have the same, from the scores of names for the whole
+        segment.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+            Number of segments; by default it follows from ``penalty_``.
+
+        Raises
+        ------
+        ValueError
+            Before :meth:`calibrate`, and after a fit that follows it.
+        """
+        data = self.read_data(X)
+        known: NameCalibration | None = getattr(self, "name_calibration_", None)
+        if known is None or not np.array_equal(known.coef, self.name_weights_.coef):
+            raise ValueError(
+                f"{type(self).__name__} needs calibrate(X, y) after fit, with labeled data left "
+                "out of training, for probabilities of names."
+            )
+        results = [
+            np.repeat(known.of(*one), one[1], axis=0) for one in self._scored(data, n_segments)
+        ]
+        return results[0] if data.single else results
+
+    def _scored(self, data: DataSets, n_segments: Any) -> list[tuple[NDArray, NDArray]]:
+        """Scores of names (K, C) of the segments of every data set, and their lengths (K,)."""
+
+        def score(form: Any, count: int | None = None) -> tuple[NDArray, NDArray]:
+            found = ChangePoints(self.min_size)(form, count)
+            return form.names.by_name(found.change_points), found.sizes
+
+        results = []
+        for array, found in zip(data.arrays, self.segmented(data, n_segments, score)):
+            if isinstance(found, Partition):  # shorter than min_size
+                names: Any = self.form(array)
+                found = names.names.by_name(found.change_points), found.sizes
+            results.append(found)
+        return results
 
 
 @dataclass(frozen=True)
@@ -137,6 +231,11 @@ class NamedSegmentations(Segmentations):
             )
         training = super().read(X, y)
         codes, classes = read_names(self.who, y, training.data, training.truths)
+        if self.learner.neighbors_differ and any((row < 0).any() for row in codes):
+            raise ValueError(
+                f"{self.who} needs neighbors_differ=False for partial labels, because completed "
+                "segments may have the names of their neighbors."
+            )
         truths = named_truths(codes, training.truths)
         return replace(training, truths=truths, classes=classes)
 
@@ -171,18 +270,28 @@ class NamedSegmentations(Segmentations):
         return truths
 
     def extra_weights(self, training: Training, unit: float) -> NameWeights:
-        """The fitted emissions, and W = 0."""
+        """The fitted emissions, W = 0, and τ = 0 or ∞."""
         arrays, truths = training.data.arrays, training.truths
         loss = self.loss(truths)
         groups = np.arange(len(truths)) if training.groups is None else training.groups
         emissions = clone(self.learner.emissions).fit(arrays, list(map(loss.codes, truths)), groups)
         n_features = emissions.held_out(arrays[0][:1], 0).shape[1]
         assert training.classes is not None
-        n_names = len(training.classes)
-        return NameWeights(emissions, training.classes, n_features, np.zeros((n_names, n_features)))
+        learner, n_names = self.learner, len(training.classes)
+        weights = NameWeights(
+            emissions, training.classes, n_features, np.zeros((n_names, n_features))
+        )
+        if not (learner.transitions or learner.neighbors_differ):
+            return weights
+        transitions = np.zeros((n_names, n_names))
+        if learner.neighbors_differ and n_names > 1:
+            np.fill_diagonal(transitions, np.inf)
+        unit = _TRANSITION if learner.transitions else 0.0
+        return replace(weights, transitions=transitions, unit=unit)
 
     def features_with_extra(self, metric: PenalizedMetric, extra: Any) -> LinearFeatures:
-        return NamedFeatures(metric, len(extra.classes))
+        # Fitted classifiers stay here: only their features are used elsewhere.
+        return NamedFeatures(metric, replace(extra, emissions=None))
 
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
         samples = []

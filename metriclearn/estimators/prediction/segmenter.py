@@ -459,6 +459,11 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
                 f"{who} needs ChangePoints() or None as oracle for a stream, got {self.oracle!r}."
             )
         weights, penalty = self.name_weights_, self.feature_penalty_
+        if weights is not None and weights.transitions is not None:
+            raise ValueError(
+                f"{who} needs transitions=False and neighbors_differ=False for a stream, as its "
+                "search has no state for each name."
+            )
         if weights is not None:
             behind = ahead = getattr(weights.emissions, "context", -1)
             if behind < 0:
@@ -500,27 +505,11 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         partitions: list[Any] = []
         n_single = 0
         for X, count in zip(data.arrays, counts):
-            sums = cumulative_sums(X, self.components_)
-            variance = 1.0
-            if self.penalty_unit_ is not None:
-                # Squares may overflow.
-                unit = np.ldexp(1.0, np.frexp(np.abs(sums).max())[1] - 1)
-                sums /= unit
-                variance = np.square(np.diff(sums, axis=0)).sum() / len(X) or 1.0
-                sums /= variance**0.5
-                # For huge units the penalties of positions vanish.
-                with np.errstate(over="ignore"):
-                    variance *= unit**2
-            form: Any = LowRankForm(cumulative=sums)
-            if self.feature_penalty_ is not None:
-                form = ChargedForm(form, penalties=self.feature_penalty_.penalties(X) / variance)
-            if self.name_weights_ is not None:
-                rows = self.name_weights_.scores(X) / variance
-                form = ChargedForm(form, names=NameScores.of(rows))
+            form = self.form(X)
             if count is not None:
                 partitions.append(oracle(form, int(count)))
             elif len(X) < self.min_size:  # is one segment
-                partitions.append(Partition(ends=np.array([len(X)])))
+                partitions.append(segmentation_oracle(None, 1)(form, 1))
             else:
                 assert self.penalty_ is not None
                 partitions.append(oracle(form.shifted(-self.penalty_)))
@@ -534,3 +523,24 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
                 stacklevel=3,
             )
         return partitions
+
+    def form(self, X: NDArray) -> LowRankForm | ChargedForm:
+        """XBXᵀ of one sequence, with penalties of positions and scores of names, unit included."""
+        sums, variance = cumulative_sums(X, self.components_), 1.0
+        if self.penalty_unit_ is not None:
+            # Squares may overflow.
+            unit = np.ldexp(1.0, np.frexp(np.abs(sums).max())[1] - 1)
+            sums /= unit
+            variance = np.square(np.diff(sums, axis=0)).sum() / len(X) or 1.0
+            sums /= variance**0.5
+            # For huge units the penalties of positions vanish.
+            with np.errstate(over="ignore"):
+                variance *= unit**2
+        form = LowRankForm(cumulative=sums)
+        if self.feature_penalty_ is not None:
+            return ChargedForm(form, penalties=self.feature_penalty_.penalties(X) / variance)
+        if self.name_weights_ is not None:
+            rows, costs = self.name_weights_.scores(X), self.name_weights_.transitions
+            costs = None if costs is None else costs / variance
+            return ChargedForm(form, names=NameScores.of(rows / variance, None, costs))
+        return form

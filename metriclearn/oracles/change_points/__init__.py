@@ -5,6 +5,7 @@
 * ``bounds``: the exact ways to skip work, each with its claim and proof
 * ``segment_values``: the value of a segment, and the rules it obeys
 * ``given_count``: layers for a number of segments that no penalty leads to
+* ``transitions``: the recursion and layers for names with costs of transitions
 * ``margins``: how certain each change is
 """
 

@@ -37,8 +37,9 @@ from metriclearn.oracles.change_points.segment_values import (
     segment_value,
     split_slack,
 )
+from metriclearn.oracles.change_points.transitions import best_named
 from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.partition import check_count
 from metriclearn.running.parameters import component, number
@@ -191,7 +192,15 @@ def boundary_margins(
     _KNOWN.check(who, "known", known)
     check_count(who, form.n_samples, n_clusters, min_size)
     problem = PenalizedSegmentation(form, min_size, known)
-    if n_clusters is None:
+    if problem.has_states:
+        if n_clusters is not None:
+            raise ValueError(
+                f"{who} needs an unknown number of segments where transitions of names have costs, "
+                f"got n_clusters={n_clusters}; leave it out."
+            )
+        ends = problem.solve(-form.shift).ends
+        through, without = _with_states(problem, -form.shift, ends[:-1], tolerance)
+    elif n_clusters is None:
         ends = problem.solve(-form.shift).ends
         forward, backward = problem.both_sides(-form.shift)
         through = forward + backward
@@ -200,12 +209,28 @@ def boundary_margins(
     else:
         ends = problem.solve_count(n_clusters)
         through, without = _given_count(problem, ends, tolerance)
-    if problem.signal.penalties is not None:  # which both sides have paid
-        through += problem.signal.penalties
+    penalties = None if problem.has_states else problem.signal.penalties
+    if penalties is not None:  # which both sides have paid
+        through += penalties
     best = through[-1]
     gains = np.minimum(through[:-1] - best, 0.0)
     gains[0] = gains[ends[:-1]] = 0.0  # up to the rounding of both sums
     return BoundaryMargins(ends, np.maximum(best - without, 0.0), gains)
+
+
+def _with_states(
+    problem: PenalizedSegmentation, penalty: float, boundaries: NDArray[np.int64], tolerance: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The best with a change at every t, and W of every boundary by a program of its own."""
+    T, without = problem.n_samples, np.full(len(boundaries), -np.inf)
+    signal = problem.signal.penalized(penalty)
+    rules = np.array(segment_rules((), T)) if signal.rules is None else signal.rules
+    for k, t in enumerate(boundaries.tolist()):
+        fewer = rules.copy()
+        fewer[0, max(1, t - tolerance) : min(T - 1, t + tolerance) + 1] = 0  # no change there
+        F = best_named(signal._replace(rules=fewer), problem.names)[0]
+        without[k] = F[-1].max()
+    return problem.through(penalty)[2], without
 
 
 class Layers(NamedTuple):

@@ -6,7 +6,7 @@ A penalty determines the number of segments, by one pruned dynamic program
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from metriclearn.oracles.change_points.segment_values import (
     segment_values,
     truth_table,
 )
+from metriclearn.oracles.change_points.transitions import best_named, best_named_layers
 from metriclearn.problem.forms import LowRankForm, check_squares
 from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.losses import ChargedForm
@@ -208,8 +209,11 @@ class PenalizedSegmentation:
         rules = None if known is None else np.array(segment_rules(known.constraints, T))
         self.form, self.charges, self.n_samples = plain, charges, T
         self.min_size, self.known = min_size, known
-        self.names = None if names is None else names.normalized(getattr(known, "names", None))
-        terms = truth, table, slack, rules, penalties, self.names
+        self.names: Any = None if names is None else names.normalized(getattr(known, "names", None))
+        # Names with costs of transitions have a recursion with states; the signal is without them.
+        self.has_states = names is not None and names.transitions is not None
+        names = None if self.has_states else self.names
+        terms = truth, table, slack, rules, penalties, names
         self.signal = Signal(cumulative, weight, *terms, min_size)
         self._latest: Any = (None,)  # the last penalty, F and the ends at it
 
@@ -227,8 +231,12 @@ class PenalizedSegmentation:
                 f"{penalty:g}; change the unit."
             )
         if self._latest[0] != penalty:
-            signal = self.signal._replace(c=-float(penalty))
-            self._latest = penalty, *best_segmentation(signal)
+            signal = self.signal.penalized(penalty)
+            if self.has_states:
+                states = best_named(signal, self.names)
+                self._latest = penalty, states[0].max(axis=1), states[2]
+            else:
+                self._latest = penalty, *best_segmentation(signal)
         prefixes, ends = self._latest[1:]
         if prefixes[-1] == -np.inf:
             raise ValueError(
@@ -245,13 +253,16 @@ class PenalizedSegmentation:
     def vertex(self, ends: NDArray[np.int64]) -> Vertex:
         """The segmentation with these ends, and its value without the penalty of segments."""
         starts = np.append(0, ends[:-1])
-        return Vertex(float(segment_values(self.signal, starts, ends).sum()), ends)
+        value = float(segment_values(self.signal, starts, ends).sum())
+        if self.has_states:
+            value += self.names.at(Partition(ends=ends))
+        return Vertex(value, ends)
 
     @cached_property
     def extremes(self) -> tuple[Vertex, Vertex]:
         """The vertices of the smallest and of the largest possible K."""
         positions = np.arange(1, self.n_samples + 1)
-        if self.known is None and self.min_size == 1:
+        if self.known is None and self.min_size == 1 and not self.has_states:
             return self.vertex(positions[-1:]), self.vertex(positions)
         # At a penalty above the range of V the number of segments decides.
         weight = self.signal.weight
@@ -266,6 +277,9 @@ class PenalizedSegmentation:
             penalty += float(np.abs(self.signal.penalties).sum())
         if self.names is not None:
             penalty -= float(np.diff(self.names.emissions, axis=0).min(axis=1).sum())
+        if self.has_states:
+            costs = self.names.transitions
+            penalty += self.n_samples * float(np.abs(costs[np.isfinite(costs)]).max(initial=0.0))
         penalty = 2.0 * penalty or 1.0
         coarsest = self.vertex(positions[-1:]) if self.known is None else self.solve(penalty)
         return coarsest, self.solve(-penalty)
@@ -355,19 +369,24 @@ class PenalizedSegmentation:
         they hold a segmentation into K; then all whose through[t] reaches its value.
         """
         penalty, T = slope(low, high), self.n_samples
-        forward, backward = self.both_sides(penalty)
-        # The segments before and after t share no charge; the first ones alone pay p_t.
-        if self.signal.penalties is not None:
-            backward = backward + self.signal.penalties
-        through = forward + backward
-        rounding = 1e-11 * (abs(forward[-1]) + abs(penalty) * n_segments)
+        best, rest, through = self.through(penalty)
+        rounding = 1e-11 * (abs(best) + abs(penalty) * n_segments)
         order = np.argsort(-through[1:], kind="stable") + 1
         order = order[through[order] > -np.inf]
         signal, count, floor = self.signal.penalized(penalty), 2 * n_segments + 50, -np.inf
+        layers: Any = partial(best_layers, signal)
+        if self.has_states:
+            layers = partial(best_named_layers, signal, self.names)
         positions = np.union1d(order[:count], [T])
         while True:
-            value, ends = best_layers(signal, n_segments, positions, backward, floor)
+            value, ends = layers(n_segments, positions, rest, floor)
             if value == -np.inf:  # too few positions for K segments
+                if count >= len(order):
+                    raise ValueError(
+                        f"ConstrainedChangePoints needs names for {n_segments} segments that agree "
+                        "with the given names and may follow each other, but there are none; pass "
+                        "another number of segments."
+                    )
                 count *= 2
                 positions = np.union1d(order[:count], [T])
                 continue
@@ -375,9 +394,30 @@ class PenalizedSegmentation:
             # among the candidates, or the value is on the hull, this segmentation is the best.
             floor = value - rounding
             needed = order[through[order] >= floor]
-            if floor >= forward[-1] - 2 * rounding or np.isin(needed, positions).all():
+            if floor >= best - 2 * rounding or np.isin(needed, positions).all():
                 return ends
             positions = np.union1d(positions, needed)
+
+    def through(self, penalty: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+        """The best value, that of the samples from every position on, and that with a change there.
+
+        The second one, (T+1,), or (T+1, C) by the name of the next segment, lacks what a change at
+        the position costs.
+        """
+        turned = self.mirrored()
+        if self.has_states:
+            F, H, _ = best_named(self.signal.penalized(penalty), self.names)
+            rest = best_named(turned.signal.penalized(penalty), turned.names)[0][::-1].copy()
+        else:
+            F, rest = self.best(penalty)[0], turned.best(penalty)[0][::-1].copy()
+        # The segments before and after t share no charge; the first ones alone pay p_t.
+        if self.signal.penalties is not None:
+            rest += self.signal.penalties.reshape(-1, *[1] * (rest.ndim - 1))
+        if not self.has_states:
+            return float(F[-1]), rest, F + rest
+        through = np.max(H + self.names.emissions + rest, axis=1)
+        through[-1] = F[-1].max()
+        return float(through[-1]), rest, through
 
     def both_sides(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The best values of the samples before, and from, every position, (T+1,) each.
@@ -405,7 +445,9 @@ class PenalizedSegmentation:
         if self.names is not None:
             codes = getattr(self.known, "names", None)
             problem.names = self.names.normalized(codes, backward=True)
-            problem.signal = problem.signal._replace(names=problem.names)
+            problem.has_states = self.has_states
+            if not self.has_states:
+                problem.signal = problem.signal._replace(names=problem.names)
         if self.signal.cumulative.ndim == 3:
             table = np.ascontiguousarray(self.signal.cumulative[::-1, ::-1])
             problem.signal = problem.signal._replace(cumulative=table)

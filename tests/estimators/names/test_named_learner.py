@@ -1,8 +1,12 @@
 """Named segments: gradients, certificate, names in predictions, partial labels, errors."""
 
+from itertools import product
+
 import cvxpy
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 import metriclearn
 from metriclearn import (
@@ -20,6 +24,7 @@ from metriclearn import (
 from metriclearn.baselines import FrameClassifier
 from metriclearn.estimators.learners.large_margin import read_training, state_problem
 from metriclearn.indices import partition_loss
+from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
 NAMES = np.array(["rest", "run", "walk"], dtype=object)
 
@@ -85,10 +90,19 @@ class Nothing(NeighborFeatures):
         return np.zeros((len(X), 1))
 
 
+WAYS = {
+    "plain": {},
+    "transitions": {"transitions": True},
+    "differ": {"neighbors_differ": True},
+    "both": {"transitions": True, "neighbors_differ": True},
+}
+
+
+@pytest.mark.parametrize("way", ["plain", "transitions"])
 @pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
-def test_gradient_is_exact(metric) -> None:
+def test_gradient_is_exact(metric, way) -> None:
     """Slopes of the hinge against finite differences, where one answer is the best nearby."""
-    model = learner(metric=metric)
+    model = learner(metric=metric, **WAYS[way])
     problem = state_problem(model, read_training(model, X[:2], Y[:2])).problem
     rng = np.random.default_rng(0)
     for _ in range(5):
@@ -100,30 +114,57 @@ def test_gradient_is_exact(metric) -> None:
         assert beyond.mean == pytest.approx(predicted, abs=1e-9)
 
 
-def test_certificate_against_a_general_solver() -> None:
-    """Cutting planes by cvxpy: their model and their best point enclose the same optimum."""
-    model = learner(metric=DiagonalMetric(), regularizer=SquaredFrobenius(1.0))
-    statement = state_problem(model, read_training(model, X[:3], Y[:3]))
-    problem = statement.problem
-    ours = BundleDual(1e-7).minimize(problem)
-    n, omega = problem.cone.size, problem.terms
-    w, rises = cvxpy.Variable(n, nonneg=True), cvxpy.Variable(3, nonneg=True)
-    objective = cvxpy.Minimize(
-        problem.risk.weights @ rises + 0.5 * omega.curvature * cvxpy.sum_squares(w[:-1])
-    )
-    point, constraints, best = problem.start, [w[-1] <= 100.0], np.inf
-    for _ in range(60):
-        cuts = problem.risk(point)
-        best = min(best, cuts.mean + omega(point))
-        offsets = cuts.values - cuts.slopes @ point
-        constraints += [rises[i] >= offsets[i] + cuts.slopes[i] @ w for i in range(3)]
-        model_value = cvxpy.Problem(objective, constraints).solve(cvxpy.CLARABEL)
-        point = np.maximum(w.value, 0.0)
-        if best - model_value < 1e-5 * ours.scale:
-            break
-    assert model_value - 1e-7 <= ours.objective <= best + 1e-7
-    assert ours.lower_bound <= best + 1e-7
-    assert best - model_value < 1e-3 * ours.scale
+@pytest.mark.parametrize("way", WAYS)
+def test_certificate_against_a_general_solver(way: str) -> None:
+    """The same problem in cvxpy, with one constraint for each of all named segmentations."""
+    rng, T, C = np.random.default_rng(0), 5, 2
+    arrays = [rng.normal(size=(T, 2)) for _ in range(3)]
+    codes = [np.array(row) for row in ([0, 0, 1, 1, 0], [1, 1, 1, 0, 0], [0, 1, 1, 0, 0])]
+    model = learner(
+        emissions=NeighborFeatures(0),
+        regularizer=SquaredFrobenius(0.3),
+        name_loss=0.4,
+        standardize=False,
+        solver=BundleDual(1e-8),
+        **WAYS[way],
+    ).fit(arrays, codes)
+    unit, windows = model.name_weights_.unit, model.name_weights_.emissions
+    B, W = cvxpy.Variable((2, 2), PSD=True), cvxpy.Variable((C, 3))
+    tau, penalty = cvxpy.Variable((C, C)), cvxpy.Variable(nonneg=True)
+    risk, constraints = cvxpy.Variable(3), [] if unit else [tau == 0]
+    for i, (rows, code) in enumerate(zip(arrays, codes)):
+        rows, phi = rows - rows.mean(axis=0), windows.transform(rows)
+
+        def score(labels, names, rows=rows, phi=phi):
+            M, one = equivalence_matrix(labels), np.eye(C)[np.array(names)[labels]]
+            pairs = np.zeros((C, C))
+            np.add.at(pairs, (names[:-1], names[1:]), 1.0)
+            total = cvxpy.trace(B @ (rows.T @ M @ rows)) + cvxpy.sum(cvxpy.multiply(W, one.T @ phi))
+            return total - penalty * len(names) - cvxpy.sum(cvxpy.multiply(tau, pairs))
+
+        truth = np.append(0, np.cumsum(np.diff(code) != 0))
+        N, own = equivalence_matrix(truth), score(truth, code[np.append(True, np.diff(code) != 0)])
+        for ends in all_segmentations(T):
+            labels = labels_of(ends)
+            for names in map(np.array, product(range(C), repeat=len(ends))):
+                if model.neighbors_differ and np.any(names[1:] == names[:-1]):
+                    continue
+                loss = np.sum((equivalence_matrix(labels) - N) ** 2)
+                loss += 0.4 * np.sum(names[labels] != code)
+                constraints.append(risk[i] >= (loss + score(labels, names) - own) / T)
+    squares = [cvxpy.sum_squares(B), cvxpy.sum_squares(W)]
+    if unit:
+        squares.append(cvxpy.sum_squares(tau) / unit**2)
+    objective = cvxpy.sum(risk) / 3 + 0.15 * sum(squares)
+    optimum = cvxpy.Problem(cvxpy.Minimize(objective), constraints).solve(cvxpy.CLARABEL)
+    assert model.solution_.objective == pytest.approx(optimum, rel=1e-5)
+    assert model.solution_.lower_bound <= optimum * (1 + 1e-6)
+    np.testing.assert_allclose(model.components_.T @ model.components_, B.value, atol=1e-3)
+    np.testing.assert_allclose(model.name_weights_.coef, W.value, atol=1e-3)
+    if unit:
+        apart = np.isfinite(model.name_weights_.transitions)
+        found = model.name_weights_.transitions[apart]
+        np.testing.assert_allclose(found, tau.value[apart], atol=1e-3 * unit)
 
 
 def test_permuted_names_and_shifted_features_change_nothing(fitted) -> None:
@@ -184,6 +225,96 @@ def test_margins_are_those_of_the_prediction(fitted) -> None:
     ends, margins = fitted.predict_change_points(NEW[0], return_margins=True)
     assert ends.tolist() == fitted.predict_change_points(NEW[0]).tolist()
     assert np.all(margins.losses > 0)
+
+
+def cycles(count: int, seed: int):
+    """Recordings of segments named 0 → 1 → 2 → 0; only the order tells 1 from 2 well."""
+    rng, X, y = np.random.default_rng(seed), [], []
+    for _ in range(count):
+        codes = np.repeat(np.arange(9) % 3, rng.integers(8, 16, 9))
+        rows = rng.normal(size=(len(codes), 2)) + 3.0 * (codes > 0)[:, None] * [1.0, 0.0]
+        X.append(rows + 0.3 * (codes - 1.5)[:, None] * (codes > 0)[:, None] * [0.0, 1.0])
+        y.append(codes)
+    return X, y
+
+
+def test_transitions_tell_what_samples_do_not(tmp_path) -> None:
+    train, test = cycles(12, 0), cycles(6, 1)
+    weak = SquaredFrobenius(1e-3)
+    plain, models = learner(emissions=NeighborFeatures(0), regularizer=weak), {}
+    for way in WAYS:
+        models[way] = clone(plain).set_params(**WAYS[way]).fit(*train)
+    right = {way: accuracy(model, *test) for way, model in models.items()}
+    assert min(right["transitions"], right["both"]) > right["plain"] + 0.04
+    costs = models["transitions"].name_weights_.transitions
+    assert costs[0, 1] < costs[0, 2] - 1.0
+    assert costs[1, 2] < costs[1, 0] - 1.0
+    for way in ("differ", "both"):
+        assert np.isinf(np.diagonal(models[way].name_weights_.transitions)).all()
+        for ends, names in zip(
+            models[way].predict_change_points(test[0], n_segments=[12] * 6),
+            models[way].predict(test[0], n_segments=[12] * 6),
+        ):
+            assert len(ends) == 12
+            assert np.all(np.diff(names[ends - 1]) != 0)
+    both = models["both"]
+    loaded = metriclearn.load(metriclearn.save(both, tmp_path / "model.npz"))
+    for a, b in zip(loaded.predict(test[0]), both.predict(test[0])):
+        assert a.tolist() == b.tolist()
+    search = GridSearchCV(plain, {"transitions": [False, True]}, cv=2).fit(*train)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    before = both.score(*test)
+    assert both.tune_penalty(*train).score(*test) == pytest.approx(before, abs=0.1)
+
+
+def test_neighbors_that_differ_need_all_labels() -> None:
+    partial = [np.where(np.arange(90) < 20, labels, None) for labels in Y]
+    partial = [np.array([-1 if name is None else name for name in one], object) for one in partial]
+    with pytest.raises(ValueError, match="needs neighbors_differ=False for partial labels"):
+        learner(neighbors_differ=True).fit(X, partial)
+    assert accuracy(learner(transitions=True).fit(X, partial)) > 0.9
+
+
+def test_probabilities_of_names_are_calibrated(tmp_path) -> None:
+    """Expected calibration error on recordings that nothing was learned from."""
+    rng = np.random.default_rng(0)
+
+    def noisy(count: int):
+        arrays, labels = [], []
+        for _ in range(count):
+            names, sizes = rng.integers(0, 3, 12), rng.integers(5, 15, 12)
+            means = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]])[names]
+            means = np.repeat(means + 0.7 * rng.normal(size=(12, 2)), sizes, axis=0)
+            arrays.append(means + 0.3 * rng.normal(size=means.shape))
+            labels.append(np.repeat(names, sizes))
+        return arrays, labels
+
+    train, held_out, test = noisy(10), noisy(20), noisy(60)
+    model = learner(emissions=NeighborFeatures(0)).fit(*train)
+    with pytest.raises(ValueError, match=r"needs calibrate\(X, y\) after fit"):
+        model.predict_proba(test[0])
+    model.calibrate(*held_out)
+    rows = model.predict_proba(test[0])
+    found = np.concatenate(rows)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert found.argmax(axis=1).tolist() == np.concatenate(model.predict(test[0])).tolist()
+    for one, ends in zip(rows, model.predict_change_points(test[0])):
+        assert np.flatnonzero(np.any(np.diff(one, axis=0) != 0, axis=1)).tolist() == [
+            end - 1 for end in ends[:-1].tolist()
+        ]
+    truth = np.concatenate(test[1])
+    right, sure = found.argmax(axis=1) == truth, found.max(axis=1)
+    assert 0.6 < right.mean() < 0.95
+    bins = np.minimum((10 * sure).astype(int), 9)
+    error = sum(abs(np.sum(right[bins == b] - sure[bins == b])) for b in range(10)) / len(sure)
+    assert error < 0.06
+    loaded = metriclearn.load(metriclearn.save(model, tmp_path / "model.npz"))
+    np.testing.assert_array_equal(loaded.predict_proba(test[0][0]), rows[0])
+    assert model.boundary_margins(test[0][0]).probabilities is not None
+    with pytest.raises(ValueError, match="needs samples with labels of the training, such as 0"):
+        model.calibrate(held_out[0], [labels + 10 for labels in held_out[1]])
+    with pytest.raises(ValueError, match=r"needs calibrate\(X, y\) after fit"):
+        model.set_params(loss_scale=2.0).fit(*train).predict_proba(test[0])
 
 
 def test_frame_classifier_smooths_by_groups_left_out() -> None:

@@ -1,0 +1,94 @@
+"""Scores of names as probabilities, calibrated on labeled data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+
+# Powers of the length that are tried: scores of whole segments, and means over samples.
+_POWERS = (0.0, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class NameCalibration:
+    """The probability of name c in a segment of n samples, softmax of score_c / (θ n^power).
+
+    Attributes
+    ----------
+    temperature : float
+        θ. Learned scores are those of a margin, so that only their order means something.
+    power : float
+        0, 0.5 or 1. The samples of a segment depend on each other, so a score that sums over many
+        of them is not as sure as it is large.
+    coef : array (C, Q)
+        Of the learner whose scores they are: scores of another one are not calibrated.
+
+    References
+    ----------
+    Guo, Pleiss, Sun & Weinberger, On calibration of modern neural networks, ICML 2017 (temperature
+    scaling).
+    """
+
+    temperature: float
+    power: float
+    coef: NDArray[np.float64]
+
+    @classmethod
+    def learn(
+        cls,
+        scored: Sequence[tuple[NDArray, NDArray]],
+        labelings: Sequence[NDArray],
+        classes: NDArray,
+        coef: NDArray[np.float64],
+    ) -> Self:
+        """θ and power of the largest likelihood of labels that were left out.
+
+        Parameters
+        ----------
+        scored : sequence of (array (K, C), int array (K,))
+            Scores of names for the segments of every recording, and the lengths of the segments.
+        labelings : sequence of (T,) labels
+            Others than those of ``classes`` do not count.
+        classes : array (C,)
+        coef : array (C, Q)
+
+        Raises
+        ------
+        ValueError
+            If no label is one of ``classes``.
+        """
+        counts = []
+        for (_, sizes), labels in zip(scored, labelings):
+            known = np.asarray(labels)[:, None] == classes
+            counts.append(np.add.reduceat(known, np.append(0, np.cumsum(sizes)[:-1]), axis=0))
+        if not np.any([np.any(one) for one in counts]):
+            raise ValueError(
+                f"Calibration needs samples with labels of the training, such as {classes[0]}, "
+                "got none."
+            )
+        scores, sizes = (np.concatenate(part) for part in zip(*scored))
+        # One more sample, of all names in equal shares, so that no name is ever impossible.
+        weights = np.concatenate(counts) + (sizes / sizes.sum())[:, None] / len(classes)
+
+        def fitted(power: float) -> tuple[float, float, float]:
+            scaled = scores / sizes[:, None] ** power
+            unit = float(np.abs(scaled).max()) or 1.0
+
+            def cost(log: float) -> float:
+                return -float(np.sum(weights * log_softmax(scaled / (unit * np.exp(log)), axis=1)))
+
+            found = minimize_scalar(cost, bounds=(-20.0, 5.0), method="bounded")
+            return float(found.fun), power, unit * float(np.exp(found.x))
+
+        _, power, temperature = min(map(fitted, _POWERS))
+        return cls(temperature, power, np.array(coef))
+
+    def of(self, scores: NDArray, sizes: NDArray) -> NDArray[np.float64]:
+        """Probabilities (K, C) of the names of segments with these scores and lengths (K,)."""
+        return softmax(scores / (self.temperature * sizes[:, None] ** self.power), axis=1)

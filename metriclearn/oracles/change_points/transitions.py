@@ -1,0 +1,168 @@
+"""Named segments with costs of transitions: one state of the recursion for every name.
+
+With τ(c, c′) for a segment named c′ after one named c, ∞ where that is forbidden,
+
+    F(u, c′) = max_s max_c F(s, c) − τ(c, c′) + f(s,u) + E_c′(u) − E_c′(s) − p_u,
+
+and no τ where s = 0. E_c′(u) is the same for all starts. So a start s has one number for every
+name, H(s, c′) = max_c F(s, c) − τ(c, c′) − E_c′(s), and F(u, c′) = E_c′(u) − p_u + max_s H(s, c′) +
+f(s,u): the distance f is computed once for all names.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from metriclearn.oracles.change_points.segment_values import (
+    LIGHT,
+    WITHIN,
+    allowed_starts,
+    called,
+    legal_from,
+    penalty_at,
+    segment_value,
+    split_slack,
+)
+
+_NEVER = 2**31 - 1
+
+
+@called
+def best_named(signal, names):
+    """Maximize Σ f + Σ scores of names − Σ τ − Σ p; ``signal`` is without names.
+
+    A start s is dropped once it cannot win under any name. Claim: if H(s, c) + f(s,t) + slack(t) ≤
+    H(t, c), then t is at least as good as s for the name c at every end u of which t is a legal
+    split. Proof: by (*) of :mod:`.bounds`, H(s, c) + f(s,u) ≤ H(s, c) + f(s,t) + slack(t) + f(t,u)
+    ≤ H(t, c) + f(t,u). Where (s,u] may have the name c, so may (t,u], which has fewer given names.
+    A name that another one given in (s,t] excludes needs no such test. O(r + C) for each start
+    alive at each end, O(C²) for each end, and 20 bytes for each sample and name.
+
+    Returns
+    -------
+    F : array (T+1, C)
+        The best value of every prefix by the name of its last segment.
+    H : array (T+1, C)
+    ends : int array (K,)
+        The segment ends of the best segmentation of all samples; none if there is none.
+    """
+    E, given, costs = names
+    T, C, min_size = E.shape[0] - 1, E.shape[1], signal.min_size
+    F, H = np.full((T + 1, C), -np.inf), np.full((T + 1, C), -np.inf)
+    last, before = np.empty((T + 1, C), dtype=np.int32), np.empty((T + 1, C), dtype=np.int32)
+    live, expiry, values = np.empty(T + 1, np.int32), np.empty(T + 1, np.int32), np.empty(T + 1)
+    F[0], H[0], n_live = 0.0, 0.0, 0
+    for u in range(min_size, T + 1):
+        if H[u - min_size].max() > -np.inf:
+            live[n_live], expiry[n_live], n_live = u - min_size, _NEVER, n_live + 1
+        low, high = allowed_starts(signal.rules, u, u - min_size + 1)
+        if low >= high:
+            continue
+        for j in range(n_live):
+            s = live[j]
+            values[j] = segment_value(signal, s, u)
+            if low <= s < high:
+                _try(F[u], last[u], H[s], values[j], s, _given_name(given, s, u))
+        for name in range(C):
+            F[u, name] += E[u, name] - penalty_at(signal.penalties, u)
+        _enter(F[u], E[u], costs, H[u], before[u])
+        # Starts before ``low`` are not allowed from now on.
+        slack = split_slack(signal.slack, signal.weight, signal.c, u)
+        until, kept = legal_from(signal.rules, u, min_size), 0
+        for j in range(n_live):
+            s, end = live[j], expiry[j]
+            if _is_beaten(H[s], values[j] + slack, H[u], _given_name(given, s, u)):
+                end = min(end, until)
+            if s >= low and end > u + 1:
+                live[kept], expiry[kept], kept = s, end, kept + 1
+        n_live = kept
+    return F, H, _walk_back(F[T], last, before)
+
+
+@njit(**LIGHT)
+def _given_name(given, s, u):
+    """The name that is given in (s,u], −1 if there is none."""
+    # Numba drops this branch for None only if the test for None stands alone.
+    if given is not None:  # noqa: SIM102
+        if given[0, s] <= u:
+            return given[1, s]
+    return -1
+
+
+@njit(**LIGHT)
+def _try(best, last, entered, value, s, only):
+    """Let the start s replace the best one of every name where it is better."""
+    for name in range(len(best)):
+        if entered[name] + value > best[name] and (only < 0 or only == name):
+            best[name], last[name] = entered[name] + value, s
+
+
+@njit(**LIGHT)
+def _enter(values, emissions, costs, entered, before):
+    """H of a position from F there, and the name before each."""
+    for name in range(len(values)):
+        for previous in range(len(values)):
+            value = values[previous] - costs[previous, name] - emissions[name]
+            if value > entered[name]:
+                entered[name], before[name] = value, previous
+
+
+@njit(**LIGHT)
+def _is_beaten(entered, value, rival, only):
+    """Whether the rival is at least as good under every name that may be used."""
+    for name in range(len(entered)):
+        if entered[name] + value > rival[name] and (only < 0 or only == name):
+            return False
+    return True
+
+
+@njit(**WITHIN)
+def _walk_back(values, last, before):
+    """Segment ends from the start of the last segment of every prefix and name."""
+    ends, n, t = np.empty(len(last), dtype=np.int64), 0, len(last) - 1
+    name = np.argmax(values)
+    if values[name] > -np.inf:
+        while t > 0:
+            ends[n], n = t, n + 1
+            t = last[t, name]
+            name = before[t, name]
+    return ends[:n][::-1].copy()
+
+
+@called
+def best_named_layers(signal, names, n_segments, positions, rest, floor):
+    """The same into ``n_segments`` with ends among ``positions`` (increasing, the last one T).
+
+    Layer by layer, O(K n² (r + C) + K n C²) for n positions. A prefix is kept when its value plus
+    ``rest`` (T+1, C), an upper bound on the samples that follow by the name of the next segment,
+    reaches ``floor``. Returns the value, −inf if there is none, and the segment ends.
+    """
+    E, given, costs = names
+    n, C = len(positions), E.shape[1]
+    # H of the prefixes in k segments, by place; place n stands for the position 0.
+    H, place = np.full((n + 1, C), -np.inf), np.full((n_segments, n, C), -1, dtype=np.int32)
+    before = np.empty((n_segments + 1, n + 1, C), dtype=np.int32)
+    H[n], F = 0.0, np.full((n, C), -np.inf)
+    for k in range(n_segments):
+        F[:] = -np.inf
+        for i in range(n if k == 0 else 0, n + 1 if k == 0 else n - 1):
+            s = 0 if i == n else positions[i]
+            if (H[i] + E[s] + rest[s]).max() < floor:
+                continue
+            for j in range(0 if i == n else i + 1, n):
+                u = positions[j]
+                low, high = allowed_starts(signal.rules, u, u - signal.min_size + 1)
+                if low <= s < high:
+                    value = segment_value(signal, s, u) - penalty_at(signal.penalties, u)
+                    _try(F[j], place[k, j], H[i], value, i, _given_name(given, s, u))
+        H[:] = -np.inf
+        for j in range(n):
+            F[j] += E[positions[j]]
+            _enter(F[j], E[positions[j]], costs, H[j], before[k + 1, j])
+    ends, j, name = np.empty(n_segments, dtype=np.int64), n - 1, np.argmax(F[n - 1])
+    if F[j, name] > -np.inf:
+        for k in range(n_segments - 1, -1, -1):
+            ends[k], j = positions[j], place[k, j, name]
+            name = before[k, j, name]
+    return F[n - 1].max(), ends
