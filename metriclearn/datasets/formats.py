@@ -223,10 +223,35 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
     Formats without unlabeled segments number them if no segment has a label. Times keep a
     microsecond, in WebVTT a millisecond.
 
+    Parameters
+    ----------
+    kind : str
+        A key of ``FORMATS``: csv, audacity, webvtt, textgrid, elan, rttm or jams.
+    name : str
+        Of the recording.
+    segments : sequence of (start, end, label)
+        In seconds.
+    path : path
+
+    Returns
+    -------
+    Path
+        The written file.
+
     Raises
     ------
     ValueError
         If the format cannot hold a label or a time; the file is not written.
+
+    See Also
+    --------
+    read_labels : reads the files.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets.formats import read_labels, write_file
+    >>> write_file("audacity", "a", [(0.0, 1.5, "speech")], "a.labels.txt")  # doctest: +SKIP
+    PosixPath('a.labels.txt')
     """
     form, target = FORMATS[kind], Path(path)
     given = [(start, end, label) for start, end, label in segments]
@@ -292,12 +317,27 @@ def read_labels(path: PathLike) -> dict[str, list[Segment]]:
     path : path
         A file, or a pattern of files such as ``"songs/*.TextGrid"``.
 
+    Returns
+    -------
+    dict of lists of (start, end, label)
+        In seconds.
+
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
         If a file is damaged, or its segments overlap or have no duration.
+
+    See Also
+    --------
+    write_file : writes the files.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets.formats import read_labels
+    >>> read_labels("a.labels.txt")  # doctest: +SKIP
+    {'a': [(0.0, 1.5, 'speech')]}
     """
     given = Path(path)
     if given.is_file() or not set(given.name) & set("*?["):

@@ -36,6 +36,10 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
     ValueError
         From the transformer, for sequences that it cannot use.
 
+    See Also
+    --------
+    ChangePointMetricLearner : standardizes features itself.
+
     Examples
     --------
     >>> from sklearn.decomposition import PCA

@@ -80,6 +80,16 @@ class Backend:
     ------
     NotADirectoryError
         If there is no such folder.
+
+    See Also
+    --------
+    read_tasks, write_tasks : the JSON of exports and imports.
+
+    Examples
+    --------
+    >>> from metriclearn.integrations.label_studio import Backend
+    >>> backend = Backend("recordings")  # doctest: +SKIP
+    >>> backend.fit("ANNOTATION_CREATED", event)  # doctest: +SKIP
     """
 
     def __init__(

@@ -203,10 +203,19 @@ def read_tasks(
     channel : int, optional
         Only regions of this channel of the sound.
 
+    Returns
+    -------
+    dict of lists of (start, end, label)
+        In seconds; recordings without segments are left out.
+
     Raises
     ------
     ValueError
         If the file is none of this kind, or regions overlap or have no time that can be read.
+
+    See Also
+    --------
+    write_tasks : the way back.
 
     Examples
     --------
@@ -263,10 +272,27 @@ def write_tasks(
     predictions : bool
         Write predictions.
 
+    Returns
+    -------
+    list of dict
+        The tasks, for ``json.dump``.
+
     Raises
     ------
     ValueError
         If the configuration lacks a label.
+
+    See Also
+    --------
+    read_tasks : the way back.
+
+    Examples
+    --------
+    >>> config = '''<View><Labels name="l" toName="a"><Label value="speech"/></Labels>
+    ... <Audio name="a" value="$audio"/></View>'''
+    >>> (task,) = write_tasks({"monday": [(0.5, 2.0, "speech")]}, config)
+    >>> task["annotations"][0]["result"][0]["value"]["end"]
+    2.0
     """
     interface = Interface.read(config)
     tasks = []

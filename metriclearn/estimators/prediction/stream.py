@@ -88,6 +88,18 @@ class StreamedSegments(NamedTuple):
     losses : array (K−1,) or None
         Of pending segments: what the score loses without the change at each end but the last, as
         in :class:`~metriclearn.BoundaryMargins`, the final changes being kept.
+
+    See Also
+    --------
+    SegmenterStream : returns them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.baselines import TunedSegmenter
+    >>> stream = TunedSegmenter(penalty=1.0).fit([np.zeros((9, 1))]).stream()
+    >>> stream.push(np.zeros((9, 1))).ends.tolist()
+    []
     """
 
     ends: NDArray[np.int64]
@@ -135,6 +147,13 @@ class SegmenterStream(ComponentParameters):
     ValueError
         For segmenters whose answers depend on the whole sequence in other ways, rows that cannot be
         used, and calls after :meth:`finish`.
+
+    References
+    ----------
+    Šrámek, Brejová & Vinař, On-line Viterbi algorithm for analysis of long biological sequences,
+    WABI 2007 (what all live starts share is final).
+    Killick, Fearnhead & Eckley, Optimal detection of changepoints with a linear computational
+    cost, Journal of the American Statistical Association 107, 2012 (live starts).
 
     Examples
     --------

@@ -79,6 +79,11 @@ class ClusteringConsensus(ComponentParameters):
     ValueError
         For fewer than two groups, or data, labels or parameters that cannot be used.
 
+    References
+    ----------
+    Strehl & Ghosh, Cluster ensembles: a knowledge reuse framework for combining multiple
+    partitions, Journal of Machine Learning Research 3, 2002.
+
     Examples
     --------
     >>> from metriclearn import ClusteringConsensus, ClusteringMetricLearner
