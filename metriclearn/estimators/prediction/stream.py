@@ -97,9 +97,11 @@ class StreamedSegments(NamedTuple):
     --------
     >>> import numpy as np
     >>> from metriclearn.baselines import TunedSegmenter
-    >>> stream = TunedSegmenter(penalty=1.0).fit([np.zeros((9, 1))]).stream()
-    >>> stream.push(np.zeros((9, 1))).ends.tolist()
+    >>> stream = TunedSegmenter(penalty=1.0).fit([np.arange(9.0)]).stream()
+    >>> stream.push([0.0, 0.0, 0.0]).ends.tolist()
     []
+    >>> stream.finish().ends.tolist()
+    [3]
     """
 
     ends: NDArray[np.int64]
