@@ -29,7 +29,6 @@ from experiments.harness.comparison import (
 from experiments.harness.procedure import (
     Case,
     Outcome,
-    Procedure,
     Scores,
     Story,
     grouped,
@@ -64,7 +63,7 @@ class AudioAndVideo(Comparison):
     with every segment as a separate state.
     """
 
-    measures: Mapping[str, tuple[str, str]] = {**Procedure.measures, **_OF_FIELDS}
+    measures: Mapping[str, tuple[str, str]] = {**Comparison.measures, **_OF_FIELDS}
 
     def cases(self) -> list[Case]:
         cases = []
