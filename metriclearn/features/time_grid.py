@@ -172,8 +172,13 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
         table = pd.DataFrame(frame)
     elif hasattr(frame, "columns"):  # of polars
         table = pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
-    else:
+    elif np.ndim(frame) == 1:
         table = pd.DataFrame(index=pd.Index(frame))
+    else:
+        raise ValueError(
+            f"{who} needs a data frame, or the times of its rows as a 1-D array, got "
+            f"{shown(frame)}."
+        )
     if time is not None and time not in table.columns:
         raise ValueError(
             f"{who} needs time as the name of a column, one of {shown(list(table.columns))}, got "

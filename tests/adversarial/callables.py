@@ -14,10 +14,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.metrics import rand_score
 from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 import metriclearn as ml
@@ -159,6 +161,12 @@ GOOD: dict[str, Any] = {
     "Region.start": 1,
     "Region.stop": 5,
     "Region.kind": ml.NO_CHANGE,
+    "ClusteringConsensus.members": {"a": [ml.ClusteringMetricLearner(solver=_FAST)]},
+    "EachSample.transformer": StandardScaler(),
+    "change_times.frame": np.arange(12.0),
+    "regular.frame": pd.DataFrame(X, index=np.arange(12.0)),
+    "SegmenterStream.segmenter": _TUNED,
+    "SegmenterStream.max_delay": 20,
     "Consensus.X": [X] * 4,
     "Consensus.y": [LABELS] * 4,
     "Consensus.members": {"a": [ml.ChangePointMetricLearner(solver=_FAST, verbose=False)]},

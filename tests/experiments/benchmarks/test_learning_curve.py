@@ -6,8 +6,8 @@ from experiments.benchmarks.learning_curve import RESULTS, SETTINGS, needed, sen
 from experiments.harness.results import read_results
 
 
-# Of hapt the curve shows linear metrics, at strengths that an earlier run chose.
-@pytest.mark.parametrize("experiment", sorted(SETTINGS.keys() - {"hapt"}))
+# Of hapt and neuroblastoma the curve shows choices of earlier runs.
+@pytest.mark.parametrize("experiment", sorted(SETTINGS.keys() - {"hapt", "neuroblastoma"}))
 def test_methods_have_the_parameters_that_the_committed_results_chose(experiment: str) -> None:
     rows = read_results(RESULTS / f"{experiment}.json")["rows"]
     for method, (_, parameters, option) in SETTINGS[experiment].methods.items():
