@@ -8,7 +8,8 @@
 >>> learner.predict_change_points(test.sequences[0]).tolist()  # as in ruptures, the last one is T
 [144, 253, 387, 431, 494, 538, 600]
 >>> figure = learner.plot(test.sequences[0], test.labels[0])  # signal, truth and prediction
->>> path = learner.save("metric.npz")  # and load("metric.npz")
+>>> path = learner.save("metric.npz")  # doctest: +SKIP
+>>> learner = load("metric.npz")  # doctest: +SKIP
 
 To learn from
 

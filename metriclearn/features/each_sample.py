@@ -12,7 +12,7 @@ from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, component
+from metriclearn.running.parameters import Needs, check_parameters, component, real_array
 
 
 @dataclass(eq=False, repr=False)
@@ -34,7 +34,9 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
     Raises
     ------
     ValueError
-        From the transformer, for sequences that it cannot use.
+        For sequences that are not tables of finite numbers, or differ in their features.
+    TypeError
+        For values that are not real numbers.
 
     See Also
     --------
@@ -64,14 +66,24 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
         X : (T, P) array or sequence of them
         """
         check_parameters(self)
-        rows = np.vstack(X) if _several(X) else X
-        self.transformer_ = clone(self.transformer).fit(rows)
+        several = _several(X)
+        arrays = [real_array("EachSample", "X", one) for one in (X if several else [X])]
+        if len({array.shape[1] for array in arrays}) > 1:
+            raise ValueError(
+                "EachSample needs sequences with the same number of features, got "
+                f"{[array.shape[1] for array in arrays][:8]}."
+            )
+        # Data frames keep their names.
+        self.transformer_ = clone(self.transformer).fit(np.vstack(arrays) if several else X)
         return self
 
     def transform(self, X: Any) -> Any:
         """The transformed array, or a list with each of them."""
         check_is_fitted(self)
-        if _several(X):
+        several = _several(X)
+        for one in X if several else [X]:
+            real_array("EachSample", "X", one)
+        if several:
             return [self.transformer_.transform(one) for one in X]
         return self.transformer_.transform(X)
 
@@ -81,5 +93,10 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
 
 
 def _several(X: Any) -> bool:
-    """Whether X is a list of arrays of samples, and not one array."""
-    return isinstance(X, (list, tuple)) and np.ndim(X[0]) == 2
+    """Whether X is a list of tables of samples, and not one table."""
+    if not isinstance(X, (list, tuple)) or not X:
+        return False
+    first: Any = X[0]
+    if hasattr(first, "ndim"):
+        return first.ndim == 2
+    return isinstance(first, (list, tuple)) and bool(first) and np.iterable(first[0])

@@ -82,3 +82,8 @@ def test_images() -> None:
 def test_bad_input(data, message) -> None:
     with refused(f"ClusteringConsensus needs .*{message}"):
         ml.ClusteringConsensus(METRICS).fit(*data)
+
+
+def test_a_score_needs_one_label_for_each_sample(consensus) -> None:
+    with pytest.raises(ValueError, match="needs one label for each sample"):
+        consensus.score(X, Y[:-1])

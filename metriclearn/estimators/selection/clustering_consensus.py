@@ -22,7 +22,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition, label_values
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, either, number
+from metriclearn.running.parameters import Needs, check_parameters, either, number, shown
 
 
 def _clusters(model: Any) -> bool:
@@ -174,6 +174,12 @@ class ClusteringConsensus(ComponentParameters):
         truths = list(map(_codes, [y] if single else y))
         counts = None if self.n_clusters is None else list(map(_count, truths))
         found = self.predict([X] if single else X, counts)
+        sizes, given = [labels.size for labels in found], list(map(len, truths))
+        if sizes != given:
+            raise ValueError(
+                f"{type(self).__name__} needs one label for each sample, got {shown(given)} labels "
+                f"for {shown(sizes)} samples."
+            )
         losses = [
             _squared_norm(Partition.from_labels(labels.ravel()), truth) / np.sum(truth >= 0)
             for labels, truth in zip(found, truths)
