@@ -52,7 +52,7 @@ class Encoders(AudioAndVideo):
                 self._others[id(model), seed] = other
             losses.append(sequence_losses(self._others[id(model), seed], case.test, column))
         by_seed = {f"seed_{seed}": values for seed, values in enumerate(losses)}
-        return first, {MEASURE: np.mean(losses, axis=0), **by_seed}
+        return first, {**scores, MEASURE: np.mean(losses, axis=0), **by_seed}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         """As for all comparisons, and of one data set a picture of an encoder's features."""
