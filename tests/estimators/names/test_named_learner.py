@@ -275,6 +275,22 @@ def test_neighbors_that_differ_need_all_labels() -> None:
     assert accuracy(learner(transitions=True).fit(X, partial)) > 0.9
 
 
+@pytest.mark.parametrize("way", ["transitions", "differ"])
+def test_costs_between_names_refuse_a_stream(way: str) -> None:
+    model = learner(**WAYS[way]).fit(X[:2], Y[:2])
+    words = "needs transitions=False and neighbors_differ=False for a stream, as its search has no"
+    with pytest.raises(ValueError, match=f"NamedSegmentLearner {words} state for each name"):
+        model.stream()
+
+
+def test_less_than_a_segment_has_one_name() -> None:
+    model = learner(min_size=10).fit(X, Y)
+    for name in NAMES:
+        short = np.vstack(X)[np.concatenate(Y) == name][:7]
+        assert model.predict_change_points(short).tolist() == [7]
+        assert model.predict(short).tolist() == [name] * 7
+
+
 def test_probabilities_of_names_are_calibrated(tmp_path) -> None:
     """Expected calibration error on recordings that nothing was learned from."""
     rng = np.random.default_rng(0)
