@@ -22,11 +22,18 @@ from tests.budget import examples
 from tests.exhaustive import all_segmentations, block_means, dense_form
 
 
-def named_segmentations(T: int, C: int):
+def named_segmentations(T: int, C: int, n_segments: int | None = None, min_size: int = 1):
     """All of them, with every choice of names."""
-    for ends in all_segmentations(T):
+    for ends in all_segmentations(T, n_segments, min_size):
         for names in product(range(C), repeat=len(ends)):
             yield NamedPartition(np.array(ends), np.array(names))
+
+
+def agrees(partition: NamedPartition, known: PartialNames | None) -> bool:
+    if known is None:
+        return True
+    right = (known.names < 0) | (known.names == partition.sample_names)
+    return bool(right.all()) and known.allows(partition)
 
 
 @lru_cache
@@ -106,27 +113,31 @@ def random_case(rng: np.random.Generator, transitions: bool) -> Case:
     return Case(form, known, min_size, count, table, costs)
 
 
+def check_search(rng: np.random.Generator, transitions: bool | None = None) -> None:
+    """Augmented or not, with annotations or not, with a count or not, for every min_size."""
+    case = random_case(rng, bool(rng.random() < 0.5) if transitions is None else transitions)
+    best = max(case.bests().values(), default=-np.inf)
+    oracle = ConstrainedChangePoints(case.min_size)
+    if best == -np.inf:
+        with pytest.raises(ValueError, match="agree"):
+            oracle(case.form, case.count, case.known)
+        return
+    found = oracle(case.form, case.count, case.known)
+    assert isinstance(found, NamedPartition)
+    assert case.count in (None, found.n_clusters)
+    assert found.sizes.min() >= case.min_size
+    assert agrees(found, case.known)
+    value = case.value(tuple(found.change_points), found.names)
+    assert value == pytest.approx(best, abs=1e-10)
+    assert case.form.at(found) == pytest.approx(best, abs=1e-10)
+
+
 @pytest.mark.parametrize("transitions", [False, True], ids=["plain", "transitions"])
 @pytest.mark.parametrize("seed", range(4))
 def test_search_equals_enumeration(seed: int, transitions: bool) -> None:
-    """Augmented or not, with annotations or not, with a count or not, for every min_size."""
     rng = np.random.default_rng(seed)
     for _ in range(examples(1000 if transitions else 2500)):
-        case = random_case(rng, transitions)
-        best = max(case.bests().values(), default=-np.inf)
-        oracle = ConstrainedChangePoints(case.min_size)
-        if best == -np.inf:
-            with pytest.raises(ValueError, match="agree"):
-                oracle(case.form, case.count, case.known)
-            continue
-        found = oracle(case.form, case.count, case.known)
-        assert isinstance(found, NamedPartition)
-        assert case.count in (None, found.n_clusters)
-        assert found.sizes.min() >= case.min_size
-        assert case.known is None or case.known.allows(found)
-        value = case.value(tuple(found.change_points), found.names)
-        assert value == pytest.approx(best, abs=1e-10)
-        assert case.form.at(found) == pytest.approx(best, abs=1e-10)
+        check_search(rng, transitions)
 
 
 @pytest.mark.parametrize("transitions", [False, True], ids=["plain", "transitions"])
