@@ -318,19 +318,35 @@ def compare(
     if tolerance is None:
         tolerance = typical_tolerance(lengths, 1 / rate if rate else 0.0)
     rows = [_compared(a, b, tolerance) for a, b in pairs]
-    for row, name in zip(rows, shared):
+    labels: tuple[list[str], list[str]] = [], []
+    for row, name, pair in zip(rows, shared, pairs):
         if not (true[name][0][2] and pred[name][0][2]):
-            row[-1] = np.nan  # no labels to compare
-    print(f"{'recording':24s}    loss    (none)     F1 precision recall  labels")
-    for name, row in zip([*shared, "mean"], [*rows, np.mean(rows, axis=0)]):
-        text = "{:7.2f} {:9.2f} {:6.2f} {:9.2f} {:6.2f} {:7.1%}".format(*row)
-        print(f"{name:24.24s} {text.replace('nan%', '   -')}")
-    print(
-        f"loss: ‖M − N‖², 0 for equal segmentations (none: without boundaries); F1, precision, "
-        f"recall: boundaries within {tolerance:.3g} s; labels: share of time with the same label."
-    )
+            row[5:] = [np.nan] * 5  # no labels to compare
+            continue
+        for side, spans in zip(labels, pair):
+            side += [label for *_, label in spans]
+    recur = len(set(labels[0])) < len(labels[0]) and not set(labels[0]).isdisjoint(labels[1])
+    means = np.mean(rows, axis=0).tolist()
+    _print_comparison([*zip(shared, rows), ("mean", means)], recur, tolerance)
     if left_out := sorted(set(true) ^ set(pred)):
         print(f"Left out, as in only one table: {', '.join(left_out[:10])}.")
+
+
+def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, tolerance: float) -> None:
+    """Print the table, with the numbers of action segmentation where labels are names."""
+    head, form, note = "", "{:7.2f} {:9.2f} {:6.2f} {:9.2f} {:6.2f} {:7.1%}", "."
+    if names:
+        head, form = "   edit  F1@10  F1@25  F1@50", form + 4 * " {:6.2f}"
+        note = "; edit: order of the names; F1@50: segments of one name that overlap by half."
+    print(f"{'recording':24s}    loss    (none)     F1 precision recall  labels{head}")
+    for name, row in rows:
+        text = form.format(*row).replace("nan%", "   -").replace("nan", "  -")
+        print(f"{name:24.24s} {text}")
+    print(
+        f"loss: ‖M − N‖², 0 for equal segmentations (none: without boundaries); F1, precision, "
+        f"recall: boundaries within {tolerance:.3g} s; labels: share of time with the same label"
+        + note
+    )
 
 
 def _compared(true: list[Segment], found: list[Segment], tolerance: float) -> list[float]:
@@ -338,6 +354,7 @@ def _compared(true: list[Segment], found: list[Segment], tolerance: float) -> li
     import numpy as np
 
     from metriclearn.indices import partition_loss, precision_recall
+    from metriclearn.indices.state_sequences import runs_edit_score, runs_f1
     from metriclearn.problem.partition import Partition
 
     partitions, names = [], []
@@ -352,7 +369,10 @@ def _compared(true: list[Segment], found: list[Segment], tolerance: float) -> li
     k, l, sizes = M.intersections(N)  # noqa: E741
     same = float(sizes[names[0][k] == names[1][l]].sum() / M.n_samples)
     loss = partition_loss(M, N, normalized=False)
-    return [loss, M.n_clusters - 1, f1, precision, recall, same]
+    codes = np.unique(np.concatenate(names), return_inverse=True)[1]
+    sides = (M, codes[: M.n_clusters]), (N, codes[M.n_clusters :])
+    named = [runs_edit_score(*sides), *(runs_f1(*sides, share) for share in (0.1, 0.25, 0.5))]
+    return [loss, M.n_clusters - 1, f1, precision, recall, same, *named]
 
 
 def _segments_of(

@@ -206,7 +206,7 @@ def test_files_of_other_programs_are_learned_from_written_and_compared(
         assert main(["compare", str(folder / "*.TextGrid"), str(out / name)]) == 0
         row = capsys.readouterr().out.splitlines()[1].split()
         assert row[0] == "s2"
-        assert [row[3], row[-1]] == ["1.00", "100.0%"]
+        assert [row[3], row[6]] == ["1.00", "100.0%"]
     assert main([*new, "--formats", "rttm"]) == 1
     assert "RTTM cannot hold the segment" in capsys.readouterr().err
     assert not (out / "s2.rttm").exists()
@@ -638,9 +638,32 @@ def test_compare_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         save_segments({name: spans}, found / f"{name}.segments.csv")
     run("compare", tmp_path, found, "--label", "who", "--rate", "2")
     first, second = (line.split() for line in capsys.readouterr().out.splitlines()[1:3])
-    assert first == ["a", "0.00", "2.00", "1.00", "1.00", "1.00", "100.0%"]
+    assert first == ["a", "0.00", "2.00", "1.00", "1.00", "1.00", "100.0%", *["1.00"] * 4]
     assert second[0] == "b"
     assert float(second[1]) > 0.5
+
+
+def test_compare_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The numbers of action segmentation, those of the labels of rows."""
+    true = [(0.0, 2.0, "x"), (2.0, 5.0, "y"), (5.0, 6.0, "x"), (6.0, 9.0, "z")]
+    found = [(0.0, 3.5, "x"), (3.5, 5.0, "y"), (5.0, 5.1, "z"), (5.1, 6.0, "x"), (6.0, 9.0, "y")]
+    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
+    save_segments({"r": true}, a)
+    save_segments({"r": found}, b)
+    run("compare", a, b)
+    head, row, _, note = capsys.readouterr().out.splitlines()
+    assert head.split()[-4:] == ["edit", "F1@10", "F1@25", "F1@50"]
+    assert "F1@50: segments of one name" in note
+    M, N = (row_labels(spans, 90, 10.0) for spans in (true, found))
+    scores = [ml.indices.segmental_f1(M, N, overlap=share) for share in (0.1, 0.25, 0.5)]
+    assert [float(word) for word in row.split()[-4:]] == pytest.approx(
+        [ml.indices.edit_score(M, N), *scores], abs=5e-3
+    )
+    assert 0.0 < scores[2] < 1.0
+    save_segments({"r": [(start, end, "") for start, end, _ in found]}, b)
+    run("compare", a, b)
+    head, row, *_ = capsys.readouterr().out.splitlines()
+    assert row.split()[-1] == "-"
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,12 @@ def segmental_f1(
     """
     if not 0.0 < overlap <= 1.0:
         raise ValueError(f"segmental_f1 needs an overlap above 0 and up to 1, got {overlap}.")
-    (true, true_names), (pred, pred_names) = _named(labels_true, labels_pred, ignore_label)
+    return runs_f1(*_named(labels_true, labels_pred, ignore_label), overlap)
+
+
+def runs_f1(of_true: Runs, of_pred: Runs, overlap: float) -> float:
+    """:func:`segmental_f1` of segments whose names have one numbering; −1 is ignored. O(K + K′)."""
+    (true, true_names), (pred, pred_names) = of_true, of_pred
     n_segments = int(np.sum(true_names >= 0) + np.sum(pred_names >= 0))
     if n_segments == 0:
         return 1.0
@@ -112,8 +117,12 @@ def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashab
     C. Lea, A. Reiter, R. Vidal and G. D. Hager, "Segmental spatiotemporal CNNs for fine-grained
     action segmentation", ECCV 2016.
     """
-    (_, true), (_, pred) = _named(labels_true, labels_pred, ignore_label)
-    true, pred = true[true >= 0], pred[pred >= 0]
+    return runs_edit_score(*_named(labels_true, labels_pred, ignore_label))
+
+
+def runs_edit_score(of_true: Runs, of_pred: Runs) -> float:
+    """:func:`edit_score` of segments whose names have one numbering; −1 is ignored. O(K K′)."""
+    true, pred = (names[names >= 0] for _, names in (of_true, of_pred))
     steps = np.arange(len(pred) + 1)
     distances = steps  # from an empty list to the first l predicted names
     for name in true:
