@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.prediction.stream import SegmenterStream
 from metriclearn.integrations.fitting import fit_segmenter
 from metriclearn.running.extras import optional
@@ -73,7 +74,10 @@ class MetricChangePointDetector(BaseDetector):
                     f"{who} needs events of the {len(series)} series of X, got "
                     f"{len(events)} others; name the instances in the first level of the index."
                 )
-            labels = [labels_of(who, events[name], len(part)) for name, part in series.items()]
+            names = isinstance(self.learner, NamedSegmentLearner)
+            labels = [
+                labels_of(who, events[name], len(part), names) for name, part in series.items()
+            ]
         arrays = [part.to_numpy(dtype=np.float64) for part in series.values()]
         self.segmenter_ = fit_segmenter(self, arrays, labels)
         self.streams_: dict[Any, SegmenterStream] = {}
@@ -88,9 +92,11 @@ class MetricChangePointDetector(BaseDetector):
         for name, part in instances(X).items():
             if name not in self.streams_:
                 self.streams_[name], self.ends_[name] = self.segmenter_.stream(), [0]
-            ends = self.streams_[name].push(part.to_numpy(dtype=np.float64)).ends.tolist()
-            self.final_[name] = len(self.ends_[name]) - 1, [self.ends_[name][-1], *ends]
-            self.ends_[name] += ends
+            found = self.streams_[name].push(part.to_numpy(dtype=np.float64))
+            borders, first = [self.ends_[name][-1], *found.ends.tolist()], len(self.ends_[name]) - 1
+            numbers = np.arange(first, first + len(found.ends))
+            self.final_[name] = borders, numbers if found.names is None else found.names
+            self.ends_[name] += borders[1:]
         return self
 
     def update_predict(self, X: Any, y: Any = None) -> pd.DataFrame:
@@ -108,8 +114,8 @@ class MetricChangePointDetector(BaseDetector):
         events = {name: self._final_events(*final) for name, final in self.final_.items()}
         return events[None] if None in events else pd.concat(events)
 
-    def _final_events(self, number: int, borders: list[int]) -> pd.DataFrame:
-        """Of the segments between borders, of which the first has this number."""
+    def _final_events(self, borders: list[int], labels: NDArray) -> pd.DataFrame:
+        """Of the segments between borders, which have these labels."""
         return pd.DataFrame({"ilocs": borders[1:]})
 
     def _predict(self, X: pd.DataFrame) -> pd.DataFrame:
@@ -152,7 +158,9 @@ class MetricSegmenter(MetricChangePointDetector):
     """Cut series into segments under a metric, and a penalty of a segment, learned from labels.
 
     All is as in :class:`MetricChangePointDetector`, but for the prediction: intervals, closed on
-    the left, in ``"ilocs"`` and the number of each in ``"labels"``.
+    the left, in ``"ilocs"`` and the number of each in ``"labels"``. A
+    :class:`~metriclearn.NamedSegmentLearner` learns the names of intervals from the column
+    ``"labels"`` of y and predicts names in place of numbers.
 
     Parameters
     ----------
@@ -171,15 +179,15 @@ class MetricSegmenter(MetricChangePointDetector):
 
     _tags: ClassVar[dict[str, Any]] = {"task": "segmentation"}
 
-    def _final_events(self, number: int, borders: list[int]) -> pd.DataFrame:
+    def _final_events(self, borders: list[int], labels: NDArray) -> pd.DataFrame:
         intervals = pd.IntervalIndex.from_breaks(borders, closed="left")
-        labels = np.arange(number, number + len(intervals))
         return pd.DataFrame({"ilocs": intervals, "labels": labels})
 
     def _events(self, array: NDArray) -> pd.DataFrame:
         ends = self.segmenter_.predict_change_points(array)
-        intervals = pd.IntervalIndex.from_breaks(np.append(0, ends), closed="left")
-        return pd.DataFrame({"ilocs": intervals, "labels": np.arange(len(ends))})
+        named = hasattr(self.segmenter_, "name_weights_") and self.segmenter_.name_weights_
+        labels = self.segmenter_.predict(array)[ends - 1] if named else np.arange(len(ends))
+        return self._final_events([0, *ends.tolist()], labels)
 
 
 def instances(table: pd.DataFrame) -> Mapping[Any, pd.DataFrame]:
@@ -189,15 +197,21 @@ def instances(table: pd.DataFrame) -> Mapping[Any, pd.DataFrame]:
     return {name: part.droplevel(0) for name, part in table.groupby(level=0, sort=False)}
 
 
-def labels_of(who: str, events: pd.DataFrame, n_samples: int) -> NDArray[np.int64]:
-    """Segment number of every sample from the events of a series, −1 outside of all segments."""
+def labels_of(who: str, events: pd.DataFrame, n_samples: int, names: bool = False) -> NDArray:
+    """Segment number of every sample from the events of a series, −1 outside of all segments.
+
+    With names, those of intervals that have them in the column ``"labels"``.
+    """
     ilocs: Any = events.get("ilocs", pd.Series(["no column of this name"]))
     if isinstance(ilocs.dtype, pd.IntervalDtype):
         intervals = pd.IntervalIndex(ilocs)
         samples = pd.RangeIndex(n_samples)
         inside = (intervals.left >= -1) & (intervals.right <= n_samples)
         if inside.all() and not intervals.is_overlapping:
-            return intervals.get_indexer(samples).astype(np.int64)
+            numbers = intervals.get_indexer(samples).astype(np.int64)
+            if not names or "labels" not in events:
+                return numbers
+            return np.array([*events["labels"].tolist(), -1], dtype=object)[numbers]
     else:
         starts = pd.to_numeric(ilocs, errors="coerce").to_numpy(dtype=np.float64)
         if np.all((starts >= 0) & (starts < n_samples) & (starts % 1 == 0)):

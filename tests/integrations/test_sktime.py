@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.frozen import FrozenEstimator
 
-from metriclearn import ChangePointMetricLearner
+from metriclearn import ChangePointMetricLearner, NamedSegmentLearner, NeighborFeatures
 from tests.integrations.series import labeled_series
 
 pytest.importorskip("sktime", reason="sktime is not installed; make integrations runs these tests")
@@ -65,6 +65,23 @@ def test_a_fitted_learner_stays_fitted_and_without_one_the_metric_is_euclidean()
     assert detected["ilocs"].tolist() == learner.predict_change_points(arrays[1])[:-1].tolist()
     assert len(MetricChangePointDetector(penalty=1e6).fit(X).predict(X)) == 0
     assert len(MetricChangePointDetector().fit(X[[0]]).predict(X[[0]])) == 3
+
+
+@pytest.mark.parametrize("names", [["rest", "run", "walk", "run"], [7, 3, 5, 3]], ids=str)
+def test_names_are_learned_and_predicted(names: list) -> None:
+    X = pd.DataFrame(labeled_series(1)[0][0])
+    X[0] -= np.repeat([0.0, 0.0, 0.0, -1.0], [25, 35, 20, 40])  # the second run like the first
+    y = pd.DataFrame({"ilocs": SEGMENTS, "labels": names})
+    named = NamedSegmentLearner(emissions=NeighborFeatures(0), verbose=False)
+    segmenter = MetricSegmenter(named).fit(X, y)
+    assert sorted(segmenter.segmenter_.classes_) == sorted(set(names))
+    found = segmenter.predict(X)
+    assert found["ilocs"].tolist() == SEGMENTS.tolist()
+    assert found["labels"].tolist() == names
+    final = segmenter.update_predict(pd.concat([X, X], ignore_index=True))
+    assert final["labels"].tolist()[:3] == names[:3]
+    partial = MetricSegmenter(named).fit(X, y.iloc[:3])
+    assert partial.predict(X)["labels"].tolist() == names
 
 
 TWICE = pd.IntervalIndex.from_tuples([(0, 30), (20, 60)])
