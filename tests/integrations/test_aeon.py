@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
 
-from metriclearn import ChangePointMetricLearner
+from metriclearn import ChangePointMetricLearner, NamedSegmentLearner, NeighborFeatures
 from tests.integrations.series import labeled_series
 
 pytest.importorskip("aeon", reason="aeon is not installed; make integrations runs these tests")
@@ -25,6 +25,17 @@ def test_it_predicts_what_the_learner_predicts() -> None:
     frozen = MetricSegmenter(FrozenEstimator(learner)).fit(X[2].T)
     np.testing.assert_array_equal(frozen.predict(X[2].T), learner.predict(X[2]))
     np.testing.assert_array_equal(frozen.predict(X[2], axis=0), y[2])
+
+
+def test_names_are_predicted() -> None:
+    """As numbers from aeon's own labels, which must be numbers; in words by a fitted learner."""
+    (X,), (y,) = labeled_series(1)
+    names = np.array(["rest", "run", "walk", "jump"], dtype=object)[y]
+    named = NamedSegmentLearner(emissions=NeighborFeatures(0), verbose=False)
+    frozen = FrozenEstimator(named.fit([X], [names]))
+    assert MetricSegmenter(frozen).fit(X.T).predict(X.T).tolist() == names.tolist()
+    codes = 10 - y
+    assert MetricSegmenter(named).fit(X.T, codes).predict(X.T).tolist() == codes.tolist()
 
 
 def test_labels_of_a_part_segment_the_whole() -> None:
