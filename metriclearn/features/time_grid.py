@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -179,7 +179,7 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
             f"{who} needs a data frame, or the times of its rows as a 1-D array, got "
             f"{shown(frame)}."
         )
-    if time is not None and time not in table.columns:
+    if time is not None and not (isinstance(time, Hashable) and time in table.columns):
         raise ValueError(
             f"{who} needs time as the name of a column, one of {shown(list(table.columns))}, got "
             f"{time!r}; leave it out if times are the index."

@@ -248,7 +248,14 @@ class ClusteringConsensus(ComponentParameters):
 
 def _is_single(X: Any) -> bool:
     """Whether X is one table or image, and no list of them."""
-    return not isinstance(X, (list, tuple)) and np.ndim(X) in (2, 3)
+    if isinstance(X, (list, tuple)):
+        return False
+    # Tables have a shape; anything else may fail in any way when it is turned into an array.
+    if len(getattr(X, "shape", ())) not in (2, 3):
+        raise ValueError(
+            f"ClusteringConsensus needs a table, an image or a list of them as X, got {shown(X)}."
+        )
+    return True
 
 
 def _fitted(member: Any, X: Any, y: Any) -> Any:
