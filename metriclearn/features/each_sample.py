@@ -14,6 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, component, real_array
 
+_LARGEST = 1e150
+
 
 @dataclass(eq=False, repr=False)
 class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-arg]
@@ -72,6 +74,11 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
             raise ValueError(
                 "EachSample needs sequences with the same number of features, got "
                 f"{[array.shape[1] for array in arrays][:8]}."
+            )
+        if max(np.abs(array).max() for array in arrays) > _LARGEST:
+            raise ValueError(
+                f"EachSample needs numbers up to {_LARGEST:g}, whose squares can be added, got "
+                "larger ones; change the unit of the data."
             )
         # Data frames keep their names.
         self.transformer_ = clone(self.transformer).fit(np.vstack(arrays) if several else X)

@@ -37,3 +37,8 @@ def test_scaling_in_a_pipeline_changes_no_segmentation() -> None:
 def test_something_else_than_a_transformer_is_refused() -> None:
     with pytest.raises(ValueError, match="EachSample needs a transformer"):
         EachSample(3).fit(DATA.sequences)
+
+
+def test_numbers_whose_squares_overflow_are_refused() -> None:
+    with pytest.raises(ValueError, match="EachSample needs numbers up to"):
+        EachSample(StandardScaler()).fit([X * 1e200 for X in DATA.sequences])
