@@ -70,7 +70,10 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
             "metriclearn compare."
         )
     if "root" in config.dataset:
-        data = load_sequences(config, config.dataset.root)
+        fitted = {}
+        if config.dataset.get("fits_features"):
+            fitted = {"fitted": list(getattr(model, "training_sequences_", ()))}
+        data = load_sequences(config, config.dataset.root, **fitted)
     else:
         *_, data = synthetic_sequences(config, config.seed)
     data = _as_trained(config.model, model, data)

@@ -52,7 +52,7 @@ from metriclearn import (
     Partition,
     save,
 )
-from metriclearn.datasets import LabeledSequences
+from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.plots.canvas import number
 
@@ -321,9 +321,14 @@ def read_cases(config: DictConfig) -> list[Case]:
         both = joined(train, validation)
         n, total = len(train), len(both)
         return [case_of("test", both, test, [(np.arange(n), np.arange(n, total))])]
+    fits_features = dataset.get("fits_features")
     data = load_sequences(config, dataset.root)
     if dataset.test_root is not None:
-        test = load_sequences(config, dataset.test_root)
+        fitted: dict[str, Any] = {}
+        if fits_features:
+            fitted = {"fitted": data.names, "fitted_root": data_folder(dataset.name, dataset.root)}
+            data = load_sequences(config, dataset.root, fitted=data.names)
+        test = load_sequences(config, dataset.test_root, **fitted)
         refuse_seen(data, test)
         if test.feature_names != data.feature_names:
             raise ValueError(
@@ -334,7 +339,7 @@ def read_cases(config: DictConfig) -> list[Case]:
         return [case_of(str(dataset.test_root), data, test, group_folds(data, config.n_folds))]
     n_test = dataset.n_test or max(1, round(len(set(data.groups)) / 4))
     cases = group_cases(data, n_test, dataset.rotate, config.n_folds, config.seed)
-    if not dataset.get("fits_features"):
+    if not fits_features:
         return cases
     return [refitted(case, partial(load_sequences, config, dataset.root)) for case in cases]
 

@@ -53,6 +53,19 @@ def test_features_know_only_the_documents_they_are_fitted_to(tmp_path: Path) -> 
     assert not np.allclose(one, load_texts(tmp_path, n_components=3).sequences[0])
 
 
+def test_documents_of_another_folder_get_the_features_of_the_training(tmp_path: Path) -> None:
+    folders = {name: tmp_path / name for name in ("all", "train", "test")}
+    for folder in folders.values():
+        folder.mkdir()
+    train, test = {"a": FIRST}, {"b": TEXTS[3:]}
+    both = load_texts(write(folders["all"], train | test), ["a"], n_components=3)
+    write(folders["train"], train)
+    apart = load_texts(write(folders["test"], test), n_components=3, fitted_root=folders["train"])
+    np.testing.assert_allclose(apart.sequences[0], both.sequences[1], rtol=0, atol=0)
+    with pytest.raises(ValueError, match="name their folder, fitted_root=FOLDER"):
+        load_texts(folders["test"], ["a"], n_components=3)
+
+
 def test_bad_requests_are_refused(tmp_path: Path) -> None:
     folder = write(tmp_path, {"a": FIRST})
     for fitted in (["z"], []):

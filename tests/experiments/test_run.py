@@ -19,8 +19,9 @@ from experiments.harness.command_line import one_sentence
 from experiments.harness.comparison import load_sequences, read_cases, sequence_losses
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.results import Cell, read_results
-from metriclearn import load
-from metriclearn.datasets import make_change_points, save_files
+from metriclearn import ChangePointMetricLearner, load, save
+from metriclearn.datasets import load_texts, make_change_points, save_files
+from tests.datasets.test_published import write as write_texts
 from tests.experiments.command import DATA_REASON, call, configuration, failure
 
 METHODS = {f"ours/{metric}" for metric in ("diagonal-l1", "diagonal-l2", "full", "trace")}
@@ -204,6 +205,33 @@ def test_evaluate_reads_columns_by_the_names_of_the_training(
     losses = {r["column"]: r["values"] for r in scored if r["measure"] == "partition_loss"}
     one = rows(out)["ours/one model", "estimated"]["values"]
     assert losses["estimated"] == pytest.approx(one)
+
+
+def test_features_of_other_documents_are_those_of_the_training(tmp_path: Path) -> None:
+    words = [f"{a}{b} goes" for a in "bcdfg" for b in ("ack", "ill", "oom", "est", "and", "ump")]
+    folders = [tmp_path / name for name in ("train", "test")]
+    for folder, mine in zip(folders, (words[:18], words[12:])):  # some words are in both
+        folder.mkdir()
+        documents = {f"{folder.name}{k}": mine[3 * k : 3 * k + 3] for k in range(len(mine) // 3)}
+        write_texts(folder, documents)
+    train, test = (f"dataset.{key}={x}" for key, x in zip(("root", "test_root"), folders))
+    options = ("experiment=texts", "+dataset.loader.n_components=5", "dataset.n_sequences=4")
+    (case,) = read_cases(configuration(*options, train, test))
+    alone = load_texts(folders[1], case.train.names, 5, fitted_root=folders[0])
+    assert len(case.test) == len(case.train) == 4  # the first ones, to which features are fitted
+    for X, Z in zip(case.test.sequences, alone.sequences):
+        np.testing.assert_allclose(X, Z, rtol=0, atol=0)
+    learner = ChangePointMetricLearner(verbose=False)
+    model = learner.fit(case.train.sequences, case.train.labels)
+    model.training_sequences_ = dict.fromkeys(case.train.names, "")
+    save(model, tmp_path / "model.npz")
+    told = ("dataset=texts", "+dataset.loader.n_components=5", "dataset.n_sequences=4")
+    out = (f"model={tmp_path}/model.npz", f"hydra.run.dir={tmp_path}/out")
+    other = (f"dataset.root={folders[1]}", f"dataset.loader.fitted_root={folders[0]}")
+    call("evaluate", *told, *out, *other)
+    scored = read_results(tmp_path / "out" / "results.json")["rows"]
+    losses = {r["column"]: r["values"] for r in scored if r["measure"] == "partition_loss"}
+    np.testing.assert_allclose(losses["estimated"], sequence_losses(model, case.test))
 
 
 def test_own_files_are_split_by_sequence(own: tuple[Path, Path], tmp_path: Path) -> None:

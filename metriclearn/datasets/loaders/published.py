@@ -16,6 +16,7 @@ from metriclearn.running.parameters import needs, number, real_array
 
 _FEWEST = 3  # segments of a document
 _BLOCK = 3  # sentences
+_SENTENCES = {"document": str, "sentence": int, "segment": int, "text": str}
 _ENDS = {"sequenceID": str, "min.log.lambda": float, "max.log.lambda": float}
 
 
@@ -25,6 +26,7 @@ def load_texts(
     fitted: Sequence[str] | None = None,
     n_components: int = 40,
     held_out: float = 0.0,
+    fitted_root: PathLike | None = None,
 ) -> LabeledSequences:
     """Documents that join excerpts of several texts, a row for every sentence.
 
@@ -53,6 +55,9 @@ def load_texts(
         Dimensions of the SVD.
     held_out : float
         Share of the excerpts for documents named ``held out …``.
+    fitted_root : path, optional
+        Folder of the documents that features are fitted to, if it is another than ``root``, such
+        as the folder that a model was trained on.
 
     Returns
     -------
@@ -75,17 +80,20 @@ def load_texts(
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import normalize
 
-    columns = {"document": str, "sentence": int, "segment": int, "text": str}
-    table = read("texts", "documents_choi_disjoint.csv.xz", root, columns)
-    documents, groups = _documents(table, held_out)
-    known = list(documents) if fitted is None else list(fitted)
-    if not known or (unknown := sorted(set(known) - set(documents))):
+    file = "documents_choi_disjoint.csv.xz"
+    documents, groups = _documents(read("texts", file, root, _SENTENCES), held_out)
+    source = documents
+    if fitted_root is not None:
+        source, _ = _documents(read("texts", file, fitted_root, _SENTENCES), held_out)
+    known = list(source) if fitted is None else list(fitted)
+    if not known or (unknown := sorted(set(known) - set(source))):
         raise ValueError(
-            f"load_texts needs fitted among the names of its {len(documents)} documents, got "
-            f"{unknown[:3] if known else 'none'}; take them from load_texts().names."
+            f"load_texts needs fitted among the names of its {len(source)} documents, got "
+            f"{unknown[:3] if known else 'none'}; take them from load_texts().names, or name their "
+            "folder, fitted_root=FOLDER."
         )
     words = TfidfVectorizer(stop_words="english", sublinear_tf=True)
-    weights = words.fit_transform([text for name in known for text in documents[name][0]])
+    weights = words.fit_transform([text for name in known for text in source[name][0]])
     if weights.shape[1] <= n_components:
         raise ValueError(
             f"load_texts needs more words than components, got {weights.shape[1]} words for "
