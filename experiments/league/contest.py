@@ -7,11 +7,14 @@ cross-validation over groups of the training data, see :mod:`experiments.harness
 
 from __future__ import annotations
 
+import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from hydra.utils import instantiate
@@ -27,6 +30,7 @@ from experiments.harness.comparison import (
     group_cases,
     group_folds,
     refitted,
+    refuse_seen,
     segmented,
     squared_norm,
     truth_of,
@@ -36,9 +40,10 @@ from experiments.harness.report import Artifacts
 from experiments.harness.results import MEASURE, read_results
 from experiments.league.contestants import Member, Stranger
 from experiments.league.ranks import ranks_table
-from metriclearn.datasets import LabeledSequences
+from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.indices import covering, f_measure
 
+_LOGGER = logging.getLogger(__name__)
 F1, COVERING, PREDICT = "boundary_f1", "covering", "predict_seconds"
 COMMITTED = Path(CONFIGS).parent / "docs" / "results" / "league.json"
 LEAST_MARGIN, MARGIN = 5, 0.01  # rows, and share of a recording, around a boundary
@@ -81,12 +86,20 @@ class League(Comparison):
 
     def cases(self) -> list[Case]:
         described: Any = OmegaConf.to_container(self.config.sets, resolve=True)
-        return [
-            case
-            for name, entry in described.items()
-            if entry is not None
-            for case in set_cases(name, entry, self.config.n_folds, self.config.seed)
-        ]
+        config, found = self.config, list[Case]()
+        self.unusable: dict[str, str] = {}
+        for name, entry in described.items():
+            if entry is None:
+                continue
+            try:
+                found += set_cases(name, entry, config.n_folds, config.seed, config.test_root)
+            except (ValueError, OSError) as error:
+                _LOGGER.warning("%s is left out: %s", name, error)
+                self.unusable[name] = str(error).rstrip(".")
+        if not found:
+            name, reason = next(iter(self.unusable.items()))
+            raise ValueError(f"No set of the league can be used; of {name}: {reason}.")
+        return found
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
         """Of all members, of those with names, or of those without: least loss on data left out."""
@@ -118,6 +131,7 @@ class League(Comparison):
         """The tables of all sets, without pictures of single recordings."""
         numbers = tables_and_rows(self, outcomes)
         left_out: Any = OmegaConf.to_container(self.config.left_out)
+        left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         protocol = (
             f"Every set: groups held out for test, candidates chosen by {self.config.n_folds}-fold "
             "cross-validation over groups of the training data, the chosen one fitted again. No "
@@ -140,7 +154,9 @@ class League(Comparison):
         return Story(protocol, shown, numbers, {"sequences": len(names)})
 
 
-def set_cases(name: str, entry: Mapping[str, Any], n_folds: int, seed: int) -> list[Case]:
+def set_cases(
+    name: str, entry: Mapping[str, Any], n_folds: int, seed: int, test_root: str | None = None
+) -> list[Case]:
     """The cases of a set: ``cases`` as they are, or from ``data`` by groups.
 
     ``data`` is a loader; ``groups`` the groups that take part and ``per_group`` the recordings of
@@ -148,8 +164,15 @@ def set_cases(name: str, entry: Mapping[str, Any], n_folds: int, seed: int) -> l
     ``rotate`` each of them once, or ``test`` how names of the groups held out begin;
     ``train_per_group`` the recordings of a group for training; ``unseen`` the labels that training
     recordings go without.
+
+    With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case: it tests on
+    the data there, and trains on all groups here with ``rotate``, else on those not held out.
     """
     if "cases" in entry:
+        if test_root is not None:
+            raise ValueError(
+                f"{name} is assembled here, so test_root={test_root} has no part of it"
+            )
         found = instantiate(entry["cases"], _convert_="all")
         return [replace(case, name=f"{name}: {case.name}", table=name) for case in found]
     load = instantiate(entry["data"], _partial_=True, _convert_="all")
@@ -159,6 +182,8 @@ def set_cases(name: str, entry: Mapping[str, Any], n_folds: int, seed: int) -> l
         rest = sorted(set(data.groups) - set(test))
         train, held_out = data.split_by_group(groups=[rest, test[: entry["n_test"]]])
         found = [case_of(entry["test"], train, held_out, group_folds(train, n_folds))]
+    elif test_root is not None and entry.get("rotate"):
+        found = [case_of(name, data, data, group_folds(data, n_folds))]
     else:
         rotate = entry.get("rotate", False)
         found = group_cases(data, entry["n_test"], rotate, n_folds, seed)
@@ -166,11 +191,25 @@ def set_cases(name: str, entry: Mapping[str, Any], n_folds: int, seed: int) -> l
     for case in found:
         if entry.get("fits_features"):
             case = refitted(case, load)
+        if test_root is not None:
+            case = tested_elsewhere(case, entry, test_root, seed)
         train = some_of(case.train, None, entry.get("train_per_group"), seed)
         train = without(train, entry.get("unseen", ()))
         folds = group_folds(train, n_folds)
         cases.append(case_of(f"{name}: {case.name}", train, case.test, folds, name))
     return cases
+
+
+def tested_elsewhere(case: Case, entry: Mapping[str, Any], test_root: str, seed: int) -> Case:
+    """The case with the data of its set in another folder for test."""
+    load, fitted = instantiate(entry["data"], _partial_=True, _convert_="all"), {}
+    if entry.get("fits_features"):
+        folder = data_folder(case.train.name)
+        fitted = {"fitted": case.train.names, "fitted_root": folder}
+    with patch.dict(os.environ, METRICLEARN_DATA=str(test_root)):  # where loaders look
+        test = some_of(load(**fitted), entry.get("groups"), entry.get("per_group"), seed)
+    refuse_seen(case.train, test)
+    return replace(case, name=str(test_root), test=test)
 
 
 def without(data: LabeledSequences, labels: Sequence[str]) -> LabeledSequences:

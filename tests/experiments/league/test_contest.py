@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.league.contest import pools, set_cases, without
+from experiments.league.contest import League, pools, set_cases, without
 from experiments.league.contestants import (
     BinarySegmentation,
     HiddenMarkov,
@@ -19,7 +19,8 @@ from experiments.league.series import block_features
 from experiments.rivals.trivial import EqualCuts
 from metriclearn import Consensus
 from metriclearn.datasets import LabeledSequences, PenaltyTargets, data_folder, load_texts
-from tests.experiments.command import call
+from tests.datasets.test_published import write as write_texts
+from tests.experiments.command import call, configuration
 
 RNG = np.random.default_rng(0)
 TRUTH = np.repeat([0, 1, 0], 30)
@@ -122,6 +123,42 @@ def test_features_of_a_set_are_fitted_to_its_training_recordings() -> None:
     for part in (case.train, case.test, case.folds[0][1]):
         for name, X in zip(part.names, part.sequences):
             np.testing.assert_array_equal(X, data.sequences[data.names.index(name)])
+
+
+def test_sets_of_another_folder_and_sets_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [f"{a}{b} goes" for a in "bcdfg" for b in ("ack", "ill", "oom", "est", "and", "ump")]
+    for folder, mine in (("here", words[:18]), ("there", words[:11:-1])):  # some words are in both
+        (tmp_path / folder / "texts").mkdir(parents=True)
+        documents = {f"{folder}{k}": mine[3 * k : 3 * k + 3] for k in range(6)}
+        write_texts(tmp_path / folder / "texts", documents)
+    monkeypatch.setenv("METRICLEARN_DATA", str(tmp_path / "here"))
+    others = ["hapt", "hapt_dropped", "gestures", "routines", "songs", "meetings", "billboard"]
+    others += ["gazecom", "birdsong", "piano_keys", "tcpd", "tssb", "utsa"]
+    config = configuration("experiment=league", *(f"sets.{name}=null" for name in others))
+    config.sets.texts = {
+        "data": {"_target_": "metriclearn.datasets.load_texts", "n_components": 5},
+        "unit": "document",
+        "fits_features": True,
+        "n_test": 2,
+        "rotate": False,
+    }
+    config.test_root = str(tmp_path / "there")
+    league = League(config)
+    (case,) = league.cases()
+    assert set(league.unusable) == {"bees", "shows"}
+    assert "beedance" in league.unusable["bees"]
+    assert (len(case.train), case.test.names) == (4, [f"there{k}" for k in range(6)])
+    there = load_texts(
+        tmp_path / "there" / "texts", case.train.names, 5, fitted_root=tmp_path / "here" / "texts"
+    )
+    np.testing.assert_array_equal(case.test.sequences[3], there.sequences[3])
+    config.sets.texts.rotate = True
+    assert len(league.cases()[0].train) == 6
+    config.sets.texts = None
+    with pytest.raises(ValueError, match="No set of the league can be used; of bees: "):
+        league.cases()
 
 
 def test_training_recordings_go_without_some_names() -> None:
