@@ -32,7 +32,7 @@ from experiments.harness.procedure import (
 )
 from experiments.harness.report import Artifacts
 from metriclearn.baselines import IntervalRegression
-from metriclearn.datasets import PenaltyTargets, data_folder, load_penalties
+from metriclearn.datasets import PenaltyTargets, data_folder, fetch, load_penalties
 
 RIGHT = "percent_right"
 
@@ -128,7 +128,7 @@ class Penalties(Procedure):
 
     def cases(self) -> list[Case]:
         cases = []
-        for name in self.config.sets:
+        for name in self.config.sets or sets_here(self.config.n_sets):
             data, folds = load_penalties(name)
             for fold in np.unique(folds)[: self.config.n_cases]:
                 train, test = (
@@ -176,6 +176,16 @@ class Penalties(Procedure):
         return Story(protocol, Artifacts(), numbers)
 
 
+def sets_here(most: int | None = None) -> list[str]:
+    """The names of all sets whose files are there; of the smallest ones, if ``most`` says so."""
+    import pandas as pd
+
+    folder = fetch("penalties", "folds.csv.xz").parent
+    table = pd.read_csv(folder / "folds.csv.xz").drop_duplicates(["set", "sequenceID"])
+    sizes = table["set"].value_counts(sort=False).sort_values(kind="stable")
+    return [name for name in sizes.index if (folder / f"{name}_inputs.csv.xz").is_file()][:most]
+
+
 def percent_right(model: Any, data: PenaltyTargets) -> NDArray[np.float64]:
     """The percentage of labels that the predicted penalties get right, one number."""
     errors = data.errors_at(model.predict(data))
@@ -187,8 +197,7 @@ def published(folds: Mapping[str, set[int]]) -> list[Row]:
     import pandas as pd
 
     table = pd.read_csv(data_folder("penalties") / "published.csv")
-    official = np.where(table["set"] == "systematic", "sequenceID", "equal_labels")
-    table = table[(table["cv"] == official) & (table["model"] != "GP")]
+    table = table[table["cv"].isin(["sequenceID", "equal_labels"]) & (table["model"] != "GP")]
     some = [fold in folds.get(name, ()) for name, fold in zip(table["set"], table["fold"])]
     rows = []
     for model, mine in table[some].groupby("model"):

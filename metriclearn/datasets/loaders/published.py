@@ -16,6 +16,7 @@ from metriclearn.running.parameters import needs, number, real_array
 
 _FEWEST = 3  # segments of a document
 _BLOCK = 3  # sentences
+_COPY_NUMBERS = ("systematic", "detailed")  # sets of penalties
 _SENTENCES = {"document": str, "sentence": int, "segment": int, "text": str}
 _ENDS = {"sequenceID": str, "min.log.lambda": float, "max.log.lambda": float}
 
@@ -224,9 +225,9 @@ def load_penalties(
     Parameters
     ----------
     name : str
-        Of the set: ``systematic`` (DNA copy numbers), or one of nine ChIP-seq sets.
+        Of the set: ``systematic`` or ``detailed`` (DNA copy numbers), or a ChIP-seq set.
     folds : str, optional
-        Which folds: by default ``sequenceID`` for systematic, ``equal_labels`` for the others.
+        Which folds: by default ``sequenceID`` for copy numbers, ``equal_labels`` for the others.
     root : path, optional
         Folder with ``NAME_inputs.csv.xz``, ``NAME_outputs.csv.xz``, ``NAME_evaluation.csv.xz`` and
         ``folds.csv.xz``; see :func:`metriclearn.datasets.data_folder`.
@@ -252,7 +253,7 @@ def load_penalties(
     """
     import pandas as pd
 
-    chosen = folds or ("sequenceID" if name == "systematic" else "equal_labels")
+    chosen = folds or ("sequenceID" if name in _COPY_NUMBERS else "equal_labels")
     table = read(
         "penalties", "folds.csv.xz", root, {"set": str, "cv": str, "sequenceID": str, "fold": int}
     )

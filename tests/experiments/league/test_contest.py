@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from experiments.harness.results import read_results
 from experiments.league.contest import League, pools, set_cases, without
 from experiments.league.contestants import (
     BinarySegmentation,
@@ -168,6 +170,31 @@ def test_training_recordings_go_without_some_names() -> None:
         ["c", "c", "a", "c", "a"]
     ]
     assert len(without(data, []).labels) == 1
+
+
+@pytest.mark.skipif(not data_folder("penalties").is_dir(), reason="METRICLEARN_DATA has none")
+def test_sets_of_penalties_are_those_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, name = data_folder("penalties"), "H3K4me3_TDH_ENCODE"
+    folder = tmp_path / "data" / "penalties"
+    folder.mkdir(parents=True)
+    for kind in ("inputs", "outputs", "evaluation"):
+        file = f"{name}_{kind}.csv.xz"
+        (folder / file.replace(name, "detailed")).write_bytes((source / file).read_bytes())
+    folds = pd.read_csv(source / "folds.csv.xz")
+    mine = folds[folds["set"] == name].assign(set="detailed", cv="sequenceID")
+    both = pd.concat([folds, mine])  # the other sets have no files here
+    both.to_csv(folder / "folds.csv.xz", index=False)
+    published = pd.read_csv(source / "published.csv")
+    published[published["set"] == name].assign(set="detailed", cv="sequenceID").to_csv(
+        folder / "published.csv", index=False
+    )
+    monkeypatch.setenv("METRICLEARN_DATA", str(tmp_path / "data"))
+    call("run", "experiment=penalties", "tiny=true", f"hydra.run.dir={tmp_path}/out")
+    found = read_results(tmp_path / "out" / "results.json")["rows"]
+    assert {unit for row in found for unit in row["units"]} == {"detailed"}
+    assert {"ours", "constant", "published: L1reg_linear_all"} <= {row["method"] for row in found}
 
 
 class Half:
