@@ -10,11 +10,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import metriclearn
 from metriclearn.running.command_line import command_line, noting_interruptions
+from metriclearn.running.extras import install
 
 if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
@@ -566,12 +568,18 @@ def _segment(
         write_file(kind, path.stem, found, target.with_name(target.name + FORMATS[kind].ending))
         for kind in dict.fromkeys(kinds)
     ]
-    picture = target.with_name(f"{target.name}.timeline.png")
     strips = {"predicted": found}
     if true is not None:
         _note_times(path.stem, true, found)
         blank = [(start, end, "") for start, end, _ in true]
         strips = {"truth": true if segmenter.labels_ else blank, **strips}
+    if find_spec("matplotlib") is None:
+        warnings.warn(
+            f"no timeline is drawn, as matplotlib is not installed: {install('plots')}",
+            stacklevel=2,
+        )
+        return found, written
+    picture = target.with_name(f"{target.name}.timeline.png")
     _draw(path, segmenter.extractor, strips, picture)
     return found, [*written, picture]
 

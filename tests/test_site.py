@@ -163,7 +163,9 @@ def test_release_has_one_version() -> None:
 
 def test_oldest_versions_are_those_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lower = dict(item.split(">=") for item in project["dependencies"])
+    extras = project["optional-dependencies"]
+    listed = [*project["dependencies"], *extras["plots"], *extras["tables"]]
+    lower = dict(item.split(">=") for item in listed)
     text = (ROOT / "constraints-min.txt").read_text(encoding="utf-8")
     pinned = dict(re.findall(r"^([\w-]+)==([\d.]+)$", text, re.MULTILINE))
     assert {
@@ -177,9 +179,10 @@ def test_recipe_requires_what_the_project_requires() -> None:
     text = (ROOT / "conda/meta.yaml").read_text(encoding="utf-8")
     recipe = yaml.safe_load(re.sub(r"{%.*?%}|{{ (\w+) }}", r"\1", text))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = project["project"]["optional-dependencies"]
     needed = {
         item.replace("matplotlib>", "matplotlib-base>")
-        for item in project["project"]["dependencies"]
+        for item in [*project["project"]["dependencies"], *extras["plots"], *extras["tables"]]
     }
     python = f"python{project['project']['requires-python']}"
     run, host = (

@@ -150,8 +150,7 @@ class Recording:
     @cached_property
     def thumbnails(self) -> bytes:
         """Pictures of a video, side by side in one JPEG."""
-        from PIL import Image
-
+        Image = optional("PIL.Image", "label")
         pictures = list(video_frames(self.path, 1 / self.thumbnail_step, _THUMBNAIL))
         stream = io.BytesIO()
         Image.fromarray(np.hstack(pictures[: _MOST_THUMBNAILS + 1])).save(stream, "JPEG")

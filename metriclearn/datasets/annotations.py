@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.files import read_text_table
+from metriclearn.datasets.files import table_form
 from metriclearn.datasets.registry import PathLike
-from metriclearn.running.atomic import replacing
+from metriclearn.running.atomic import reading, replacing
 
 Segment = tuple[float, float, str]
 _COLUMNS = ("recording", "start", "end", "label")
@@ -34,38 +36,39 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
         If a column or value is missing, a time is not a number, an end is not after its start, or
         two segments of a recording overlap; the message names the line.
     """
-    import pandas as pd
-
     name, columns = os.fspath(path), ", ".join(_COLUMNS)
     if not Path(path).is_file():
         raise FileNotFoundError(
             f"{name!r} does not exist; write a table with columns {columns}, times in seconds, or "
             "give the name of your table (segments=…, --segments)."
         )
-    options = {"dtype": str, "skip_blank_lines": False}  # so that errors name the right line
-    table = read_text_table(path, f"a table with columns {columns}", **options)
-    table = table[(table != "").any(axis=1)]  # spreadsheets save empty rows
-    table.columns = table.columns.str.strip().str.lower()
-    missing = [column for column in _COLUMNS[:3] if column not in table.columns]
-    if missing or table.empty:
+    with reading(path, f"a table with columns {columns}", csv.Error):
+        separator, spaced = table_form(path)
+        with open(path, encoding="utf-8-sig", newline="") as stream:
+            lines = csv.reader(stream, delimiter=separator, skipinitialspace=spaced)
+            header = [cell.strip().lower() for cell in next(lines, [])]
+            rows = [(lines.line_num, row) for row in lines if any(row)]  # some are empty
+    missing = [column for column in _COLUMNS[:3] if column not in header]
+    if missing or not rows:
         raise ValueError(
             f"{name!r} needs columns {columns} (label is optional) and at least one row, but lacks "
-            f"{missing or 'rows'}; its columns are {list(table.columns)[:8]}."
+            f"{missing or 'rows'}; its columns are {header[:8]}."
         )
-    table = table.reindex(columns=_COLUMNS, fill_value="").apply(lambda column: column.str.strip())
-    times = table[["start", "end"]].apply(lambda column: column.str.replace(",", "."))
-    start, end = (pd.to_numeric(times[column], errors="coerce") for column in times)
-    labeled = (table["label"] != "") | (table["label"] == "").all()
-    right = (table["recording"] != "") & labeled & (start >= 0) & (start < end) & (end < np.inf)
-    if not right.all():
-        first = right.argmin()
+    places = [header.index(column) for column in _COLUMNS if column in header]
+    cells = [[cell.strip() for cell in row] + [""] * len(header) for _, row in rows]
+    table = [[*(row[place] for place in places), ""][:4] for row in cells]
+    labeled, tables = any(label for *_, label in table), defaultdict(list)
+    for (line, row), (recording, *times, label) in zip(rows, table):
+        with suppress(ValueError):
+            start, end = (float(time.replace(",", ".")) for time in times)
+            known = recording and (label or not labeled) and len(row) <= len(header)
+            if known and 0 <= start < end < np.inf:
+                tables[recording].append((start, end, label))
+                continue
         raise ValueError(
             f"{name!r} needs a recording, 0 <= start < end in seconds and a label in every line, "
-            f"got {table.iloc[first].tolist()} in line {table.index[first] + 2}."
+            f"got {row} in line {line}."
         )
-    tables: dict[str, list[Segment]] = {}
-    for recording, *segment in zip(table["recording"], start, end, table["label"]):
-        tables.setdefault(recording, []).append(tuple(segment))
     return disjoint(path, tables)
 
 

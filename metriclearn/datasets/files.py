@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.registry import PathLike, read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.running.atomic import reading, replacing
+from metriclearn.running.extras import optional
 from metriclearn.running.parameters import either, needs
 
 if TYPE_CHECKING:
@@ -44,33 +45,41 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
     ValueError
         If the file is damaged, a column is repeated, or a row has too many values.
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     with reading(path, needed, pd.errors.ParserWarning), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
-        try:
-            with open(path, encoding="utf-8-sig") as stream:
-                header = stream.readline()
-            separator = max(",\t;", key=header.count)
-            spaced = f"{separator} " in header  # spaces after separators belong to no value
-            names = next(csv.reader([header], delimiter=separator, skipinitialspace=spaced), [])
-            if repeated := sorted({name for name in names if name and names.count(name) > 1}):
-                raise ValueError(
-                    f"{os.fspath(path)!r} needs distinct column names, but repeats "
-                    f"{repeated[:5]}; rename or remove columns."
-                )
-            return pd.read_csv(
-                path,
-                sep=separator,
-                decimal="," if separator == ";" else ".",
-                index_col=False,
-                encoding="utf-8-sig",
-                na_filter=False,
-                skipinitialspace=spaced,
-                **options,
-            )
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{os.fspath(path)!r} needs to be text; save it as UTF-8.") from error
+        separator, spaced = table_form(path)
+        return pd.read_csv(
+            path,
+            sep=separator,
+            decimal="," if separator == ";" else ".",
+            index_col=False,
+            encoding="utf-8-sig",
+            na_filter=False,
+            skipinitialspace=spaced,
+            **options,
+        )
+
+
+def table_form(path: PathLike) -> tuple[str, bool]:
+    """The separator of a text table, and whether spaces follow it, which belong to no value.
+
+    Raises
+    ------
+    ValueError
+        If a column is repeated.
+    """
+    with open(path, encoding="utf-8-sig") as stream:
+        header = stream.readline()
+    separator = max(",\t;", key=header.count)
+    spaced = f"{separator} " in header
+    names = next(csv.reader([header], delimiter=separator, skipinitialspace=spaced), [])
+    if repeated := sorted({name for name in names if name and names.count(name) > 1}):
+        raise ValueError(
+            f"{os.fspath(path)!r} needs distinct column names, but repeats {repeated[:5]}; rename "
+            "or remove columns."
+        )
+    return separator, spaced
 
 
 def load_files(
@@ -197,8 +206,7 @@ def read_columns(file: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, ND
     ValueError
         If the file is damaged or of another kind.
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     kind = file.suffix.lower()
     if kind in SEPARATORS:
         return read_text_table(file, **options), {}
@@ -224,8 +232,7 @@ def read_labeled(
     ValueError
         If the file is damaged, lacks labels, rows or features, or has several groups.
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     special = [label, *([group] if group else [])]
     table, arrays = read_columns(file, dtype=dict.fromkeys(special, str))
     if file.suffix.lower() == ".npz":
@@ -268,8 +275,7 @@ def read_features(
     ValueError
         If the file is damaged, or lacks rows or columns of numbers.
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     table, _ = read_columns(path)
     if names is None:
         table = table.drop(columns=["label", *ignore], errors="ignore")
@@ -296,8 +302,7 @@ def finite_values(
         At the first value that is not finite. If ``ignorable``, the message proposes to leave out
         columns of text or time stamps.
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
     missing = ~np.isfinite(numbers)
     if missing.any():
@@ -335,8 +340,7 @@ def sampling_rate(files: Sequence[Path], time: str) -> float:
     UserWarning
         If rows are not evenly spaced, or so far apart that times may be milliseconds.
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     steps = []
     for file in files:
         values = read_text_table(file)[time]
@@ -441,8 +445,7 @@ def _write(
     dataset: LabeledSequences, i: int, stream: BinaryIO, format: str, label: str, group: str | None
 ) -> None:
     """Save one sequence to a file, so that labels are read back unchanged."""
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     labels, separator = dataset.labels[i], SEPARATORS.get(f".{format}")
     texts = {str(value) for value in labels.tolist()}
     same = separator and ("" in texts or len(texts) < len(set(labels.tolist())))

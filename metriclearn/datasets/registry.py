@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.running.atomic import reading
+from metriclearn.running.extras import optional
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -240,8 +241,7 @@ def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
 
     The last line needs a line end; without it the file may have been cut.
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     with reading(path, f"a CSV file with columns {', '.join(columns)}"):
         content = path.read_bytes()
         if path.suffix in _OPENERS:

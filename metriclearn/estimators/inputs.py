@@ -52,6 +52,19 @@ def measure(arrays: Iterable[NDArray]) -> Measures:
     return Measures(*map(np.array, zip(*rows)))
 
 
+class NamedColumns(np.ndarray):
+    """An array (T, P) whose ``columns`` have names, as those of a data frame have."""
+
+    columns: Any
+
+    @classmethod
+    def of(cls, array: NDArray, names: Iterable[str]) -> NamedColumns:
+        """The array with names (P,) of its columns; not a copy."""
+        named = array.view(cls)
+        named.columns = list(names)
+        return named
+
+
 @dataclass(frozen=True)
 class DataSets:
     """One or several (T_i, P) arrays.

@@ -19,6 +19,7 @@ from metriclearn.estimators.inputs import DataSets, check_features, read_data_se
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
+from metriclearn.running.extras import optional
 from metriclearn.running.parameters import real_array
 
 
@@ -125,8 +126,7 @@ class LearnedMetric(  # type: ignore[call-arg]
         config = getattr(self, "_sklearn_output_config", {}).get("transform")
         if (config or get_config()["transform_output"]) != "pandas":
             return Z
-        import pandas as pd
-
+        pd = optional("pandas", "tables")
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         return pd.DataFrame(Z, columns=self.get_feature_names_out(), index=index)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
+from metriclearn.running.extras import optional
 from metriclearn.running.parameters import Needs, needs, number, shown
 
 if TYPE_CHECKING:
@@ -79,8 +80,7 @@ def regular(
     >>> first["speed"].round(2).tolist(), second.index.tolist()
     ([0.0, 0.91, 2.0], [9.0])
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     table, times = _read("regular", frame, time)
     steps = _seconds(times) * rate
     if len(steps) > 1 and np.median(np.diff(steps)) > longest_gap * rate * (1 + _NEAR):
@@ -166,8 +166,7 @@ def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.
 
 def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Index]:
     """The columns of a table apart from its times, and its times, which increase."""
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     if hasattr(frame, "iloc"):
         table = pd.DataFrame(frame)
     elif hasattr(frame, "columns"):  # of polars
@@ -220,8 +219,7 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
 
 def _seconds(times: pd.Index) -> NDArray[np.float64]:
     """Seconds since the first time, (T,)."""
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     since = times - times[0]
     if times.dtype.kind in "Mm":
         since = since / pd.Timedelta(1, "s")
@@ -230,8 +228,7 @@ def _seconds(times: pd.Index) -> NDArray[np.float64]:
 
 def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
     """One time and some seconds more, for each number of seconds."""
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     if times.dtype.kind in "Mm":
         nanoseconds = np.rint(seconds * 1e9).astype(np.int64)
         return (times[0] + pd.to_timedelta(nanoseconds, unit="ns")).rename(times.name)

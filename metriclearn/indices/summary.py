@@ -7,6 +7,7 @@ from typing import Any
 
 from metriclearn.indices import fields, information, matching, pairs
 from metriclearn.indices.contingency import Labels, contingency_table
+from metriclearn.running.extras import optional
 from metriclearn.running.parameters import needs, number
 
 _BETTER: dict[Callable[..., float], str] = {
@@ -95,7 +96,6 @@ def compare(
         better = ["lower" if name in fields.LOWER_IS_BETTER else "higher" for name in values]
     if not as_frame:
         return values
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     rows = zip(values, values.values(), better)
     return pd.DataFrame(rows, columns=["index", "value", "better"])

@@ -9,4 +9,8 @@ The public names are listed in ``__init__.pyi`` and load on first use.
 
 import lazy_loader
 
+from metriclearn.running.extras import optional
+
+optional("matplotlib", "plots")
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -60,6 +60,8 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
         of_the_system = isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)
         if of_the_system or str(error).startswith(repr(os.fspath(path))):
             raise
+        if isinstance(error, UnicodeDecodeError):
+            raise ValueError(f"{os.fspath(path)!r} needs to be text; save it as UTF-8.") from error
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
         raise ValueError(
             f"{os.fspath(path)!r} cannot be read as {needed}: it is truncated, damaged or of "

@@ -121,7 +121,8 @@ def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDAr
     """Real numbers of any shape as float64; NotNumbers for anything else."""
     if hasattr(values, "toarray"):
         raise NotNumbers(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
-    faulty = _at_fault(values) if hasattr(values, "columns") else ""
+    is_frame = hasattr(values, "columns") and not isinstance(values, np.ndarray)
+    faulty = _at_fault(values) if is_frame else ""
     try:
         raw = np.asarray(values)
         if np.ma.is_masked(values):

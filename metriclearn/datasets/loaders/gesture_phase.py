@@ -15,6 +15,7 @@ from metriclearn.datasets.registry import PathLike, data_folder, read
 from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import reading
+from metriclearn.running.extras import optional
 from metriclearn.running.parameters import either, needs
 
 FILES = ("sequences.npz", "segments.csv")
@@ -122,8 +123,7 @@ def _convert(source: Path, folder: Path) -> None:
     Both have a row per frame and the phase in the last column, in words or initials (D, for
     Portuguese descanso, is rest). VIDEO_raw.csv also has a time stamp.
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     arrays: dict[str, Any] = {}
     rows = []
     for file in sorted(source.glob("*_raw.csv")):

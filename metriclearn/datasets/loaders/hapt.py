@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.archives import lay_out
 from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
+from metriclearn.running.extras import optional
 from metriclearn.running.parameters import either, needs, number
 
 FILES = ("sequences_int16.npz", "segments.csv")
@@ -157,8 +158,7 @@ def _convert(raw: Path, folder: Path) -> None:
     ``acc_expEE_userUU.txt`` is in g, ``gyro_expEE_userUU.txt`` in rad/s, three columns each.
     ``labels.txt`` has numbers of experiment, user and activity, first and last sample, from 1.
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     spaced: dict[str, Any] = {"sep": r"\s+", "header": None}
     recordings = {}
     for file in sorted(raw.glob("acc_exp*_user*.txt")):

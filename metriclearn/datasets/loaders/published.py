@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.datasets.registry import PathLike, fetch, read
 from metriclearn.datasets.sequences import Items, LabeledSequences, of_parts
 from metriclearn.running.atomic import reading
+from metriclearn.running.extras import optional
 from metriclearn.running.parameters import needs, number, real_array
 
 _FEWEST = 3  # segments of a document
@@ -251,8 +252,7 @@ def load_penalties(
     >>> from metriclearn.datasets import load_penalties
     >>> data, folds = load_penalties("H3K4me3_TDH_other")  # doctest: +SKIP
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     chosen = folds or ("sequenceID" if name in _COPY_NUMBERS else "equal_labels")
     table = read(
         "penalties", "folds.csv.xz", root, {"set": str, "cv": str, "sequenceID": str, "fold": int}

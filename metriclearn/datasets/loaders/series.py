@@ -13,6 +13,7 @@ from metriclearn.datasets.registry import PathLike, fetch, read
 from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import reading
+from metriclearn.running.extras import optional
 
 _BEE_CHANNELS = ("x", "y", "heading")
 # added before logarithms, so that they are finite: far below the usual values
@@ -223,8 +224,7 @@ def load_utsa(root: PathLike | None = None) -> LabeledSequences:
 
 
 def _archive(name: str, root: PathLike | None) -> LabeledSequences:
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     arrays, path = read(name, "series.npz", root), fetch(name, "change_points.csv", root)
     with reading(path, "a CSV file with columns series and change_points"):
         table = pd.read_csv(path, dtype=str, keep_default_na=False)  # a series may have none

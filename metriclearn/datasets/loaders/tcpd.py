@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.registry import SOURCES, PathLike, data_folder, read
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import reading
+from metriclearn.running.extras import optional
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +115,7 @@ def _series(
     ValueError
         If columns do not have the length in the file, or one of them has no value.
     """
-    import pandas as pd
-
+    pd = optional("pandas", "tables")
     columns = [np.array(part["raw"], dtype=np.float64) for part in content["series"]]
     raw = pd.DataFrame(dict(enumerate(columns)))
     values = raw.interpolate(limit_direction="both").to_numpy()

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.inputs import (
     DataSets,
+    NamedColumns,
     check_features,
     keep_features,
     list_labelings,
@@ -233,9 +234,7 @@ def _tables(data: DataSets, rows: list[NDArray[np.int64]]) -> list[Any]:
     arrays = [array[known] for array, known in zip(data.arrays, rows)]
     if data.feature_names is None:
         return arrays
-    import pandas as pd
-
-    return [pd.DataFrame(array, columns=list(data.feature_names)) for array in arrays]
+    return [NamedColumns.of(array, data.feature_names) for array in arrays]
 
 
 def _borders(known: NDArray[np.int64]) -> NDArray[np.int64]:

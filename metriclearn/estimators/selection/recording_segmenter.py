@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.datasets.annotations import Segment, typical_tolerance
 from metriclearn.datasets.recordings import cached_features
 from metriclearn.datasets.sequences import LabeledSequences, runs
+from metriclearn.estimators.inputs import NamedColumns
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.selection.consensus import Consensus
 from metriclearn.features.media.decoding import duration
@@ -129,8 +130,6 @@ class RecordingSegmenter(ComponentParameters):
         ValueError
             If no recording has a boundary.
         """
-        import pandas as pd
-
         check_parameters(self)
         component(LabeledSequences, "load_files(FOLDER)").check(type(self).__name__, "data", data)
         either(None, True, False).check(type(self).__name__, "progress", progress)
@@ -161,8 +160,7 @@ class RecordingSegmenter(ComponentParameters):
             data, truths = data.select(long), [truths[i] for i in long]
         self.validation_loss_: float | None = None
         self.validation_: dict[str, float] | None = None
-        # as tables, because tables have column names
-        tables = [pd.DataFrame(X, columns=data.feature_names) for X in data.sequences]
+        tables = [NamedColumns.of(X, data.feature_names) for X in data.sequences]
         n_folds = min(self.n_folds, len(set(data.groups)))
         if n_folds < 2:
             single = WhitenedMetricLearner(retune=True) if self.learner is None else self.learner

@@ -40,15 +40,13 @@ class ColorHistogram(StatelessTransformer):
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Histograms of pictures (n, H, W, 3), values 0 to 255: (n, blocks² · 3 · bins)."""
-        from matplotlib.colors import rgb_to_hsv
-
         self.fit()
         pictures = np.asarray(X, dtype=np.float64)
         if pictures.ndim != 4 or pictures.shape[3] != 3 or 0 in pictures.shape:
             raise ValueError(
                 f"ColorHistogram needs pictures (n, H, W, 3), got shape {pictures.shape}."
             )
-        hsv = rgb_to_hsv(np.clip(pictures / 255.0, 0.0, 1.0))
+        hsv = _hue_saturation_value(np.clip(pictures / 255.0, 0.0, 1.0))
         n, height, width, _ = hsv.shape
         bins = np.minimum((hsv * self.bins).astype(np.int64), self.bins - 1)
         # index of (picture, channel, bin) in the flat table of counts
@@ -69,6 +67,23 @@ class ColorHistogram(StatelessTransformer):
         cells = [f"r{r}_c{c}" for r in range(self.blocks) for c in range(self.blocks)]
         names = [f"{name}{i}" for name in ("hue", "saturation", "value") for i in range(self.bins)]
         return np.array([f"{name}_{cell}" for cell in cells for name in names], dtype=object)
+
+
+def _hue_saturation_value(colors: NDArray) -> NDArray[np.float64]:
+    """Hue, saturation and value of red, green and blue, (..., 3), all from 0 to 1.
+
+    With the largest value v and the range d the saturation is d / v. The hue is the place on a
+    circle of six parts, by which two colors are the largest: (g − b) / d from red, 2 + (b − r) / d
+    from green, 4 + (r − g) / d from blue. (Smith, Color gamut transform pairs, SIGGRAPH 1978.)
+    """
+    value, spread = colors.max(axis=-1), np.ptp(colors, axis=-1)
+    r, g, b = np.moveaxis(colors, -1, 0)
+    d = np.where(spread > 0, spread, 1.0)
+    places = (4 + (r - g) / d, 2 + (b - r) / d, (g - b) / d)
+    hue = np.select((b == value, g == value, r == value), places) / 6 % 1
+    gray = spread == 0
+    saturation = spread / np.where(value > 0, value, 1.0)
+    return np.stack([np.where(gray, 0.0, hue), saturation, value], axis=-1)
 
 
 @dataclass(eq=False, repr=False)
