@@ -1,7 +1,8 @@
-"""Without matplotlib and pandas: learning, predictions, sound and the console, and clear refusals."""
+"""Without matplotlib and pandas: learning, sound and the console work; the rest says what to do."""
 
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_console_learns_from_sound_and_draws_nothing(tmp_path: Path) -> None:
         ]
         write_wave(tmp_path / f"{name}.wav", 0.1 * np.concatenate(kinds))
         ends = np.cumsum((0, *lengths)).tolist()
-        spans[name] = [(float(a), float(b), "") for a, b in zip(ends, ends[1:])]
+        spans[name] = [(float(a), float(b), "") for a, b in pairwise(ends)]
     truth = spans.pop("new")
     (tmp_path / "later").mkdir()
     (tmp_path / "new.wav").rename(tmp_path / "later" / "new.wav")
