@@ -484,8 +484,18 @@ class FrozenEncoder(nn.Module):
         batch_size: int = 256,
     ) -> None:
         super().__init__()
-        self.module = module if isinstance(module, nn.Module) else module()
-        self.module.requires_grad_(False).eval()
+        try:
+            made = module if isinstance(module, nn.Module) else module()
+        except TypeError as error:
+            raise ValueError(
+                "FrozenEncoder needs a module, or a function without arguments that makes one, "
+                f"got {shown(module)} ({error}); pass functools.partial(function, arguments)."
+            ) from error
+        if not isinstance(made, nn.Module):
+            raise ValueError(
+                f"FrozenEncoder needs a torch module, got {shown(made)} from {shown(module)}."
+            )
+        self.module = made.requires_grad_(False).eval()
         self.shape = (n_features,) if shape is None else tuple(shape)
         if prod(self.shape) != n_features:
             raise ValueError(

@@ -171,7 +171,7 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
         table = pd.DataFrame(frame)
     elif hasattr(frame, "columns"):  # of polars
         table = pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
-    elif np.ndim(frame) == 1:
+    elif _is_flat(frame):
         table = pd.DataFrame(index=pd.Index(frame))
     else:
         raise ValueError(
@@ -215,6 +215,13 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
             f"{'again' if twice else f'after {times[row - 1]}'}; {remedy}."
         )
     return table, times
+
+
+def _is_flat(times: Any) -> bool:
+    try:
+        return np.ndim(times) == 1
+    except Exception:  # an object fails in whatever way it likes
+        return False
 
 
 def _seconds(times: pd.Index) -> NDArray[np.float64]:

@@ -19,7 +19,8 @@ from typing import Any
 
 KINDS = ("Wrong", "Invalid", "NonFinite", "Hang")
 # Share of the time.
-SHARES = {"oracles": 4, "hostile": 6, "objectives": 2, "laws": 2, "models": 3}  # others 1
+SHARES = {"oracles": 4, "hostile": 6, "objectives": 2, "laws": 2, "searches": 2, "models": 3}
+# others 1
 
 
 def _properties() -> dict[str, Any]:

@@ -251,7 +251,8 @@ def _is_single(X: Any) -> bool:
     if isinstance(X, (list, tuple)):
         return False
     # Tables have a shape; anything else may fail in any way when it is turned into an array.
-    if len(getattr(X, "shape", ())) not in (2, 3):
+    shape = getattr(X, "shape", ())
+    if not isinstance(shape, tuple) or len(shape) not in (2, 3) or hasattr(X, "toarray"):
         raise ValueError(
             f"ClusteringConsensus needs a table, an image or a list of them as X, got {shown(X)}."
         )

@@ -109,7 +109,7 @@ class GapSegmenter(ComponentParameters):
         Parameters
         ----------
         X : (T, P) array or sequence of them
-            A row is unknown if one of its features is NaN.
+            A row is unknown if one of its features is NaN or None.
         y : labels, change-points or partial labels of all T samples, for each of them
         **options
             For the learner's ``fit``, such as ``sample_weight`` or ``groups``.
