@@ -77,6 +77,7 @@ def test_images() -> None:
         ((X, Y[:10]), "one label for each of the 150 samples, got 10"),
         (([X, X], [Y]), "labels for each of the 2 data sets, got 1"),
         (([X], [Y]), "in two groups and more"),
+        ((X, np.arange(150)), "a cluster with one sample for each of n_folds=3, got 1 sample"),
     ],
 )
 def test_bad_input(data, message) -> None:
@@ -85,5 +86,7 @@ def test_bad_input(data, message) -> None:
 
 
 def test_a_score_needs_one_label_for_each_sample(consensus) -> None:
+    with pytest.raises(ValueError, match="one hashable label per sample"):
+        consensus.score(np.ones((4, 2)), [[1.0, 2.0], [3.0]] * 2)
     with pytest.raises(ValueError, match="needs one label for each sample"):
         consensus.score(X, Y[:-1])

@@ -198,6 +198,11 @@ class ClusteringConsensus(ComponentParameters):
                 )
             splitter = StratifiedKFold(self.n_folds, shuffle=True, random_state=0)
             codes = np.unique(labels.astype(str), return_inverse=True)[1]
+            if (largest := int(np.bincount(codes).max())) < self.n_folds:
+                raise ValueError(
+                    f"{who} needs a cluster with one sample for each of n_folds={self.n_folds}, "
+                    f"got {largest} sample(s) in the largest; pass other labels, or fewer folds."
+                )
             folds = splitter.split(table, codes)
             return [(([table[a]], [labels[a]]), ([table[b]], [labels[b]])) for a, b in folds]
         if len(X) != len(y):
@@ -274,7 +279,8 @@ def _codes(labels: Any) -> NDArray[np.int64]:
     """The label of every sample as a code, −1 where it is unknown."""
     if isinstance(labels, Partition):
         return labels.labels
-    values = label_values(np.ravel(labels))
+    # Only maps of labels have several dimensions.
+    values = label_values(labels.ravel() if isinstance(labels, np.ndarray) else labels)
     known = values != -1
     codes = np.full(len(values), -1)
     codes[known] = np.unique(values[known], return_inverse=True)[1]
