@@ -77,7 +77,7 @@ def test_images() -> None:
         ((X, Y[:10]), "one label for each of the 150 samples, got 10"),
         (([X, X], [Y]), "labels for each of the 2 data sets, got 1"),
         (([X], [Y]), "in two groups and more"),
-        ((X, np.arange(150)), "a cluster with one sample for each of n_folds=3, got 1 sample"),
+        ((X, np.arange(150)), "a cluster with one sample for each of n_folds=5, got 1 sample"),
     ],
 )
 def test_bad_input(data, message) -> None:
