@@ -3,7 +3,8 @@
 Every candidate of a method is fitted on every fold of the training data; the candidate of least
 mean loss held out is fitted again to all training data; then the test data are looked at once.
 Where models have members for one, the row "ours" is their consensus: every candidate and fold that
-was fitted for the choices, weighed by its loss held out. "ours/one model", or "ours" without a
+was fitted for the choices, and where the procedure refits every candidate fitted to all training
+data, weighed by the losses held out. "ours/one model", or "ours" without a
 consensus, is the simplest of our methods that is within one standard error of the best of them on
 the data held out, or where splits share samples the best: what the training data alone would have
 chosen.
@@ -65,6 +66,7 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
         finals.append(([*key, "final"], (_finish, procedure, *pair, mine)))
     results = run_all("fit again", finals, finished, procedure.backend, n_jobs)
     outcomes = [Outcome(method, case, *result) for (method, case), result in zip(pairs, results)]
+    wholes = _refits(procedure, keys, outcomes, of_pairs, finished, n_jobs)
     agreed: list[Task] = []
     ones: list[Outcome] = []
     for case in cases:
@@ -72,9 +74,12 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
         if not mine or any(outcome.name == OURS for outcome in mine):
             continue
         one = chosen(procedure, mine)
-        trials = {m: of for (m, name), of in of_pairs.items() if name == case.name}
-        members = _members(trials, len(case.folds))
-        if members:
+        members = {
+            name: _members(trials, len(case.folds), wholes.get((name, place)))
+            for (name, place), trials in of_pairs.items()
+            if place == case.name and trials and trials[0].member is not None
+        }
+        if members and case.folds:
             key = ["consensus", case.name, prints[case.name]]
             agreed.append((key, (_agree, procedure, members, case, one)))
             ones.append(one)
@@ -86,16 +91,47 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
     return outcomes
 
 
+def _refits(
+    procedure: Procedure,
+    keys: Sequence[list[str]],
+    outcomes: Sequence[Outcome],
+    tried: Mapping[tuple[str, str], Sequence[_Trial]],
+    finished: FinishedFits,
+    n_jobs: int,
+) -> dict[tuple[str, str], list[Any]]:
+    """Every candidate of the members, fitted to all training data, by method and case.
+
+    The chosen candidate is fitted already.
+    """
+    tasks: list[Task] = []
+    wholes: dict[tuple[str, str], list[Any]] = {}
+    for key, outcome in zip(keys, outcomes):
+        method, case = outcome.method, outcome.case
+        trials = tried[method.name, case.name]
+        if not procedure.refits or not trials or trials[0].member is None:
+            continue
+        choice, model = outcome.choices["estimated"], outcome.models["estimated"]
+        row = wholes[method.name, case.name] = []
+        for i, candidate in enumerate(method.candidates):
+            if candidate == choice.parameters:
+                row.append(model)
+            else:
+                call = (_fitted, procedure, method, candidate, case.train)
+                tasks.append(([*key, f"candidate {i}, all"], call))
+                row.append(None)
+    results = iter(run_all("fit to all", tasks, finished, procedure.backend, n_jobs))
+    for row in wholes.values():
+        row[:] = [next(results)[0] if model is None else model for model in row]
+    return wholes
+
+
 def _members(
-    trials: Mapping[str, Sequence[_Trial]], n_folds: int
-) -> dict[str, Sequence[Sequence[Any]]]:
-    """The members of every family, each with its models of the folds."""
-    members: dict[str, Sequence[Sequence[Any]]] = {}
-    for name, some in trials.items():
-        models = [trial.member for trial in some if trial.member is not None]
-        if n_folds and models:
-            members[name] = [models[i : i + n_folds] for i in range(0, len(models), n_folds)]
-    return members
+    trials: Sequence[_Trial], n_folds: int, wholes: Sequence[Any] | None
+) -> list[list[Any]]:
+    """The members of a family, each with its models of the folds and that of all, if there is."""
+    models = [trial.member for trial in trials]
+    rows = [models[i : i + n_folds] for i in range(0, len(models), n_folds)]
+    return rows if wholes is None else [[*row, one] for row, one in zip(rows, wholes)]
 
 
 def _agree(
@@ -164,16 +200,18 @@ def _try(
 ) -> _Trial:
     """Fit a candidate to a fold; keep the model where that is the whole of the training data."""
     begun = time.thread_time()
-    model, fit_seconds = _fitted(procedure, method, candidate, train)
+    model, fit_seconds = _fitted(procedure, method, method.candidates[candidate], train)
     losses = procedure.validate(method, model, train, held_out)
     seconds = time.thread_time() - begun
     member = model if procedure.is_member(method) else None
     return _Trial(losses, seconds, fit_seconds, model if whole else None, member)
 
 
-def _fitted(procedure: Procedure, method: Method, candidate: int, data: Any) -> tuple[Any, float]:
+def _fitted(
+    procedure: Procedure, method: Method, parameters: Mapping[str, Any], data: Any
+) -> tuple[Any, float]:
     """A model and the processor's seconds that it took."""
-    begun, parameters = time.thread_time(), method.candidates[candidate]
+    begun = time.thread_time()
     model = procedure.fit(method.with_parameters(parameters), data, method)
     if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
         raise KeyboardInterrupt
@@ -199,7 +237,7 @@ def _finish(
     for column in procedure.columns(method):
         place, choices[column] = choose(method.candidates, tried, column, case.overlap)
         if place not in fitted:
-            fitted[place] = _fitted(procedure, method, place, case.train)
+            fitted[place] = _fitted(procedure, method, method.candidates[place], case.train)
         models[column], scores[column] = procedure.score(
             fitted[place][0], choices[column].option, column, case
         )

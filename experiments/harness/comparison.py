@@ -81,6 +81,7 @@ class Comparison(Procedure):
 
     backend = "threads"
     validates_one = True
+    refits = True
     reads_test_root = True
     measures: Mapping[str, tuple[str, str]] = {
         **Procedure.measures,

@@ -181,6 +181,8 @@ class Procedure(Protocol):
         The part of the configuration that describes the methods.
     each_candidate : bool
         Whether every candidate is a separate method, without a choice.
+    refits : bool
+        Whether every candidate of a member of a consensus is fitted to all training data, too.
     reads_test_root : bool
         Whether ``dataset.test_root`` is the folder of the test data.
     certified : bool
@@ -197,6 +199,7 @@ class Procedure(Protocol):
     validates_one: bool = False
     entries: str = "methods"
     each_candidate: bool = False
+    refits: bool = False
     reads_test_root: bool = False
     certified: bool = True
     measures: Mapping[str, tuple[str, str]] = {MEASURE: ("‖M − N‖²", "less")}

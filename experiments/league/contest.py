@@ -62,6 +62,7 @@ class League(Comparison):
     relative = False
     validates_one = False
     reads_test_root = False
+    refits = False  # for time
     measures: Mapping[str, tuple[str, str]] = {
         MEASURE: ("‖M − N‖²", "less"),
         F1: ("F1 of boundaries within 5 rows or 1 % of the recording", "more"),

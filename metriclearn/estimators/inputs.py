@@ -582,22 +582,22 @@ def read_names(
 
 
 def read_parts(kind: type, models: Any, parts: Any) -> list[tuple[Any, Any]]:
-    """Pairs of a model of one kind, and its own data and labels (X, y).
+    """Pairs of a model of one kind, and its own data and labels (X, y), of the first models.
 
     Raises
     ------
     ValueError
-        Unless there is one (X, y) for each model.
+        Unless there are as many pairs (X, y) as models, or fewer.
     """
     listed = all(isinstance(one, (list, tuple)) for one in (models, parts))
     if (
-        not (listed and len(models) == len(parts) > 0)
+        not (listed and len(models) >= len(parts) > 0)
         or not all(isinstance(model, kind) for model in models)
         or not all(isinstance(part, (list, tuple)) and len(part) == 2 for part in parts)
     ):
         raise ValueError(
-            f"{kind.__name__} needs a list of fitted models and a list of pairs (X, y), one for "
-            f"each model, got {shown(models)} and {shown(parts)}."
+            f"{kind.__name__} needs a list of fitted models and a list of pairs (X, y), at most "
+            f"one for each model, got {shown(models)} and {shown(parts)}."
         )
     return list(zip(models, parts))
 

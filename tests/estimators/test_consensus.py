@@ -41,9 +41,9 @@ def consensus() -> ml.Consensus:
 
 
 def test_every_member_is_kept_for_every_group_left_out(consensus) -> None:
-    """Two folds, each with a penalty in two units."""
-    assert consensus.families_ == ["diagonal"] * 8 + ["euclidean"] * 4
-    assert len(consensus.models_) == 12
+    """Two folds and all recordings, each with a penalty in two units."""
+    assert consensus.families_ == ["diagonal"] * 12 + ["euclidean"] * 6
+    assert len(consensus.models_) == 18
     assert consensus.held_out_.shape == (6, 8)
     assert consensus.weights_.sum() == pytest.approx(1.0)
     assert consensus.classes_ is None  # labels are numbers of segments: none returns
@@ -51,8 +51,8 @@ def test_every_member_is_kept_for_every_group_left_out(consensus) -> None:
 
 def test_the_models_of_a_member_share_the_penalty_that_is_best_for_all_of_them(consensus) -> None:
     """No common penalty has a smaller mean loss on the recordings left out."""
-    folds = [model.penalty_ for model in consensus.models_]
-    np.testing.assert_array_equal(folds[::2], folds[1::2])
+    penalties = np.array([model.penalty_ for model in consensus.models_]).reshape(-1, 3)
+    np.testing.assert_array_equal(penalties, penalties[:, [0, 0, 0]])
     places = np.flatnonzero(~np.isnan(consensus.held_out_[0]))
     assert len(places) == 8
     parts = GroupKFold(2).split(places, groups=places)
@@ -72,7 +72,9 @@ def test_the_models_of_a_member_share_the_penalty_that_is_best_for_all_of_them(c
 def test_families_weigh_the_same_without_losses() -> None:
     consensus = ml.Consensus(METRICS, weights="uniform", n_folds=2)
     consensus.fit(DATA.sequences, DATA.labels)
-    np.testing.assert_allclose(consensus.weights_, [1 / 16] * 8 + [1 / 8] * 4)
+    # Half of a member's weight is for the model of all recordings.
+    expected = np.outer([1 / 8] * 4 + [1 / 4] * 2, [1 / 4, 1 / 4, 1 / 2]).ravel()
+    np.testing.assert_allclose(consensus.weights_, expected)
     assert consensus.power_ == 0.0
 
 
@@ -183,7 +185,7 @@ def test_names(tmp_path) -> None:
 
 
 def test_default_members_learn_from_partial_labels_and_names() -> None:
-    from metriclearn.estimators.selection.consensus import default_members
+    from metriclearn.estimators.selection.cross_fitting import default_members
 
     plain, partial, named = default_members(), default_members(partial=True), default_members(True)
     assert set(partial) < set(plain) < set(named)
@@ -220,6 +222,11 @@ def test_bad_input(parameters, data, message) -> None:
     [
         ({}, [[0]], "members as a mapping of families to lists"),
         ({"a": [[TunedSegmenter()]]}, [[0], [1]], "a model for each of the 2 folds in left_out"),
+        (
+            {"a": [[TunedSegmenter()] * 2, [TunedSegmenter()]]},
+            [[0]],
+            "for all members or for none one of all recordings, got members of 1 and 2 models",
+        ),
         ({"a": [[TunedSegmenter()]]}, [[0, 0]], "from 0 to 7 and each at most once"),
         ({"a": [[TunedSegmenter()]]}, [[8]], "from 0 to 7 and each at most once"),
         ({"a": [[TunedSegmenter()]]}, 3, "from 0 to 7 and each at most once"),

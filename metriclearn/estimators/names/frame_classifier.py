@@ -170,7 +170,8 @@ class FrameClassifier(Streaming, ComponentParameters):
         models : sequence of FrameClassifier
             Fitted, with the same parameters.
         parts : sequence of (X, y)
-            Recordings and labels for each model, as for :meth:`tune_penalty`.
+            Recordings and labels for each model, as for :meth:`tune_penalty`. Models beyond the
+            parts take the penalty of the others.
         """
         logs, truths = [], []
         for model, (X, y) in read_parts(FrameClassifier, models, parts):

@@ -303,6 +303,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             Fitted learners with the same parameters, such as those of the folds of cross-fitting.
         parts : sequence of (X, y)
             Recordings and labels for each model, as for :meth:`MahalanobisSegmenter.tune_penalty`.
+            Models beyond the parts take the penalty of the others.
         unit : None or "variance"
 
         Raises

@@ -16,7 +16,12 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.inputs import read_groups
-from metriclearn.estimators.selection.consensus import POWERS, cross_fitted, families_of, weigh
+from metriclearn.estimators.selection.cross_fitting import (
+    POWERS,
+    cross_fitted,
+    families_of,
+    weigh,
+)
 from metriclearn.oracles.expected_loss import best_clustering
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -13,15 +13,9 @@ from typing import Any, ClassVar, Self
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
-from tqdm import tqdm
+from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.inputs import (
     DataSets,
@@ -35,14 +29,19 @@ from metriclearn.estimators.inputs import (
     read_labelings,
     read_names,
 )
-from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
-from metriclearn.estimators.names.emissions import FramePosteriors
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
-from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.prediction.calibration import true_changes
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.estimators.prediction.stream import Streaming
-from metriclearn.estimators.selection.auto import FAMILIES
+from metriclearn.estimators.selection.cross_fitting import (
+    POWERS,
+    cross_fitted,
+    default_members,
+    families_of,
+    fitted_to,
+    is_listed,
+    variants,
+    weigh,
+)
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.knowledge import PartialPartition
@@ -51,39 +50,18 @@ from metriclearn.problem.named_segments import NamedPartition, PartialNames
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, either, number, shown
-from metriclearn.solvers.regularizers import SquaredFrobenius
-
-
-def _listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
-    """Whether it is a list, not empty, of what is accepted."""
-    return isinstance(given, (list, tuple)) and len(given) > 0 and all(map(accepts, given))
 
 
 def _is_segmenter(model: Any) -> bool:
     return all(callable(getattr(model, name, None)) for name in ("fit", "segmented", "read_data"))
 
 
-def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
-    """Needs a mapping of names to lists of what is accepted."""
-
-    def are(given: Any) -> bool:
-        if given is None:
-            return optional
-        return isinstance(given, Mapping) and _listed(
-            list(given.values()), lambda family: _listed(family, accepts)
-        )
-
-    return Needs(f"{{name}} as a mapping of families to lists of {what}", are)
-
-
 _MEMBERS = families_of("segmenters, or None", _is_segmenter, optional=True)
 _FITTED = families_of(
     "members, each a list of fitted segmenters for all folds",
-    lambda member: _listed(member, _is_segmenter),
+    lambda member: is_listed(member, _is_segmenter),
     optional=False,
 )
-# How fast weights fall with the loss; 0: not at all, the last one: nearly a choice of the best.
-POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -91,10 +69,10 @@ class Consensus(Streaming, ComponentParameters):
     """The segmentation of least expected loss over many models: nothing is chosen.
 
     On few recordings the choice of one model costs more than models differ. Here every member is
-    fitted once for each group of recordings left out, and all these models stay. They share one
-    penalty, tuned on all recordings left out: in the unit of the data, and once more in that of
-    each sequence's variance. The answers
-    N_j of all models for a new recording have one best compromise,
+    fitted once for each group of recordings left out, and once to all recordings. All these models
+    stay. They share one penalty, tuned on all recordings left out: in the unit of the data, and
+    once more in that of each sequence's variance. The answers N_j of all models for a new recording
+    have one best compromise,
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
 
@@ -110,7 +88,8 @@ class Consensus(Streaming, ComponentParameters):
     weights : "held-out" or "uniform"
         With "held-out", q_j ∝ (least loss / loss)^p with the loss of a member on the groups left
         out. The power p has the least loss on groups left out, of which neither models nor weights
-        have seen the labels, but for the tuning of penalties.
+        have seen the labels, but for the tuning of penalties. The model of all recordings weighs as
+        much as all others of its member together.
     names : bool, optional
         Whether labels mean the same in all recordings. By default they do if a label returns within
         a recording after another one.
@@ -160,8 +139,8 @@ class Consensus(Streaming, ComponentParameters):
     >>> data = make_change_points(n_features=30, n_relevant=3, random_state=0)
     >>> members = {"diagonal": [ChangePointMetricLearner()]}
     >>> consensus = Consensus(members, n_folds=3).fit(data.sequences, data.labels)
-    >>> len(consensus.models_)  # three folds, penalties in two units
-    6
+    >>> len(consensus.models_)  # three folds and all recordings, penalties in two units
+    8
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -183,7 +162,7 @@ class Consensus(Streaming, ComponentParameters):
     verbose: bool | None = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Fit every member once for each group left out, and tune its penalty on all of them.
+        """Fit every member without each group and to all, and tune its penalty on groups left out.
 
         Parameters
         ----------
@@ -204,13 +183,14 @@ class Consensus(Streaming, ComponentParameters):
             members = default_members(named=classes is not None, partial=some_unknown)
         splitter = GroupKFold(min(self.n_folds, int(units.max()) + 1))
         folds = list(splitter.split(units, groups=units))
+        parts = [*(train for train, _ in folds), np.arange(len(truths))]
         calls = [
-            joblib.delayed(_fitted)(one, data.arrays, labels, units, train, self.members is None)
+            joblib.delayed(fitted_to)(part, one, data.arrays, labels, units, self.members is None)
             for family in members.values()
             for one in family
-            for train, _ in folds
+            for part in parts
         ]
-        fitted = cross_fitted(self, members, calls, len(folds))
+        fitted = cross_fitted(self, members, calls, len(parts))
         self._weigh(fitted, data, labels, truths, classes, [test for _, test in folds])
         return self
 
@@ -228,7 +208,8 @@ class Consensus(Streaming, ComponentParameters):
         Parameters
         ----------
         members : mapping of names of families to members
-            A member is a sequence with a fitted model for every fold.
+            A member is a sequence with a fitted model for every fold and, if it has one more, of
+            all recordings.
         X, y
             All training data.
         left_out : sequence of int arrays
@@ -241,11 +222,12 @@ class Consensus(Streaming, ComponentParameters):
         data = read_data_sets(cls.__name__, X)
         _FITTED.check(cls.__name__, "members", members)
         folds = _read_folds(cls.__name__, left_out, len(data.arrays))
-        wrong = [row for family in members.values() for row in family if len(row) != len(folds)]
-        if wrong:
+        sizes = {len(row) for family in members.values() for row in family}
+        if sizes not in ({len(folds)}, {len(folds) + 1}):
             raise ValueError(
-                f"{cls.__name__} needs a model for each of the {len(folds)} folds in left_out, got "
-                f"a member of {len(wrong[0])} models."
+                f"{cls.__name__} needs a model for each of the {len(folds)} folds in left_out, and "
+                f"for all members or for none one of all recordings, got members of "
+                f"{' and '.join(map(str, sorted(sizes)))} models."
             )
         truths = read_labelings(cls.__name__, y, data, segments=True, partial=True)
         labels, classes = list_labelings(cls.__name__, y, data), consensus._classes(y, data, truths)
@@ -302,7 +284,11 @@ class Consensus(Streaming, ComponentParameters):
         self.distances_ = _distances(self.left_out_, answers, truths)
         self.models_ = [model for row in models for model in row]
         self.families_ = [name for name, row in zip(families, models) for _ in row]
-        self.weights_ = np.repeat(weights, len(left_out)) / len(left_out)
+        # The model of all recordings, where there is one, weighs as much as those of all folds.
+        folds = np.full(len(left_out), 1.0 / len(left_out))
+        whole = len(models[0]) > len(folds)
+        shares = np.append(folds, 1.0) / 2.0 if whole else folds
+        self.weights_ = np.outer(weights, shares).ravel()
         keep_features(self, data)
         if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in truths):
             warnings.warn(
@@ -490,33 +476,6 @@ class Consensus(Streaming, ComponentParameters):
         return [NamedPartition(one.change_points, codes[one.names]) for one in found]
 
 
-def cross_fitted(
-    estimator: Any, members: Mapping[str, Sequence[Any]], calls: Sequence[Any], n_folds: int
-) -> dict[str, list[list[Any]]]:
-    """The members of every family, each with its models of all folds, from delayed fits.
-
-    Parameters
-    ----------
-    estimator : with ``n_jobs`` and ``verbose``
-    members : mapping of names to families
-    calls : sequence of joblib.delayed
-        By family, member and fold; a ValueError as a result leaves the member out.
-    n_folds : int
-    """
-    hidden = None if estimator.verbose is None else not estimator.verbose
-    fits = joblib.Parallel(estimator.n_jobs, prefer="threads", return_as="generator")(calls)
-    models = iter(list(tqdm(fits, type(estimator).__name__, len(calls), disable=hidden)))
-    fitted = {}
-    for name, family in members.items():
-        rows = [[next(models) for _ in range(n_folds)] for _ in family]
-        # Some families need more names, or more recordings, than a fold has.
-        if kept := [row for row in rows if not any(isinstance(m, ValueError) for m in row)]:
-            fitted[name] = kept
-    if not fitted:
-        raise next(model for row in rows for model in row if isinstance(model, ValueError))
-    return fitted
-
-
 def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
     """The recordings of each fold, of which none is in two folds.
 
@@ -541,151 +500,10 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
     return folds
 
 
-def weigh(
-    families: Sequence[str],
-    answers: Sequence[Mapping[int, Partition]],
-    truths: Sequence[Any],
-    left_out: Sequence[NDArray],
-    powers: Sequence[float],
-    agree: Callable[[Sequence[Partition], NDArray], Partition],
-    loss: Callable[[Partition, Any], float],
-) -> tuple[float, NDArray, NDArray, dict[int, Partition]]:
-    """The power of least loss on data left out, the weights, losses and compromises there.
-
-    Members answered for data that their models had not seen. The weights that are tried on a fold
-    come from the losses in the other folds, where there are some.
-
-    Parameters
-    ----------
-    families : sequence of str
-        Of each member.
-    answers : sequence of mappings of int to Partition
-        Of each member, to every data set that was left out.
-    truths : sequence
-        Of all data sets.
-    left_out : sequence of int arrays
-        The data sets of each fold.
-    powers : sequence of float
-    agree : callable
-        The compromise of partitions with weights.
-    loss : callable
-        Of a partition against a truth.
-    """
-    sizes = np.array([families.count(name) for name in families], dtype=float)
-    places = np.sort(np.concatenate(left_out))
-    losses = np.full((len(answers), len(truths)), np.nan)
-    for row, found in zip(losses, answers):
-        row[places] = [loss(found[i], truths[i]) for i in places.tolist()]
-
-    def shares(columns: NDArray, power: float) -> NDArray:
-        means = np.maximum(losses[:, columns].mean(axis=1), 1e-12)
-        values = (means.min() / means) ** power / sizes
-        return values / values.sum()
-
-    tried = []
-    for power in powers:
-        best: dict[int, Partition] = {}
-        for here in left_out:
-            others = np.setdiff1d(places, here)
-            weights = shares(others if len(others) else here, power)
-            for i in here.tolist():
-                best[i] = agree([found[i] for found in answers], weights)
-        total = sum(loss(found, truths[i]) for i, found in best.items())
-        tried.append((total, power, best))
-    _, power, best = min(tried, key=lambda one: one[0])
-    return power, shares(places, power), losses, best
-
-
 def _squared_norm(found: Partition, truth: Any) -> float:
     """‖M − N‖²_F, on the labeled parts."""
     loss: Any = FrobeniusLoss() if isinstance(truth, Partition) else KnownLoss()
     return truth.n_samples * loss(found, truth)
-
-
-def default_members(named: bool = False, partial: bool = False) -> dict[str, list[Any]]:
-    """The families of :func:`~metriclearn.auto_metric_learner` at all their strengths.
-
-    Parameters
-    ----------
-    named : bool
-        With frame classifiers and named learners, too.
-    partial : bool
-        Only learners that take partial labels.
-    """
-    members = {
-        name: [
-            clone(family.learner).set_params(**{family.parameter: strength})
-            for strength in family.strengths
-        ]
-        for name, family in FAMILIES.items()
-        if isinstance(family.learner, ChangePointMetricLearner) or not partial
-    }
-    if named:
-        linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
-        forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=0)
-        frobenius = SquaredFrobenius(0.1)
-        for name, classifier in (("logistic", linear), ("forest", forest)):
-            members[f"{name}, Viterbi"] = [FrameClassifier(classifier, amount=4.0)]
-            emissions = FramePosteriors(classifier, n_folds=3)
-            learner = NamedSegmentLearner(regularizer=frobenius, emissions=emissions)
-            members[f"{name}, named"] = [learner]
-    return members
-
-
-def _fitted(
-    member: Any,
-    arrays: Sequence[NDArray],
-    labels: Sequence[Any],
-    units: NDArray,
-    train: NDArray,
-    may_fail: bool,
-) -> Any:
-    """A member fitted without a group; or its ValueError, if it may fail."""
-    learner = clone(member)
-    for name, value in (("verbose", False), ("n_jobs", 1)):
-        if name in learner.get_params(deep=False):
-            learner.set_params(**{name: value})
-    several = len(np.unique(units[train])) > 1 and has_fit_parameter(learner, "groups")
-    options = {"groups": units[train]} if several else {}
-    with warnings.catch_warnings():
-        # These would come with every fold.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", UserWarning)
-        try:
-            model = learner.fit([arrays[i] for i in train], [labels[i] for i in train], **options)
-        except ValueError as error:
-            if may_fail:
-                return error
-            raise
-    if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
-        raise KeyboardInterrupt
-    return model
-
-
-def variants(row: Sequence[Any], parts: Sequence[tuple[Any, Any]]) -> list[list[Any]]:
-    """Copies of a member's models, with one penalty tuned on all data left out, in both units.
-
-    Models without a penalty, or with a metric that is zero, stay as they are.
-    """
-    able = [
-        place
-        for place, model in enumerate(row)
-        if hasattr(model, "tune_together") and len(getattr(model, "components_", [0]))
-    ]
-    if not able:
-        return [list(row)]
-    first = row[able[0]]
-    units: tuple[Any, ...] = ((),)
-    if isinstance(first, MahalanobisSegmenter) and first.name_weights_ is None:
-        units = ((), ("variance",))
-    results = []
-    for unit in units:
-        copies = list(map(copy.copy, row))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            first.tune_together([copies[i] for i in able], [parts[i] for i in able], *unit)
-        results.append(copies)
-    return results
 
 
 def _returns(codes: NDArray) -> bool:

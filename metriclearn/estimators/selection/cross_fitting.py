@@ -1,0 +1,221 @@
+"""Models of all folds: what is fitted, which penalty the folds share, and how members weigh."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
+from tqdm import tqdm
+
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.names.emissions import FramePosteriors
+from metriclearn.estimators.names.frame_classifier import FrameClassifier
+from metriclearn.estimators.names.named_learner import NamedSegmentLearner
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.selection.auto import FAMILIES
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs
+from metriclearn.solvers.regularizers import SquaredFrobenius
+
+# How fast weights fall with the loss; 0: not at all, the last one: nearly a choice of the best.
+POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)
+
+
+def is_listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
+    """Whether it is a list, not empty, of what is accepted."""
+    return isinstance(given, (list, tuple)) and len(given) > 0 and all(map(accepts, given))
+
+
+def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
+    """Needs a mapping of names to lists of what is accepted."""
+
+    def are(given: Any) -> bool:
+        if given is None:
+            return optional
+        return isinstance(given, Mapping) and is_listed(
+            list(given.values()), lambda family: is_listed(family, accepts)
+        )
+
+    return Needs(f"{{name}} as a mapping of families to lists of {what}", are)
+
+
+def default_members(named: bool = False, partial: bool = False) -> dict[str, list[Any]]:
+    """The families of :func:`~metriclearn.auto_metric_learner` at all their strengths.
+
+    Parameters
+    ----------
+    named : bool
+        With frame classifiers and named learners, too.
+    partial : bool
+        Only learners that take partial labels.
+    """
+    members = {
+        name: [
+            clone(family.learner).set_params(**{family.parameter: strength})
+            for strength in family.strengths
+        ]
+        for name, family in FAMILIES.items()
+        if isinstance(family.learner, ChangePointMetricLearner) or not partial
+    }
+    if named:
+        linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
+        forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=0)
+        frobenius = SquaredFrobenius(0.1)
+        for name, classifier in (("logistic", linear), ("forest", forest)):
+            members[f"{name}, Viterbi"] = [FrameClassifier(classifier, amount=4.0)]
+            emissions = FramePosteriors(classifier, n_folds=3)
+            learner = NamedSegmentLearner(regularizer=frobenius, emissions=emissions)
+            members[f"{name}, named"] = [learner]
+    return members
+
+
+def cross_fitted(
+    estimator: Any, members: Mapping[str, Sequence[Any]], calls: Sequence[Any], n_folds: int
+) -> dict[str, list[list[Any]]]:
+    """The members of every family, each with its models of all folds, from delayed fits.
+
+    Parameters
+    ----------
+    estimator : with ``n_jobs`` and ``verbose``
+    members : mapping of names to families
+    calls : sequence of joblib.delayed
+        By family, member and fold; a ValueError as a result leaves the member out.
+    n_folds : int
+    """
+    hidden = None if estimator.verbose is None else not estimator.verbose
+    fits = joblib.Parallel(estimator.n_jobs, prefer="threads", return_as="generator")(calls)
+    models = iter(list(tqdm(fits, type(estimator).__name__, len(calls), disable=hidden)))
+    fitted = {}
+    for name, family in members.items():
+        rows = [[next(models) for _ in range(n_folds)] for _ in family]
+        # Some families need more names, or more recordings, than a fold has.
+        if kept := [row for row in rows if not any(isinstance(m, ValueError) for m in row)]:
+            fitted[name] = kept
+    if not fitted:
+        raise next(model for row in rows for model in row if isinstance(model, ValueError))
+    return fitted
+
+
+def fitted_to(
+    part: NDArray,
+    member: Any,
+    arrays: Sequence[NDArray],
+    labels: Sequence[Any],
+    units: NDArray,
+    may_fail: bool,
+) -> Any:
+    """A member fitted to a part of the recordings; or its ValueError, if it may fail."""
+    learner = clone(member)
+    for name, value in (("verbose", False), ("n_jobs", 1)):
+        if name in learner.get_params(deep=False):
+            learner.set_params(**{name: value})
+    several = len(np.unique(units[part])) > 1 and has_fit_parameter(learner, "groups")
+    options = {"groups": units[part]} if several else {}
+    with warnings.catch_warnings():
+        # These would come with every fold.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            model = learner.fit([arrays[i] for i in part], [labels[i] for i in part], **options)
+        except ValueError as error:
+            if may_fail:
+                return error
+            raise
+    if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
+        raise KeyboardInterrupt
+    return model
+
+
+def variants(row: Sequence[Any], parts: Sequence[tuple[Any, Any]]) -> list[list[Any]]:
+    """Copies of a member's models, with one penalty tuned on all data left out, in both units.
+
+    A model beyond the parts is one of all data: it takes the penalty of the others. Models without
+    a penalty, or with a metric that is zero, stay as they are.
+    """
+    able = [
+        place
+        for place, model in enumerate(row)
+        if hasattr(model, "tune_together") and len(getattr(model, "components_", [0]))
+    ]
+    own = [parts[i] for i in able if i < len(parts)]
+    if not own:
+        return [list(row)]
+    first = row[able[0]]
+    units: tuple[Any, ...] = ((),)
+    if isinstance(first, MahalanobisSegmenter) and first.name_weights_ is None:
+        units = ((), ("variance",))
+    results = []
+    for unit in units:
+        copies = list(map(copy.copy, row))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            first.tune_together([copies[i] for i in able], own, *unit)
+        results.append(copies)
+    return results
+
+
+def weigh(
+    families: Sequence[str],
+    answers: Sequence[Mapping[int, Partition]],
+    truths: Sequence[Any],
+    left_out: Sequence[NDArray],
+    powers: Sequence[float],
+    agree: Callable[[Sequence[Partition], NDArray], Partition],
+    loss: Callable[[Partition, Any], float],
+) -> tuple[float, NDArray, NDArray, dict[int, Partition]]:
+    """The power of least loss on data left out, the weights, losses and compromises there.
+
+    Members answered for data that their models had not seen. The weights that are tried on a fold
+    come from the losses in the other folds, where there are some.
+
+    Parameters
+    ----------
+    families : sequence of str
+        Of each member.
+    answers : sequence of mappings of int to Partition
+        Of each member, to every data set that was left out.
+    truths : sequence
+        Of all data sets.
+    left_out : sequence of int arrays
+        The data sets of each fold.
+    powers : sequence of float
+    agree : callable
+        The compromise of partitions with weights.
+    loss : callable
+        Of a partition against a truth.
+    """
+    sizes = np.array([families.count(name) for name in families], dtype=float)
+    places = np.sort(np.concatenate(left_out))
+    losses = np.full((len(answers), len(truths)), np.nan)
+    for row, found in zip(losses, answers):
+        row[places] = [loss(found[i], truths[i]) for i in places.tolist()]
+
+    def shares(columns: NDArray, power: float) -> NDArray:
+        means = np.maximum(losses[:, columns].mean(axis=1), 1e-12)
+        values = (means.min() / means) ** power / sizes
+        return values / values.sum()
+
+    tried = []
+    for power in powers:
+        best: dict[int, Partition] = {}
+        for here in left_out:
+            others = np.setdiff1d(places, here)
+            weights = shares(others if len(others) else here, power)
+            for i in here.tolist():
+                best[i] = agree([found[i] for found in answers], weights)
+        total = sum(loss(found, truths[i]) for i, found in best.items())
+        tried.append((total, power, best))
+    _, power, best = min(tried, key=lambda one: one[0])
+    return power, shares(places, power), losses, best
