@@ -54,6 +54,7 @@ from metriclearn import (
 )
 from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.indices import compare
 from metriclearn.plots.canvas import number
 
 NAMES = "names_right"
@@ -86,6 +87,10 @@ class Comparison(Procedure):
     measures: Mapping[str, tuple[str, str]] = {
         **Procedure.measures,
         NAMES: ("share of samples with the right name", "more"),
+        "named_edit_score": ("edit score of the names", "more"),
+        "named_segmental_f1@10": ("F1@10 of named segments", "more"),
+        "named_segmental_f1@25": ("F1@25 of named segments", "more"),
+        "named_segmental_f1@50": ("F1@50 of named segments", "more"),
     }
 
     def cases(self) -> list[Case]:
@@ -120,7 +125,8 @@ class Comparison(Procedure):
             model = with_tuned_penalty(model, case.train, unit)
         scores = {MEASURE: sequence_losses(model, case.test, column)}
         if column == "estimated" and getattr(model, "classes_", None) is not None:
-            scores[NAMES] = names_right(model, case.test)
+            named = named_scores(model, case.test)
+            scores |= {name: named[name] for name in named if name in self.measures}
         return model, scores
 
     def is_member(self, method: Method) -> bool:
@@ -238,10 +244,18 @@ def sequence_losses(
     return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in pairs])
 
 
-def names_right(model: Any, data: LabeledSequences) -> NDArray[np.float64]:
-    """The share of samples with the right name, of those that have one, in every sequence, (N,)."""
-    pairs = zip(model.predict(data.sequences), data.labels)
-    return np.array([np.mean((found == labels)[labels != -1]) for found, labels in pairs])
+def named_scores(model: Any, data: LabeledSequences) -> Scores:
+    """How well names fit in every sequence, on the samples that have one, (N,) each.
+
+    The share of samples with the right name, and edit score and F1 of action segmentation.
+    """
+    rows = []
+    for found, labels in zip(model.predict(data.sequences), data.labels):
+        pair = labels[labels != -1], found[labels != -1]
+        segments = compare(*pair, field="video")
+        named = {f"named_{name}": value for name, value in segments.items()}
+        rows.append({NAMES: float(np.mean(pair[0] == pair[1])), **named})
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def truth_of(labels: NDArray) -> Partition | PartialPartition:

@@ -199,6 +199,9 @@ def test_ours_is_a_consensus_of_all_candidates_and_folds(tmp_path: Path) -> None
     right = {name: o.scores["estimated"].get("names_right") for name, o in outcomes.items()}
     assert right["ours"].tolist() == right["frames"].tolist() == [1.0, 1.0]
     assert right["euclidean"] is None
+    for name in ("named_edit_score", "named_segmental_f1@50"):
+        assert outcomes["frames"].scores["estimated"][name].tolist() == [1.0, 1.0]
+        assert name not in outcomes["euclidean"].scores["estimated"]
 
 
 @pytest.mark.parametrize(("n_test", "sizes"), [(1, [1] * 5), (2, [2, 2, 1])])
