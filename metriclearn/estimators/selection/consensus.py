@@ -88,8 +88,8 @@ class Consensus(Streaming, ComponentParameters):
     weights : "held-out" or "uniform"
         With "held-out", q_j ∝ (least loss / loss)^p with the loss of a member on the groups left
         out. The power p has the least loss on groups left out, of which neither models nor weights
-        have seen the labels, but for the tuning of penalties. The model of all recordings weighs as
-        much as all others of its member together.
+        have seen the labels, but for the tuning of penalties. All models of a member
+        weigh the same.
     names : bool, optional
         Whether labels mean the same in all recordings. By default they do if a label returns within
         a recording after another one.
@@ -284,11 +284,7 @@ class Consensus(Streaming, ComponentParameters):
         self.distances_ = _distances(self.left_out_, answers, truths)
         self.models_ = [model for row in models for model in row]
         self.families_ = [name for name, row in zip(families, models) for _ in row]
-        # The model of all recordings, where there is one, weighs as much as those of all folds.
-        folds = np.full(len(left_out), 1.0 / len(left_out))
-        whole = len(models[0]) > len(folds)
-        shares = np.append(folds, 1.0) / 2.0 if whole else folds
-        self.weights_ = np.outer(weights, shares).ravel()
+        self.weights_ = np.repeat(weights / len(models[0]), len(models[0]))
         keep_features(self, data)
         if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in truths):
             warnings.warn(
