@@ -10,12 +10,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.prediction.stream import SegmenterStream
+from metriclearn.estimators.selection.consensus import Consensus
 from metriclearn.integrations.fitting import fit_segmenter
 from metriclearn.running.extras import optional
 
 BaseDetector: Any = optional("sktime.detection.base", "sktime").BaseDetector
+_NAMED = (NamedSegmentLearner, FrameClassifier, Consensus)  # learn names of segments
 
 
 class MetricChangePointDetector(BaseDetector):
@@ -74,7 +77,7 @@ class MetricChangePointDetector(BaseDetector):
                     f"{who} needs events of the {len(series)} series of X, got "
                     f"{len(events)} others; name the instances in the first level of the index."
                 )
-            names = isinstance(self.learner, NamedSegmentLearner)
+            names = isinstance(self.learner, _NAMED)
             labels = [
                 labels_of(who, events[name], len(part), names) for name, part in series.items()
             ]
@@ -159,8 +162,9 @@ class MetricSegmenter(MetricChangePointDetector):
 
     All is as in :class:`MetricChangePointDetector`, but for the prediction: intervals, closed on
     the left, in ``"ilocs"`` and the number of each in ``"labels"``. A
-    :class:`~metriclearn.NamedSegmentLearner` learns the names of intervals from the column
-    ``"labels"`` of y and predicts names in place of numbers.
+    :class:`~metriclearn.NamedSegmentLearner`, :class:`~metriclearn.baselines.FrameClassifier` or
+    :class:`~metriclearn.Consensus` learns the names of intervals from the column ``"labels"`` of y
+    and predicts names in place of numbers.
 
     Parameters
     ----------
@@ -185,7 +189,7 @@ class MetricSegmenter(MetricChangePointDetector):
 
     def _events(self, array: NDArray) -> pd.DataFrame:
         ends = self.segmenter_.predict_change_points(array)
-        named = hasattr(self.segmenter_, "name_weights_") and self.segmenter_.name_weights_
+        named = getattr(self.segmenter_, "classes_", None) is not None
         labels = self.segmenter_.predict(array)[ends - 1] if named else np.arange(len(ends))
         return self._final_events([0, *ends.tolist()], labels)
 

@@ -201,6 +201,11 @@ def test_default_members_learn_from_partial_labels_and_names() -> None:
     ("parameters", "data", "message"),
     [
         ({"members": {}}, (DATA.sequences, DATA.labels), "Consensus needs members as a mapping"),
+        (
+            {"members": {"encoder": ["encoder.onnx"]}},
+            (DATA.sequences, DATA.labels),
+            r"lists of segmenters \(of an ONNX file its EncoderMetricLearner\), or None, got",
+        ),
         ({"members": METRICS}, (DATA.sequences[0], DATA.labels[0]), "in two groups and more"),
         ({"n_folds": 1}, (DATA.sequences, DATA.labels), "Consensus needs a whole n_folds"),
         (

@@ -4,8 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 
-from metriclearn import ChangePointMetricLearner, NamedSegmentLearner, NeighborFeatures
+from metriclearn import (
+    ChangePointMetricLearner,
+    Consensus,
+    NamedSegmentLearner,
+    NeighborFeatures,
+)
+from metriclearn.baselines import FrameClassifier
 from tests.integrations.series import labeled_series
 
 pytest.importorskip("sktime", reason="sktime is not installed; make integrations runs these tests")
@@ -82,6 +89,28 @@ def test_names_are_learned_and_predicted(names: list) -> None:
     assert final["labels"].tolist()[:3] == names[:3]
     partial = MetricSegmenter(named).fit(X, y.iloc[:3])
     assert partial.predict(X)["labels"].tolist() == names
+
+
+def test_names_of_frame_classifiers_and_consensus() -> None:
+    names = ["rest", "run", "walk", "run"]
+    parts, ends = labeled_series(3)[0], SEGMENTS.right.to_numpy()
+    for part in parts:
+        part[80:, 0] += 1.0  # the second run is like the first
+    X = pd.concat({i: pd.DataFrame(part) for i, part in enumerate(parts)})
+    y = pd.concat(dict.fromkeys(range(3), pd.DataFrame({"ilocs": SEGMENTS, "labels": names})))
+    frames = FrameClassifier(LogisticRegression(), 1)
+    named = NamedSegmentLearner(emissions=NeighborFeatures(0), verbose=False)
+    both = Consensus({"frames": [frames], "named": [named]}, n_folds=3, verbose=False)
+    for learner in (frames, both):
+        segmenter = MetricSegmenter(learner).fit(X, y)
+        assert segmenter.segmenter_.classes_.tolist() == sorted(set(names))
+        for i, part in enumerate(parts):
+            labels = np.repeat(names, np.diff(ends, prepend=0))
+            expected = segmenter.segmenter_.predict(part)
+            assert np.mean(expected == labels) > 0.95
+            found = segmenter.predict(X).loc[i]
+            lengths = found["ilocs"].apply(lambda one: int(one.length))
+            assert np.repeat(found["labels"].to_numpy(), lengths).tolist() == expected.tolist()
 
 
 TWICE = pd.IntervalIndex.from_tuples([(0, 30), (20, 60)])

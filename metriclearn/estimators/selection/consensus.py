@@ -56,7 +56,9 @@ def _is_segmenter(model: Any) -> bool:
     return all(callable(getattr(model, name, None)) for name in ("fit", "segmented", "read_data"))
 
 
-_MEMBERS = families_of("segmenters, or None", _is_segmenter, optional=True)
+_MEMBERS = families_of(
+    "segmenters (of an ONNX file its EncoderMetricLearner), or None", _is_segmenter, optional=True
+)
 _FITTED = families_of(
     "members, each a list of fitted segmenters for all folds",
     lambda member: is_listed(member, _is_segmenter),
