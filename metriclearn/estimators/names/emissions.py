@@ -49,11 +49,30 @@ class StandardWindows:
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
         """(T, (2·context + 1)·P); the first and the last sample stand for those beyond the ends."""
-        edge = ((self.context, self.context), (0, 0))
+        padded = self._padded(X)
+        return np.hstack([padded[k : k + len(X)] for k in range(2 * self.context + 1)])
+
+    def scores(self, X: NDArray, coef: NDArray) -> NDArray[np.float64]:
+        """``transform(X) @ coef.T`` for weights (C, (2·context + 1)·P), without the wide array.
+
+        One product with the weights of all neighbors, whose parts are then shifted and added.
+        """
+        n, T = len(coef), len(X)
+        padded = self._padded(X)
+        products = padded @ coef.reshape(n, -1, padded.shape[1]).transpose(2, 1, 0).reshape(
+            padded.shape[1], -1
+        )
+        total = products[:T, :n].copy()
+        for k in range(1, 2 * self.context + 1):
+            total += products[k : k + T, k * n : (k + 1) * n]
+        return total
+
+    def _padded(self, X: NDArray) -> NDArray[np.float64]:
+        """Standardized samples, with those that stand for the ones beyond the ends."""
         # Forests read float32.
         standard = np.clip((X - self.mean) / self.deviation, -_MOST, _MOST)
-        padded = np.pad(standard, edge, mode="edge")
-        return np.hstack([padded[k : k + len(X)] for k in range(2 * self.context + 1)])
+        rows = np.arange(-self.context, len(X) + self.context)
+        return standard[np.clip(rows, 0, len(X) - 1)]
 
 
 @dataclass(eq=False, repr=False)
@@ -303,4 +322,6 @@ class NameWeights:
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
         """Scores of the names of every sample of a new recording, (T, C)."""
+        if type(self.emissions) is NeighborFeatures:  # another class may override transform
+            return self.emissions.windows_.scores(X, self.coef[:, :-1]) + self.coef[:, -1]
         return self.emissions.transform(X) @ self.coef.T

@@ -406,3 +406,13 @@ def test_frames_far_from_the_training_data() -> None:
     """Forests read float32, and data may be beyond it."""
     forest = FrameClassifier(amount=1.0).fit(X, Y)
     assert set(forest.predict(1e100 * NEW[0])) <= set(NAMES)
+
+
+@pytest.mark.parametrize("context", [0, 1, 4])
+def test_scores_of_neighbors_need_no_wide_array(context: int) -> None:
+    """They are the product of the emission features with the learned weights."""
+    learner = NamedSegmentLearner(emissions=NeighborFeatures(context), verbose=False).fit(X, Y)
+    weights = learner.name_weights_
+    for signal in (X[0], X[0][:3]):
+        expected = weights.emissions.transform(signal) @ weights.coef.T
+        np.testing.assert_allclose(weights.scores(signal), expected, atol=1e-9)
