@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
@@ -10,8 +9,6 @@ from typing import Any, ClassVar, Self
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,6 +17,7 @@ from metriclearn.estimators.selection.cross_fitting import (
     POWERS,
     cross_fitted,
     families_of,
+    fitted_to,
     weigh,
 )
 from metriclearn.oracles.expected_loss import best_clustering
@@ -128,10 +126,12 @@ class ClusteringConsensus(ComponentParameters):
         check_parameters(self)
         parts = self._parts(X, y, groups)
         calls = [
-            joblib.delayed(_fitted)(member, *train)
+            joblib.delayed(fitted_to)(
+                np.arange(len(arrays)), member, arrays, labels, np.zeros(len(arrays)), False
+            )
             for family in self.members.values()
             for member in family
-            for train, _ in parts
+            for (arrays, labels), _ in parts
         ]
         fitted = cross_fitted(self, self.members, calls, len(parts))
         truths = [truth for _, (_, some) in parts for truth in map(_codes, some)]
@@ -267,17 +267,6 @@ def _is_single(X: Any) -> bool:
             f"ClusteringConsensus needs a table, an image or a list of them as X, got {shown(X)}."
         )
     return True
-
-
-def _fitted(member: Any, X: Any, y: Any) -> Any:
-    learner = clone(member)
-    if "verbose" in learner.get_params(deep=False):
-        learner.set_params(verbose=False)
-    with warnings.catch_warnings():
-        # These would come with every fold.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", UserWarning)
-        return learner.fit(X, y)
 
 
 def _codes(labels: Any) -> NDArray[np.int64]:
