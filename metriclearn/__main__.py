@@ -443,6 +443,11 @@ def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> No
 
 def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
     """What files of results begin with, for every file."""
+    if out is not None and out.suffix and not out.is_dir():
+        raise ValueError(
+            f"metriclearn segment needs --out FOLDER, got {str(out)!r}, which looks like a file; "
+            f"every result has the name of its recording, so pass a folder, --out '{out.parent}'."
+        )
     targets = [(out or path.absolute().parent) / path.stem for path in paths]
     if twice := [path for path, target in zip(paths, targets) if targets.count(target) > 1]:
         raise ValueError(
