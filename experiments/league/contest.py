@@ -39,7 +39,9 @@ from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, St
 from experiments.harness.report import Artifacts
 from experiments.harness.results import MEASURE, read_results
 from experiments.league.contestants import Member, Stranger
+from experiments.league.minutes import minutes_cases
 from experiments.league.ranks import ranks_table
+from experiments.league.unseen import without_parts
 from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.indices import covering, f_measure
 
@@ -103,14 +105,25 @@ class League(Comparison):
         return found
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
-        """Of all members, of those with names, or of those without: least loss on data left out."""
+        """Of all members, of those with names, or of those without: least loss on data left out.
+
+        With ``alone`` in the configuration of all members, or of the family that has the one of
+        least loss.
+        """
         truths = [truth_of(labels) for _, part in case.folds for labels in part.labels]
-        found = []
-        for pool in pools(members):
-            one = super().consensus(pool, case)
-            loss = sum(squared_norm(answer, truths[i]) for i, answer in one.left_out_.items())
-            found.append((loss, one))
-        return min(found, key=lambda pair: pair[0])[1]
+        candidates, found = pools(members), []
+        if self.config.alone:
+            whole = super().consensus(candidates[0], case)
+            best = int(np.argmin(np.nanmean(whole.held_out_, axis=1)))
+            family = whole.families_[best * (len(whole.models_) // len(whole.held_out_))]
+            found, candidates = [whole], [{family: candidates[0][family]}]
+        for pool in candidates:
+            found.append(super().consensus(pool, case))
+        losses = [
+            sum(squared_norm(answer, truths[i]) for i, answer in one.left_out_.items())
+            for one in found
+        ]
+        return found[int(np.argmin(losses))]
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         model, scores = super().score(model, option, column, case)
@@ -132,13 +145,16 @@ class League(Comparison):
         """The tables of all sets, without pictures of single recordings."""
         numbers = tables_and_rows(self, outcomes)
         left_out: Any = OmegaConf.to_container(self.config.left_out)
+        chosen = "of all, of those with names or of those without"
+        if self.config.alone:
+            chosen = "of all, or of the family that has the member of least loss"
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         protocol = (
             f"Every set: groups held out for test, candidates chosen by {self.config.n_folds}-fold "
             "cross-validation over groups of the training data, the chosen one fitted again. No "
             "choice uses test data, and every method has the same data and as many folds. "
-            '"ours" is the consensus of our models, of classifiers and of plain methods: of all, '
-            "of those with names or of those without, by the loss on data left out. "
+            '"ours" is the consensus of our models, of classifiers and of plain methods: '
+            f"{chosen}, by the loss on data left out. "
             + " ".join(f"Left out: {name}, {reason}." for name, reason in left_out.items())
         )
         notes = []
@@ -163,8 +179,9 @@ def set_cases(
     ``data`` is a loader; ``groups`` the groups that take part and ``per_group`` the recordings of
     each, both drawn at random and all by default; ``n_test`` the groups held out at a time, with
     ``rotate`` each of them once, or ``test`` how names of the groups held out begin;
-    ``train_per_group`` the recordings of a group for training; ``unseen`` the labels that training
-    recordings go without.
+    ``train_per_group`` the recordings of a group for training; ``unseen`` the names that training
+    recordings go without, see :func:`experiments.league.unseen.without_parts`; ``few`` how little
+    of them is labeled, see :func:`experiments.league.minutes.minutes_cases`.
 
     With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case: it tests on
     the data there, and trains on all groups here with ``rotate``, else on those not held out.
@@ -195,9 +212,15 @@ def set_cases(
         if test_root is not None:
             case = tested_elsewhere(case, entry, test_root, seed)
         train = some_of(case.train, None, entry.get("train_per_group"), seed)
-        train = without(train, entry.get("unseen", ()))
-        folds = group_folds(train, n_folds)
-        cases.append(case_of(f"{name}: {case.name}", train, case.test, folds, name))
+        title = f"{name}: {case.name}"
+        whole = case_of(title, train, case.test, group_folds(train, n_folds), name)
+        if "unseen" in entry:
+            for words, known, folds in without_parts(train, entry["unseen"], n_folds, seed):
+                cases.append(Case(f"{title}, {words}", known, case.test, folds, name))
+        elif "few" in entry:
+            cases += minutes_cases(whole, entry["few"], n_folds, seed)
+        else:
+            cases.append(whole)
     return cases
 
 
@@ -211,16 +234,6 @@ def tested_elsewhere(case: Case, entry: Mapping[str, Any], test_root: str, seed:
         test = some_of(load(**fitted), entry.get("groups"), entry.get("per_group"), seed)
     refuse_seen(case.train, test)
     return replace(case, name=str(test_root), test=test)
-
-
-def without(data: LabeledSequences, labels: Sequence[str]) -> LabeledSequences:
-    """The stretches of two segments and more between the samples of some labels."""
-    for label in labels:
-        if any(np.any(y.astype(str) == label) for y in data.labels):
-            data = data.without(label)
-    if not labels:
-        return data
-    return data.select([i for i, ends in enumerate(data.change_points) if len(ends) > 1])
 
 
 def some_of(

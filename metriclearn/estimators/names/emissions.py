@@ -139,7 +139,8 @@ class FramePosteriors(ComponentParameters):
 
     The probabilities of a training recording come from models that have not seen its group
     (cross-fitting): learned scores otherwise trust a classifier as far as it has memorized its
-    training data. The probabilities of a new recording are the mean over these models.
+    training data. Where the other groups have fewer than two names, the model has seen all of them.
+    The probabilities of a new recording are the mean over these models.
 
     Parameters
     ----------
@@ -161,7 +162,7 @@ class FramePosteriors(ComponentParameters):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or where a part of the training data has one name.
+        For parameters that cannot be used, or training data of fewer than two names.
 
     See Also
     --------
@@ -229,14 +230,15 @@ class FramePosteriors(ComponentParameters):
         features, labels = np.vstack(rows), np.concatenate(codes)
         folds = np.concatenate(self.fold_of_)
         self.models_ = []
+        named = labels >= 0
+        if len(np.unique(labels[named])) < 2:
+            raise ValueError(
+                "FramePosteriors needs samples of two names and more, got fewer; name more samples."
+            )
         for fold in range(int(folds.max()) + 1):
-            known = (folds != fold) & (labels >= 0)
-            if len(np.unique(labels[known])) < 2:
-                raise ValueError(
-                    "FramePosteriors needs samples of two names and more outside every part that "
-                    "is left out, but without one part of the training data there are fewer; name "
-                    "samples of more groups, or use NeighborFeatures."
-                )
+            known = named & (folds != fold)
+            # A classifier of one name would be sure of it: all samples say more.
+            known = known if len(np.unique(labels[known])) > 1 else named
             self.models_.append(clone(classifier).fit(features[known], labels[known]))
         return self
 

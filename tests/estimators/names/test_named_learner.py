@@ -214,6 +214,18 @@ def test_posteriors_are_held_out() -> None:
     assert accuracy(model.fit(X, Y, groups=groups)) > 0.95
 
 
+def test_a_part_without_which_one_name_is_left_is_predicted_by_all_samples() -> None:
+    from sklearn.naive_bayes import GaussianNB
+
+    codes = [np.array([0, 0, 1, 1]), np.array([0, 0, 0, 0])]
+    arrays = [code[:, None] + np.array([[0.0], [0.1], [0.2], [0.3]]) for code in codes]
+    few = FramePosteriors(GaussianNB(), context=0).fit(arrays, codes)
+    whole, other = (few.models_[folds[0]] for folds in few.fold_of_)
+    np.testing.assert_array_equal(whole.class_count_, [6, 2])
+    np.testing.assert_array_equal(other.class_count_, [2, 2])
+    assert few.held_out(arrays[0], 0)[:, :2].argmax(axis=1).tolist() == codes[0].tolist()
+
+
 def test_files_keep_the_names(fitted, tmp_path) -> None:
     loaded = metriclearn.load(metriclearn.save(fitted, tmp_path / "model.npz"))
     for a, b in zip(loaded.predict(NEW), fitted.predict(NEW)):

@@ -1,5 +1,9 @@
 """The league: its own methods, its ranks, and the record for penalties."""
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +11,7 @@ import pandas as pd
 import pytest
 
 from experiments.harness.results import read_results
-from experiments.league.contest import League, pools, set_cases, without
+from experiments.league.contest import League, pools, set_cases
 from experiments.league.contestants import (
     BinarySegmentation,
     HiddenMarkov,
@@ -16,11 +20,11 @@ from experiments.league.contestants import (
     TextTiling,
 )
 from experiments.league.penalties import PenaltyRegression
-from experiments.league.ranks import against_ours, mean_ranks
+from experiments.league.ranks import against_ours, mean_ranks, unseen_table
 from experiments.league.series import block_features
 from experiments.rivals.trivial import EqualCuts
 from metriclearn import Consensus
-from metriclearn.datasets import LabeledSequences, PenaltyTargets, data_folder, load_texts
+from metriclearn.datasets import PenaltyTargets, data_folder, load_texts
 from tests.datasets.test_published import write as write_texts
 from tests.experiments.command import call, configuration
 
@@ -110,6 +114,25 @@ def test_ranks_and_tests_against_ours() -> None:
     assert against_ours(results) == {"euclidean": 2 / 2**7, "bad": 2 / 2**7}  # all of one sign
 
 
+def test_names_that_training_never_saw_are_counted_by_sets() -> None:
+    losses = {"ours": (1.0, 3.0), "ours/over probabilities": (1.5, 2.0), "euclidean": (4.0, 2.5)}
+    losses |= {"logistic, Viterbi": (2.0, 9.0), "extra trees, Viterbi": (3.0, 8.0)}
+    rows = [
+        {"table": name, "measure": "partition_loss", "method": method, "mean": values[i],
+         "units": ["u"], "values": [values[i]]}
+        for i, name in enumerate(("notes", "keys"))
+        for method, values in losses.items()
+    ]  # fmt: skip
+    tables = [{"name": name, "main": True} for name in ("notes", "keys")]
+    *table, _, sentence = unseen_table({"tables": tables, "rows": rows})
+    assert table[-2:] == [
+        "| notes | 1 | 1 | 1.5 | 4 | logistic, Viterbi | 2 | 0.50 | 0.75 | – |",
+        "| keys | 1 | 3 | 2 | 2.5 | extra trees, Viterbi | 8 | 1.20 | 0.80 | – |",
+    ]
+    assert "Ours has less loss than the better of both on 1 of 2 sets" in sentence
+    assert sentence.endswith("on 2 of 2 sets, and at most 0.8 of it on 2.")
+
+
 @pytest.mark.skipif(not data_folder("texts").is_dir(), reason="METRICLEARN_DATA has no texts")
 def test_features_of_a_set_are_fitted_to_its_training_recordings() -> None:
     entry = {
@@ -163,15 +186,6 @@ def test_sets_of_another_folder_and_sets_that_cannot_be_used(
         league.cases()
 
 
-def test_training_recordings_go_without_some_names() -> None:
-    y = np.array(["a", "a", "b", "c", "c", "a", "c", "a"])
-    data = LabeledSequences("d", [np.zeros((8, 1))], [y], ["g"], ["n"], ["x"])
-    assert [labels.tolist() for labels in without(data, ["b", "z"]).labels] == [
-        ["c", "c", "a", "c", "a"]
-    ]
-    assert len(without(data, []).labels) == 1
-
-
 @pytest.mark.skipif(not data_folder("penalties").is_dir(), reason="METRICLEARN_DATA has none")
 def test_sets_of_penalties_are_those_of_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -213,21 +227,37 @@ def test_a_stranger_needs_two_methods() -> None:
 
 
 @pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has no mocap6")
-def test_a_run_that_is_started_again_has_the_same_table(tmp_path: Path) -> None:
-    from experiments.harness.results import read_results
-
+def test_a_run_that_was_killed_and_started_again_has_the_same_table(tmp_path: Path) -> None:
+    """A process is killed after some fits; the same command ends with the table of a clean run."""
     names = "hapt hapt_dropped gestures bees songs meetings shows billboard gazecom birdsong "
     names += "texts piano_keys tcpd tssb utsa"
-    others = [f"sets.{name}=null" for name in names.split()]
-    few = [f"methods.{name}=null" for name in ("boosting_mode", "boosting_viterbi", "pca")]
-    once = [*others, *few]
-    first, again = tmp_path / "first", tmp_path / "again"
-    for folder in (first, again):
-        options = [*once, f"hydra.run.dir={folder}", f"outputs={tmp_path}"]
-        call("run", "experiment=league", "tiny=true", *options)
+    once = [f"sets.{name}=null" for name in names.split()]
+    once += [f"methods.{name}=null" for name in ("boosting_mode", "boosting_viterbi", "pca")]
+    once += ["experiment=league", "tiny=true"]
+    killed, clean = tmp_path / "killed", tmp_path / "clean"
+    options = [*once, f"hydra.run.dir={killed}", f"outputs={killed}"]
+    command = [sys.executable, "-m", "experiments.run", *options]
+    enough = 12
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while len(list(killed.glob("finished/*.joblib"))) < enough and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    before = {file.name: file.stat().st_mtime_ns for file in killed.glob("finished/*.joblib")}
+    assert len(before) >= enough
+    assert not (killed / "results.json").exists()
+    call("run", *options)
+    after = {file.name: file.stat().st_mtime_ns for file in killed.glob("finished/*.joblib")}
+    assert len(after) > len(before)
+    assert {name: after[name] for name in before} == before  # these fits were not made again
+    call("run", *once, f"hydra.run.dir={clean}", f"outputs={clean}")
     tables = [
-        [(r["method"], r["mean"]) for r in read_results(f / "results.json")["rows"]
-         if r["measure"] == "partition_loss"] for f in (first, again)
-    ]  # fmt: skip
+        [
+            (row["method"], row["measure"], row["values"], row["choice"])
+            for row in read_results(folder / "results.json")["rows"]
+            if row["measure"] != "predict_seconds"
+        ]
+        for folder in (killed, clean)
+    ]
     assert tables[0] == tables[1]
-    assert {"ours", "hidden Markov model", "extra trees, Viterbi"} <= {m for m, _ in tables[0]}
+    assert {"ours", "hidden Markov model", "extra trees, Viterbi"} <= {m for m, *_ in tables[0]}

@@ -1,0 +1,147 @@
+"""Names that training never saw: recordings without them, folds, and a metric over probabilities.
+
+A classifier has to give a segment of a new name one of the names it knows. Its probabilities say
+more: a new name is a new mixture of the known ones, so they are good features for a metric.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
+
+from experiments.harness.comparison import group_folds
+from metriclearn import FramePosteriors, Partition
+from metriclearn.datasets import LabeledSequences
+from metriclearn.estimators.inputs import DataSets, read_data_sets
+
+Arrays = Sequence[NDArray]
+
+
+def name_parts(
+    data: LabeledSequences, n_parts: int, always: Sequence[str], seed: int
+) -> list[list[str]]:
+    """The names, but for those that ``always`` stay, dealt at random into so many parts."""
+    names = {str(name) for labels in data.labels for name in np.unique(labels.astype(str))}
+    order = check_random_state(seed).permutation(sorted(names - set(always)))
+    return [sorted(map(str, order[i::n_parts])) for i in range(n_parts)]
+
+
+def cut_out(data: LabeledSequences, names: Sequence[str]) -> LabeledSequences | None:
+    """Recordings without the samples of some names; the stretches between them are joined.
+
+    None if fewer than two of them have a boundary.
+    """
+    kept = [~np.isin(labels.astype(str), list(names)) for labels in data.labels]
+    some = [
+        i for i, (labels, mask) in enumerate(zip(data.labels, kept)) if len(set(labels[mask])) > 1
+    ]
+    if len(some) < 2:
+        return None
+    return replace(
+        data.select(some),
+        sequences=[data.sequences[i][kept[i]] for i in some],
+        labels=[data.labels[i][kept[i]] for i in some],
+    )
+
+
+def without_parts(
+    train: LabeledSequences, unseen: Mapping[str, Any], n_folds: int, seed: int
+) -> Iterator[tuple[str, LabeledSequences, list[tuple[Any, Any]]]]:
+    """Training recordings without one part of the names after the other, with folds for choices.
+
+    The part of each fold that is fitted to goes without some more names, where two recordings stay:
+    the data held out then have names that are new to the models, as the test data do.
+
+    Parameters
+    ----------
+    train : LabeledSequences
+    unseen : mapping
+        ``parts`` of the names, how many of them take their ``turns`` to be left out, and the names
+        that are ``always`` there.
+    n_folds : int
+    seed : int
+
+    Yields
+    ------
+    names that are left out, in words, training data and folds
+    """
+    always = unseen["always"]
+    for names in name_parts(train, unseen["parts"], always, seed)[: unseen["turns"]]:
+        known = cut_out(train, names)
+        if known is None:
+            continue
+        more = name_parts(known, n_folds, always, seed + 1)
+        folds = []
+        for part, (rest, held_out) in zip(more, group_folds(known, n_folds)):
+            fitted = known.select(rest)
+            folds.append((cut_out(fitted, part) or fitted, known.select(held_out)))
+        yield f"without {', '.join(names)}", known, folds
+
+
+@dataclass(eq=False, repr=False)
+class OverProbabilities(BaseEstimator):
+    """A metric over the probabilities of names that a classifier gives to each sample.
+
+    The features are √p, so the Euclidean metric gives Hellinger distances. Classifiers that have
+    not seen a training recording give its features.
+
+    Parameters
+    ----------
+    segmenter : segmenter with a metric
+    emissions : FramePosteriors
+    with_features : bool
+        The metric has the features of the data as well.
+    """
+
+    segmenter: Any
+    emissions: Any = FramePosteriors()  # noqa: RUF009
+    with_features: bool = False
+
+    def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
+        """Fit the classifiers, then the metric."""
+        names, codes = np.unique(np.concatenate(y), return_inverse=True)
+        stops = np.cumsum([len(x) for x in X])[:-1]
+        units = None if groups is None else np.unique(groups, return_inverse=True)[1]
+        emissions = clone(self.emissions).fit(X, np.split(codes, stops), units)
+        self.emissions_, self.names_ = emissions, names
+        logs = [emissions.held_out(x, i) for i, x in enumerate(X)]
+        self.segmenter_ = clone(self.segmenter).fit(list(map(self._features, X, logs)), y)
+        return self
+
+    def transform(self, X: Arrays) -> list[NDArray[np.float64]]:
+        """The features of new recordings."""
+        return [self._features(x, self.emissions_.transform(x)) for x in X]
+
+    def _features(self, x: NDArray, logs: NDArray) -> NDArray[np.float64]:
+        roots = np.exp(logs[:, :-1] / 2.0)
+        return np.hstack([x, roots]) if self.with_features else roots
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Ends of segments."""
+        return self.segmenter_.predict_change_points(self.transform(X))
+
+    def read_data(self, X: Any) -> DataSets:
+        """Data sets, unchanged."""
+        return read_data_sets(type(self).__name__, X)
+
+    def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
+        """Segmentations of data sets."""
+        mapped = self.segmenter_.read_data(self.transform(data.arrays))
+        return self.segmenter_.segmented(mapped, n_segments)
+
+    @staticmethod
+    def tune_together(
+        models: Sequence[OverProbabilities], parts: Sequence[tuple[Any, Any]]
+    ) -> None:
+        """One penalty for all models, see ``MahalanobisSegmenter.tune_together``."""
+        for model in models:
+            model.segmenter_ = copy.copy(model.segmenter_)
+        mapped = [(model.transform(X), y) for model, (X, y) in zip(models, parts)]
+        models[0].segmenter_.tune_together([model.segmenter_ for model in models], mapped)
