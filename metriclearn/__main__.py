@@ -296,6 +296,7 @@ def compare(
     import numpy as np
 
     from metriclearn.datasets.annotations import covering, numbered, typical_tolerance
+    from metriclearn.indices.summary import compare_times
 
     true, pred = _segments_of(truth, label, rate), _segments_of(predicted)
     shared = [recording for recording in true if recording in pred]
@@ -319,7 +320,7 @@ def compare(
         pairs.append(covered)
     if tolerance is None:
         tolerance = typical_tolerance(lengths, 1 / rate if rate else 0.0)
-    rows = [_compared(a, b, tolerance) for a, b in pairs]
+    rows = [compare_times(a, b, tolerance) for a, b in pairs]
     labels: tuple[list[str], list[str]] = [], []
     for row, name, pair in zip(rows, shared, pairs):
         if not (true[name][0][2] and pred[name][0][2]):
@@ -349,32 +350,6 @@ def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, toleranc
         f"recall: boundaries within {tolerance:.3g} s; labels: share of time with the same label"
         + note
     )
-
-
-def _compared(true: list[Segment], found: list[Segment], tolerance: float) -> list[float]:
-    """The numbers of one recording, in continuous time: on a grid of microseconds."""
-    import numpy as np
-
-    from metriclearn.indices import partition_loss, precision_recall
-    from metriclearn.indices.state_sequences import runs_edit_score, runs_f1
-    from metriclearn.problem.partition import Partition
-
-    partitions, names = [], []
-    for spans in (true, found):
-        ends = np.rint([1e6 * stop for _, stop, _ in spans]).astype(np.int64)
-        longer = np.diff(ends, prepend=0) > 0  # than half a microsecond
-        partitions.append(Partition(ends=ends[longer]))
-        names.append(np.array([label for *_, label in spans])[longer])
-    M, N = partitions
-    precision, recall = precision_recall(M, N, margin=round(1e6 * tolerance))
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    k, l, sizes = M.intersections(N)  # noqa: E741
-    same = float(sizes[names[0][k] == names[1][l]].sum() / M.n_samples)
-    loss = partition_loss(M, N, normalized=False)
-    codes = np.unique(np.concatenate(names), return_inverse=True)[1]
-    sides = (M, codes[: M.n_clusters]), (N, codes[M.n_clusters :])
-    named = [runs_edit_score(*sides), *(runs_f1(*sides, share) for share in (0.1, 0.25, 0.5))]
-    return [loss, M.n_clusters - 1, f1, precision, recall, same, *named]
 
 
 def _segments_of(
@@ -443,6 +418,11 @@ def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> No
 
 def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
     """What files of results begin with, for every file."""
+    if out is not None and out.suffix and not out.is_dir():
+        raise ValueError(
+            f"metriclearn segment needs --out FOLDER, got {str(out)!r}, which looks like a file; "
+            f"every result has the name of its recording, so pass a folder, --out '{out.parent}'."
+        )
     targets = [(out or path.absolute().parent) / path.stem for path in paths]
     if twice := [path for path, target in zip(paths, targets) if targets.count(target) > 1]:
         raise ValueError(

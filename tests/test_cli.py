@@ -379,6 +379,9 @@ def test_many_files_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[st
     run("fit", folder, "--out", model, "--label", "phase")
     run("segment", folder, folder / "s0.csv", "--model", model, status=1)
     assert "would be written to files of the same name" in capsys.readouterr().err
+    run("segment", folder / "s0.csv", "--model", model, "--out", tmp_path / "x.csv", status=1)
+    assert "which looks like a file; every result has the name" in capsys.readouterr().err
+    assert not (tmp_path / "x.csv").exists()
     run("segment", folder, "--model", model, "--truth", out / "s0.segments.csv", status=1)
     assert "has no segments of s1, s2" in capsys.readouterr().err
 

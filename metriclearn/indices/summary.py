@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from metriclearn.indices import fields, information, matching, pairs
+import numpy as np
+
+from metriclearn.indices import boundaries, fields, information, matching, pairs
 from metriclearn.indices.contingency import Labels, contingency_table
+from metriclearn.indices.state_sequences import runs_edit_score, runs_f1
+from metriclearn.problem.partition import Partition
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import needs, number
 
@@ -99,3 +103,39 @@ def compare(
     pd = optional("pandas", "tables")
     rows = zip(values, values.values(), better)
     return pd.DataFrame(rows, columns=["index", "value", "better"])
+
+
+def compare_times(
+    true: Sequence[tuple[float, float, str]],
+    found: Sequence[tuple[float, float, str]],
+    tolerance: float,
+) -> list[float]:
+    """The numbers of ``metriclearn compare`` for one recording, in continuous time.
+
+    Times in seconds are rounded to microseconds. The numbers: ‖M − N‖², the same without
+    boundaries, F1, precision and recall of boundaries, the share of time with the same label, edit
+    score and F1 at overlap .1, .25 and .5.
+
+    Parameters
+    ----------
+    true, found : sequences of (start, end, label)
+        Which follow each other and end at the same time.
+    tolerance : float
+        Seconds by which a boundary may be off.
+    """
+    partitions, names = [], []
+    for spans in (true, found):
+        ends = np.rint([1e6 * stop for _, stop, _ in spans]).astype(np.int64)
+        longer = np.diff(ends, prepend=0) > 0  # than half a microsecond
+        partitions.append(Partition(ends=ends[longer]))
+        names.append(np.array([label for *_, label in spans])[longer])
+    M, N = partitions
+    precision, recall = boundaries.precision_recall(M, N, margin=round(1e6 * tolerance))
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    k, l, sizes = M.intersections(N)  # noqa: E741
+    same = float(sizes[names[0][k] == names[1][l]].sum() / M.n_samples)
+    loss = pairs.partition_loss(M, N, normalized=False)
+    codes = np.unique(np.concatenate(names), return_inverse=True)[1]
+    sides = (M, codes[: M.n_clusters]), (N, codes[M.n_clusters :])
+    named = [runs_edit_score(*sides), *(runs_f1(*sides, share) for share in (0.1, 0.25, 0.5))]
+    return [loss, M.n_clusters - 1, f1, precision, recall, same, *named]
