@@ -12,7 +12,6 @@ defines M. A shorter version is in the proceedings of ICML 2014.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -356,14 +355,19 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
     ordered = isinstance(labels, Iterable) and not isinstance(labels, (Mapping, Set, type))
     array = None
     if hasattr(labels, "__array__") and not isinstance(labels, type):
-        # An object of any class may fail in any way.
-        with suppress(Exception):
+        try:
             array = np.asarray(labels)
+        except Exception as error:  # an object fails in whatever way it likes
+            raise ValueError(
+                f"Partition needs labels that numpy can read, got {shown(labels)} "
+                f"({shown(str(error))}); pass a list, or detach() a tensor."
+            ) from error
     if array is not None and array.ndim > 0:
         return array
     if array is not None or not ordered or hasattr(labels, "toarray"):
         raise ValueError(f"Partition needs one label per sample, got {shown(labels)}; pass a list.")
-    items = list(labels)
+    # Tensors of no dimension are equal only to themselves as dictionary keys, so take their values.
+    items = [one.item() if getattr(one, "ndim", None) == 0 else one for one in labels]
     if set(map(type, items)) in ({int}, {float}, {str}, {bool}):
         values = np.asarray(items)
         if values.dtype.kind == np.dtype(type(items[0])).kind:

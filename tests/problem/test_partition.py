@@ -96,6 +96,16 @@ def test_labels_may_be_any_hashables(labels) -> None:
     assert partition.contiguous
 
 
+def test_tensors_as_labels_are_read_by_value_or_refused() -> None:
+    torch = pytest.importorskip("torch")
+    labels = torch.tensor([0.0, 0.0, 1.0, 1.0])
+    expected = Partition.from_labels([0, 0, 1, 1])
+    assert Partition.from_labels(labels) == Partition.from_labels(list(labels)) == expected
+    # each element of such a tensor would be a label that equals no other
+    with pytest.raises(ValueError, match="that numpy can read, .* or detach\\(\\) a tensor"):
+        Partition.from_labels(labels.requires_grad_())
+
+
 def test_runs_of_labels_that_come_back() -> None:
     labels = ["a", "a", "b", "a", "a", "a"]
     assert Partition.from_runs(labels).change_points.tolist() == [2, 3, 6]
