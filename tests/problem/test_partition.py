@@ -102,7 +102,7 @@ def test_tensors_as_labels_are_read_by_value_or_refused() -> None:
     expected = Partition.from_labels([0, 0, 1, 1])
     assert Partition.from_labels(labels) == Partition.from_labels(list(labels)) == expected
     # each element of such a tensor would be a label that equals no other
-    with pytest.raises(ValueError, match="that numpy can read, .* or detach\\(\\) a tensor"):
+    with pytest.raises(ValueError, match=r"that numpy can read, .* or detach\(\) a tensor"):
         Partition.from_labels(labels.requires_grad_())
 
 
