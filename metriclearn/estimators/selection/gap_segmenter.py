@@ -30,6 +30,7 @@ from metriclearn.problem.knowledge import (
     PartialPartition,
     Region,
 )
+from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, component, shown
@@ -158,8 +159,17 @@ class GapSegmenter(ComponentParameters):
         return labels[0] if data.single else labels
 
     def score(self, X: Any, y: Any) -> float:
-        """Minus the mean loss ℓ of the known samples, at best 0; see the learner's ``score``."""
-        return float(self.learner_.score(*self.known(X, y)))
+        """Minus the mean loss ℓ = ‖M − N‖²_F / T of all T samples, at best 0.
+
+        It compares with the ``score`` of a learner of the same sequences with filled gaps. Where
+        labels are partial, the loss is that of what is known.
+        """
+        data, _ = self._fitted(X)
+        truths = read_labelings("GapSegmenter", y, data, segments=True, partial=True)
+        found = self.predict_change_points(X)
+        loss: Any = KnownLoss() if isinstance(truths[0], PartialPartition) else FrobeniusLoss()
+        pairs = zip([found] if data.single else found, truths)
+        return -float(np.mean([loss(Partition(ends=ends), truth) for ends, truth in pairs]))
 
     def known(self, X: Any, y: Any) -> tuple[list[Any], list[Any]]:
         """The data sets without unknown rows, and their labels, for other methods of ``learner_``.
