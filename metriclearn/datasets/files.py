@@ -309,6 +309,11 @@ def finite_values(
         row, column = np.argwhere(missing)[0]
         value, name = str(features.iat[row, column]), str(features.columns[column])
         remedy, text = "fill or drop such rows", 2 * missing.sum(axis=0) > len(missing)
+        if value.strip().lower() in ("", "nan", "na", "null", "none"):
+            remedy = (
+                "fill short gaps and cut at long ones by metriclearn.regular, or learn from all "
+                "other rows in Python by metriclearn.GapSegmenter"
+            )
         if re.fullmatch(r"-?\d*,\d+(e[+-]?\d+)?", value.strip(), re.IGNORECASE):
             remedy = "write decimal points, or separate columns by semicolons"
         elif ignorable and text[column]:

@@ -33,6 +33,9 @@ class BoundaryFeatures(StatelessTransformer):
         h ≥ 1, in samples.
     statistics : sequence of str
         Among ``mean`` and ``deviation``.
+    unit : "sequence" or "data"
+        With "data", columns are not divided, so σ = 1. Then a row depends on the windows alone, and
+        streams can follow it: they wait for the samples of the window after a position.
 
     Raises
     ------
@@ -55,10 +58,22 @@ class BoundaryFeatures(StatelessTransformer):
     PARAMETERS: ClassVar = {
         "windows": several(number(1, whole=True), "whole {name} of at least 1"),
         "statistics": several(either("mean", "deviation"), "{name} among mean and deviation"),
+        "unit": either("sequence", "data"),
     }
 
     windows: Sequence[int] = (5, 20)
     statistics: Sequence[str] = ("mean",)
+    unit: str = "sequence"
+
+    @property
+    def looks_back(self) -> int | None:
+        """How many samples before a position its row depends on; None for the whole sequence."""
+        return max(self.windows, default=0) if self.unit == "data" else None
+
+    @property
+    def looks_ahead(self) -> int | None:
+        """How many samples from a position on its row depends on."""
+        return self.looks_back
 
     @needs(X=SEQUENCES)
     def transform(self, X: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
@@ -71,7 +86,9 @@ class BoundaryFeatures(StatelessTransformer):
 
     def _rows(self, X: NDArray) -> NDArray[np.float64]:
         T, deviation = len(X), np.std(X, axis=0)
-        Z = (X - np.mean(X, axis=0)) / np.where(deviation > 0, deviation, 1.0)
+        Z = X - np.mean(X, axis=0)
+        if self.unit == "sequence":
+            Z = Z / np.where(deviation > 0, deviation, 1.0)
         sums, squares = (np.vstack([0 * Z[:1], np.cumsum(A, axis=0)]) for A in (Z, Z * Z))
         t, columns = np.arange(1, T), []
         for h in self.windows:

@@ -7,34 +7,37 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.hermite import binary_exponents, noise_scale, robust_scale
 from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
-from metriclearn.running.parameters import either, needs, real_array, several
+from metriclearn.running.parameters import either, needs, number, real_array, several
 
+_BLOCK = 2**18  # numbers at a time
 _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants finite
 
 
-def _log(scale: Callable[[NDArray], NDArray], X: NDArray) -> float:
-    """Mean over columns of the logarithm of their scale, bounded below."""
+def _logs(scale: Callable[[NDArray], NDArray], X: NDArray) -> NDArray[np.float64]:
+    """The logarithm of the scale of every column, bounded below."""
     exponents = binary_exponents(X)
     Z = np.ldexp(X, -exponents)
     largest = np.max(np.abs(Z), axis=0)
     floor = _FLOOR * np.where(largest > 0, largest, 1.0)
-    return float(np.mean(np.log(np.maximum(scale(Z), floor)) + np.log(2.0) * exponents))
+    return np.log(np.maximum(scale(Z), floor)) + np.log(2.0) * exponents
 
 
-SEQUENCE_FEATURES: dict[str, Callable[[NDArray], float]] = {
-    "log_length": lambda X: float(np.log(len(X))),
-    "log_log_length": lambda X: float(np.log(np.log(max(len(X), 2)))),
-    "log_noise": lambda X: _log(noise_scale, X),
-    "log_spread": lambda X: _log(robust_scale, X),
-    "log_deviation": lambda X: _log(lambda Z: np.std(Z, axis=0), X),
-    "log_step_deviation": lambda X: _log(
+# From samples (T, P) to a number of every column, (P,).
+SEQUENCE_FEATURES: dict[str, Callable[[NDArray], NDArray]] = {
+    "log_length": lambda X: np.full(X.shape[1], np.log(len(X))),
+    "log_log_length": lambda X: np.full(X.shape[1], np.log(np.log(max(len(X), 2)))),
+    "log_noise": lambda X: _logs(noise_scale, X),
+    "log_spread": lambda X: _logs(robust_scale, X),
+    "log_deviation": lambda X: _logs(lambda Z: np.std(Z, axis=0), X),
+    "log_step_deviation": lambda X: _logs(
         lambda Z: np.std(np.diff(Z, axis=0, prepend=Z[:1]), axis=0), X
     ),
-    "log_range": lambda X: _log(lambda Z: np.ptp(Z, axis=0), X),
+    "log_range": lambda X: _logs(lambda Z: np.ptp(Z, axis=0), X),
 }
 
 
@@ -52,6 +55,10 @@ class SequenceFeatures(StatelessTransformer):
         neighbors, scaled to a standard deviation), ``log_spread`` (median absolute deviation,
         scaled likewise), ``log_deviation`` and ``log_step_deviation`` (standard deviation of
         the values, and of the steps), ``log_range``. Empty for a constant penalty.
+    window : int, optional
+        Instead of one row per sequence, a row for every position 0 … T, of the ``window`` samples
+        before it (fewer near the beginning; position 0 has the row of position 1). Streams can
+        follow such features, as they look back only.
 
     Raises
     ------
@@ -74,7 +81,8 @@ class SequenceFeatures(StatelessTransformer):
     PARAMETERS: ClassVar = {
         "names": several(
             either(*SEQUENCE_FEATURES), f"{{name}} among {', '.join(SEQUENCE_FEATURES)}"
-        )
+        ),
+        "window": either(None, number(1, whole=True)),
     }
 
     names: Sequence[str] = (
@@ -85,13 +93,46 @@ class SequenceFeatures(StatelessTransformer):
         "log_deviation",
         "log_step_deviation",
     )
+    window: int | None = None
+
+    @property
+    def looks_back(self) -> int | None:
+        """How many samples before a position its row depends on; None for the whole sequence."""
+        return self.window
 
     @needs(X=SEQUENCES)
-    def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
-        """Features of N sequences (T_i, P), (N, n_names), O(T log T) each."""
+    def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64] | list[NDArray[np.float64]]:
+        """Features of N sequences (T_i, P), (N, n_names), O(T log T) each.
+
+        With ``window`` a list of N arrays (T_i + 1, n_names), O(T window P) each.
+        """
         arrays = [real_array("SequenceFeatures", "a sequence", sequence) for sequence in X]
-        rows = [[SEQUENCE_FEATURES[name](array) for name in self.names] for array in arrays]
+        if self.window is not None:
+            return [self._rows_before(array) for array in arrays]
+        rows = [self._rows(array, array.shape[1]) for array in arrays]
         return np.array(rows, dtype=np.float64).reshape(len(arrays), len(self.names))
+
+    def _rows(self, X: NDArray, n_features: int) -> NDArray[np.float64]:
+        """Rows of m stretches of samples that stand side by side, (T, mP) -> (m, n_names)."""
+        values = [SEQUENCE_FEATURES[name](X).reshape(-1, n_features) for name in self.names]
+        means = [one.mean(axis=1) for one in values]
+        return np.array(means).T.reshape(-1, len(self.names))
+
+    def _rows_before(self, X: NDArray) -> NDArray[np.float64]:
+        """Rows of the samples before every position, (T+1, n_names)."""
+        assert self.window is not None
+        (T, P), window = X.shape, min(self.window, len(X))
+        rows = np.zeros((T + 1, len(self.names)))
+        for t in range(1, window):
+            rows[t] = self._rows(X[:t], P)
+        stretches = sliding_window_view(X, window, axis=0)  # (T − window + 1, P, window)
+        size = max(1, _BLOCK // (window * P))
+        for begin in range(0, len(stretches), size):
+            block = stretches[begin : begin + size]
+            side_by_side = block.transpose(2, 0, 1).reshape(window, -1)
+            rows[window + begin : window + begin + len(block)] = self._rows(side_by_side, P)
+        rows[0] = rows[1]
+        return rows
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """Names of the features, one per column."""

@@ -25,6 +25,9 @@ loss, and the search starts from it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -83,9 +86,10 @@ def best_consensus(
         if given is not None:
             positions = np.union1d(positions, np.flatnonzero(np.diff(given)) + 1)
         names = NameScores.of(form.name_loss * votes, given)
-    table = np.array([_table(one, positions) for one in ends]).transpose(1, 2, 0).copy()
+    table = overlap_table(ends, [0] * len(ends), positions)
     allowed = None if rules is None else np.ascontiguousarray(rules[:, positions])
-    signal = (positions, table, 2.0 * form.weights, names, allowed, form.shift - 1.0)
+    scores = None if names is None else (names.emissions, names.given, positions)
+    signal = (positions, table, 2.0 * form.weights, scores, allowed, form.shift - 1.0)
     back, value = _layers(*signal, n_segments) if n_segments else _recursion(*signal)
     if value == -np.inf:
         raise ValueError(
@@ -124,14 +128,31 @@ def best_clustering(
     return found
 
 
-def _table(ends: NDArray, positions: NDArray) -> NDArray[np.float64]:
-    """What the overlaps with one member need at every position, (4, E).
+def overlap_table(
+    ends: Sequence[NDArray], firsts: Sequence[int], positions: NDArray
+) -> NDArray[np.float64]:
+    """What the overlaps with m members need at every position, (4, E, m).
+
+    Parameters
+    ----------
+    ends : sequence of int arrays
+        Of the segments of each member.
+    firsts : sequence of int
+        Where the first of them begins.
+    positions : int array (E,)
+    """
+    tables = [_table(one, first, positions) for one, first in zip(ends, firsts)]
+    return np.array(tables).transpose(1, 2, 0).copy()
+
+
+def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]:
+    """Those of one member, (4, E).
 
     For ends u: start and 1/size of the member's segment that holds sample u−1, and the part of
     Σ_k |(s,u] ∩ C_k|²/|C_k| that the samples before u add when s lies in an earlier segment. For
     starts s: the part that samples from s on add when u lies in a later segment.
     """
-    starts = np.append(0, ends[:-1])
+    starts = np.append(first, ends[:-1])
     # The member's segments of the samples before and after a position. 0 has none before it, and T
     # none after it; both take the neighboring one, whose numbers are then not read.
     last = np.searchsorted(ends, np.maximum(positions, 1))
@@ -154,7 +175,7 @@ def _value(positions, table, weights, names, c, s, u):
             total += weights[j] * (table[2, u, j] + table[3, s, j])
     total = total / length + c
     if names is not None:
-        total += name_score(names[0], names[1], positions[s], positions[u])
+        total += name_score(names[0], names[1], names[2][s], names[2][u])
     return total
 
 
@@ -166,15 +187,27 @@ def _is_allowed(positions, rules, s, u):
     return rules[0, u] != 0 and rules[1, u] <= positions[s] < rules[2, u]
 
 
-@called
-def _recursion(positions, table, weights, names, rules, c):
+def _recursion(positions: NDArray, *terms: Any) -> tuple[NDArray, float]:
     """Where the last segment up to every position begins, (1, E), and the value of the best."""
     n = len(positions)
-    best, back = np.full(n, -np.inf), np.zeros(n, dtype=np.int64)
-    best[0] = 0.0
-    live, n_live = np.zeros(n, dtype=np.int64), 1
-    values = np.empty(n)
-    for u in range(1, n):
+    best, back, live = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    advance(positions, *terms, best, back, live, 1, 1)
+    return back.reshape(1, n), best[n - 1]
+
+
+@called
+def advance(positions, table, weights, names, rules, c, best, back, live, n_live, first):
+    """Go on with the recursion from the position number ``first``; returns the live starts' number.
+
+    Parameters
+    ----------
+    best, back, live : arrays (E,)
+        The values of the best segmentations up to every position, where their last segments begin,
+        and the starts that may still win; the first is 0.
+    """
+    values = np.empty(len(positions))
+    for u in range(first, len(positions)):
+        best[u] = -np.inf
         for i in range(n_live):
             s = live[i]
             values[i] = best[s] + _value(positions, table, weights, names, c, s, u)
@@ -189,7 +222,7 @@ def _recursion(positions, table, weights, names, rules, c):
                 kept += 1
         live[kept] = u
         n_live = kept + 1
-    return back.reshape(1, n), best[n - 1]
+    return n_live
 
 
 @called

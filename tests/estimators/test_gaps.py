@@ -75,12 +75,17 @@ def test_predictions_are_the_best_of_the_weighted_objective(fitted) -> None:
         np.testing.assert_array_equal(labels, labels_of(ends))
 
 
-def test_the_score_is_the_weighted_loss(fitted) -> None:
-    losses = []
+def test_the_score_is_the_loss_of_all_samples_and_that_of_the_learner_the_weighted_one(
+    fitted,
+) -> None:
+    losses: tuple[list[float], list[float]] = ([], [])
     for X, y, known in zip(GAPPED, YS, KNOWN):
-        pair = [weighted_matrix(np.asarray(z), known * 1.0) for z in (fitted.predict(X), y)]
-        losses.append(np.square(pair[0] - pair[1]).sum() / known.sum())
-    assert fitted.score(GAPPED, YS) == pytest.approx(-np.mean(losses), abs=1e-9)
+        for weights, values in zip((np.ones(len(y)), known * 1.0), losses):
+            pair = [weighted_matrix(np.asarray(z), weights) for z in (fitted.predict(X), y)]
+            values.append(np.square(pair[0] - pair[1]).sum() / weights.sum())
+    assert fitted.score(GAPPED, YS) == pytest.approx(-np.mean(losses[0]), abs=1e-9)
+    known_rows = fitted.learner_.score(*fitted.known(GAPPED, YS))
+    assert known_rows == pytest.approx(-np.mean(losses[1]), abs=1e-9)
 
 
 def test_learning_is_that_of_the_known_rows(fitted) -> None:

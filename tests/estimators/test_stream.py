@@ -15,12 +15,12 @@ from metriclearn import (
     BoundaryFeatures,
     ChangePointMetricLearner,
     ChangePoints,
-    Consensus,
     FeaturePenalty,
     NamedSegmentLearner,
     NeighborFeatures,
     PenaltyLearner,
     SegmenterStream,
+    SequenceFeatures,
     SummedArea,
     boundary_margins,
 )
@@ -250,8 +250,18 @@ class Jump:
         return [np.vstack([np.zeros((2, 1)), np.abs(np.diff(x[:, :1], axis=0))]) for x in X]
 
 
-def test_feature_penalty_that_looks_back() -> None:
-    penalty = FeaturePenalty((Jump(),))
+@pytest.mark.parametrize(
+    "features",
+    [
+        (Jump(),),
+        (SequenceFeatures(("log_noise", "log_spread", "log_range"), window=20),),
+        (BoundaryFeatures((3, 8), ("mean", "deviation"), unit="data"),),
+        (Jump(), SequenceFeatures(window=7), BoundaryFeatures((4,), unit="data")),
+    ],
+    ids=["own", "of the samples before", "of windows on both sides", "all"],
+)
+def test_feature_penalty_of_a_known_number_of_samples(features) -> None:
+    penalty = FeaturePenalty(features)
     learner = ChangePointMetricLearner(penalty=penalty, verbose=False)
     learner.fit(DATA.sequences, DATA.labels)
     assert abs(learner.feature_penalty_.coef_).max() > 0
@@ -326,7 +336,7 @@ def test_refusals(learner) -> None:
     kept.oracle = ChangePoints()
     kept.stream()
     penalized = ChangePointMetricLearner(penalty=FeaturePenalty((BoundaryFeatures((5,)),)))
-    with pytest.raises(ValueError, match="the attribute looks_back"):
+    with pytest.raises(ValueError, match=r"looks_back tells, got Bound.*unit=.data"):
         penalized.fit(X, y).stream()
     with pytest.raises(ValueError, match="one penalty, such as ChangePointMetricLearner"):
         PenaltyLearner().fit(X, y).stream()
@@ -334,17 +344,6 @@ def test_refusals(learner) -> None:
         segmenter_of(np.random.default_rng(0), 6, 50, 1.0).stream(max_delay=99)
     with pytest.raises(ValueError, match="max_delay"):
         learner.stream(max_delay=3)
-
-
-def test_consensus_names_its_best_model() -> None:
-    consensus = Consensus({"diagonal": [ChangePointMetricLearner()]}, n_folds=2, verbose=False)
-    consensus.fit(DATA.sequences, DATA.labels)
-    with pytest.raises(ValueError, match=r"call streaming_model\(\).stream\(\)"):
-        consensus.stream()
-    model = consensus.streaming_model()
-    assert model.penalty_unit_ is None
-    able = [m.penalty_unit_ is None for m in consensus.models_]
-    assert consensus.weights_[consensus.models_.index(model)] == consensus.weights_[able].max()
 
 
 def test_rows_of_all_kinds(learner) -> None:

@@ -234,6 +234,17 @@ def test_bad_arguments_and_constants_that_are_too_large(x, n, normalization, sen
         hermite_functions(np.array([x]), n, normalization)
 
 
+def test_features_of_the_samples_before_every_position() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3)) * [1.0, 5.0, 0.1] + 7.0
+    feature = SequenceFeatures(tuple(SEQUENCE_FEATURES), window=8)
+    (rows,), whole = feature.transform([X]), SequenceFeatures(tuple(SEQUENCE_FEATURES))
+    expected = whole.transform([X[max(0, t - 8) : max(t, 1)] for t in range(61)])
+    np.testing.assert_allclose(rows, expected, rtol=1e-12)
+    assert feature.looks_back == 8
+    assert whole.looks_back is None
+    assert len(SequenceFeatures(window=99).transform([X[:1]])[0]) == 2
+
+
 def test_sequence_features_follow_the_unit() -> None:
     """Scales are logarithms: a unit u adds log u to each, from 2^−1000 to 2^1000."""
     X = np.cumsum(np.random.default_rng(1).normal(size=(50, 1)), axis=0)

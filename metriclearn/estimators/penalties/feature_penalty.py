@@ -22,7 +22,7 @@ from metriclearn.running.parameters import (
 )
 
 _FEATURE = either(component("transform", "SequenceFeatures()"), component("__call__", "np.ptp"))
-_LOOKS_BACK = number(0, whole=True)
+_LOOKS = number(0, whole=True)
 # Relative to the largest value; features with smaller deviations are constant.
 _VARIES = 1e-9
 
@@ -52,7 +52,9 @@ class FeaturePenalty(ComponentParameters):
         :class:`~metriclearn.features.BoundaryFeatures`, or a function of one sequence (T, P).
         The result for a sequence is an array (q,), or (T+1, q) with a row for every position 0 … T,
         of which the first and the last are not used. Streams need an attribute ``looks_back``: the
-        number of samples before a position that its row depends on, with none after it.
+        number of samples before a position that its row depends on, and ``looks_ahead`` where it
+        depends on samples after it. ``SequenceFeatures(window=…)`` and
+        ``BoundaryFeatures(unit="data")`` have them.
     nonnegative : bool or sequence of bool
         Whether v ≥ 0, of all columns or of each: a change may only cost more where the feature is
         larger.
@@ -169,26 +171,26 @@ class FeaturePenalty(ComponentParameters):
             parts.append(np.broadcast_to(np.atleast_2d(rows), (T + 1, rows.shape[-1])))
         return np.hstack(parts)
 
-    def looks_back(self) -> int:
-        """How many samples before a position its features depend on, where none looks ahead.
+    def reach(self) -> tuple[int, int]:
+        """How many samples before a position, and from it on, its features depend on.
 
         Raises
         ------
         ValueError
-            If a feature does not state by an attribute ``looks_back`` that the row of a position
-            depends on so many samples before it alone.
+            If a feature does not state the first of them by an attribute ``looks_back``.
         """
-        back = 0
+        back = ahead = 0
         for feature in self.features:
-            of_feature: Any = getattr(feature, "looks_back", None)
-            if not _LOOKS_BACK.accepts(of_feature):
+            here: Any = getattr(feature, "looks_back", None), getattr(feature, "looks_ahead", 0)
+            if not all(map(_LOOKS.accepts, here)):
                 raise ValueError(
-                    "FeaturePenalty needs features for a stream that depend on a number of samples "
-                    f"before a position alone, which the attribute looks_back tells, got "
-                    f"{shown(feature)} with {shown(of_feature)}; learn a constant penalty."
+                    "FeaturePenalty needs features for a stream that depend on a known number of "
+                    "samples around a position, which the attribute looks_back tells, got "
+                    f"{shown(feature)} with {shown(here[0])}; take SequenceFeatures(window=…), "
+                    'BoundaryFeatures(unit="data") or a constant penalty.'
                 )
-            back = max(back, int(of_feature))
-        return back
+            back, ahead = max(back, int(here[0])), max(ahead, int(here[1]))
+        return back, ahead
 
     def columns(self, X: NDArray) -> NDArray[np.float64]:
         """ψ as solvers see it, in the unit of their weights, (T+1, n_columns)."""

@@ -473,11 +473,12 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
                     f"{weights.emissions!r}; use NeighborFeatures or FramePosteriors."
                 )
         if penalty is not None:
-            behind = max(behind, penalty.looks_back())
+            back, after = penalty.reach()
+            behind, ahead = max(behind, back), max(ahead, after)
 
         def read(X: NDArray) -> tuple[NDArray, NDArray | None, NDArray | None]:
             scores = None if weights is None else weights.scores(X)
-            # That of a change after a sample, from it and the samples before it.
+            # That of a change after each sample: row t is of the position before sample t.
             return X, scores, None if penalty is None else penalty.penalties(X)[1:]
 
         classes = None if weights is None else weights.classes

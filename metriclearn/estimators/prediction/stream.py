@@ -114,7 +114,6 @@ class _Kept(NamedTuple):
 
     source: StreamSource
     components: NDArray
-    largest: float
     state: Any
 
 
@@ -194,6 +193,7 @@ class SegmenterStream(ComponentParameters):
         self.recent_: NDArray | None = None  # samples that have not all neighbors yet, and theirs
         self.offset_: NDArray | None = None
         self.__dict__.pop("kept_", None)
+        self.largest_ = max(1.0, float(np.abs(source.components).max(initial=0.0)))
         return self
 
     def push(self, rows: ArrayLike) -> StreamedSegments:
@@ -212,18 +212,23 @@ class SegmenterStream(ComponentParameters):
             found += self._follow(*self._read(X[begin : begin + _BLOCK]))
         return self._joined(found)
 
-    def pending(self) -> StreamedSegments:
-        """The best segments of the samples since the last final change as of now, with margins.
+    def pending(self, margins: bool = True) -> StreamedSegments:
+        """The best segments of the samples since the last final change as of now.
 
-        Two programs over these samples. Where ``max_delay`` has made the stream forget samples of
-        the first pending segment, losses are those of removing one change only, which are upper
-        bounds.
+        Parameters
+        ----------
+        margins : bool
+            With ``losses``, by two programs over these samples. Where ``max_delay`` has made the
+            stream forget samples of the first pending segment, losses are those of removing one
+            change only, which are upper bounds.
         """
         self._check_running("pending")
         if self.offset_ is None:
             return self._joined([])._replace(losses=np.zeros(0))
         signal, base, now = self._kept().state[0], int(self.clock_[BASE]), int(self.clock_[NOW])
         ends = self._ends(now)
+        if not margins:
+            return self._told(ends)
         if len(ends) == 1:
             losses = np.zeros(0)
         elif self.head_ and base == 0:
@@ -235,8 +240,8 @@ class SegmenterStream(ComponentParameters):
                 form = ChargedForm(form, names=NameScores(names.emissions[base : now + 1]))
             if penalties is not None:
                 form = ChargedForm(form, penalties=penalties[base : now + 1])
-            margins = boundary_margins(form, min_size=signal.min_size)
-            ends, losses = base + margins.change_points, margins.losses
+            best = boundary_margins(form, min_size=signal.min_size)
+            ends, losses = base + best.change_points, best.losses
         return self._told(ends)._replace(losses=losses)
 
     def finish(self) -> StreamedSegments:
@@ -288,7 +293,7 @@ class SegmenterStream(ComponentParameters):
                 f"{self._who} needs rows of {n_features} features, got shape {np.shape(rows)}; "
                 "pass an (n, P) array, or one row."
             )
-        if (largest := float(np.abs(X).max())) * self._kept().largest > _LARGEST:
+        if (largest := float(np.abs(X).max())) * self.largest_ > _LARGEST:
             raise ValueError(
                 f"{self._who} needs rows whose squares under the metric can be added, got values "
                 f"up to {largest:.3g}; change the unit."
@@ -421,8 +426,7 @@ class SegmenterStream(ComponentParameters):
             if not len(components):
                 components = np.zeros((1, components.shape[1]))
             state = None if self.offset_ is None else self._state(source)
-            largest = max(1.0, float(np.abs(components).max()))
-            self.kept_ = _Kept(source, components, largest, state)
+            self.kept_ = _Kept(source, components, state)
         return self.kept_
 
     def _state(self, source: StreamSource) -> tuple[Signal, Program, Progress]:

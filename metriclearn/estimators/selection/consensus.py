@@ -31,7 +31,7 @@ from metriclearn.estimators.inputs import (
 )
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.prediction.calibration import true_changes
-from metriclearn.estimators.prediction.stream import Streaming
+from metriclearn.estimators.selection.consensus_stream import ConsensusStream
 from metriclearn.estimators.selection.cross_fitting import (
     POWERS,
     cross_fitted,
@@ -67,7 +67,7 @@ _FITTED = families_of(
 
 
 @dataclass(eq=False, repr=False)
-class Consensus(Streaming, ComponentParameters):
+class Consensus(ComponentParameters):
     """The segmentation of least expected loss over many models: nothing is chosen.
 
     On few recordings the choice of one model costs more than models differ. Here every member is
@@ -100,6 +100,9 @@ class Consensus(Streaming, ComponentParameters):
     name_loss : float, optional
         β, what a sample with another name than a member's costs beside ‖M − N_j‖²; by default the
         number of segments over the number of samples in the training data.
+    for_streams : bool
+        Penalties in the unit of the data only, as the variance of a sequence is not known before
+        its end. So :meth:`stream` is possible if all members can follow a stream.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     verbose : bool, optional
@@ -151,6 +154,7 @@ class Consensus(Streaming, ComponentParameters):
         "names": either(None, True, False),
         "n_folds": number(2, whole=True),
         "name_loss": either(None, number()),
+        "for_streams": either(True, False),
         "verbose": either(None, True, False),
     }
 
@@ -160,6 +164,7 @@ class Consensus(Streaming, ComponentParameters):
     names: bool | None = None
     n_folds: int = 5
     name_loss: float | None = None
+    for_streams: bool = False
     n_jobs: int | None = None
     verbose: bool | None = None
 
@@ -262,7 +267,8 @@ class Consensus(Streaming, ComponentParameters):
         rows = [(name, row) for name, family in members.items() for row in family]
         if not any(hasattr(model, "classes_") for _, row in rows for model in row):
             classes = None
-        calls = [joblib.delayed(variants)(row, parts) for _, row in rows]
+        units = ((),) if self.for_streams else ((), ("variance",))
+        calls = [joblib.delayed(variants)(row, parts, units) for _, row in rows]
         tuned = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
         families = [name for (name, _), some in zip(rows, tuned) for _ in some]
         models = [row for some in tuned for row in some]
@@ -298,18 +304,40 @@ class Consensus(Streaming, ComponentParameters):
         if not varies.all():
             note_constant(self, varies)
 
-    def stream_source(self) -> Any:
-        """Not possible; see :meth:`streaming_model`.
+    def stream(self, max_delay: int | None = None) -> ConsensusStream:
+        """The consensus of samples that still come, by the models as they are fitted now.
+
+        Parameters
+        ----------
+        max_delay : int, optional
+            Samples after which a change is final at the latest. By default there is no limit, and
+            the result is that of ``predict_change_points``.
 
         Raises
         ------
         ValueError
-            Always.
+            If a model cannot follow a stream.
         """
-        raise ValueError(
-            "Consensus needs whole sequences, as some of its models have penalties in the unit of "
-            "each sequence's variance; call streaming_model().stream() for its best single model."
-        )
+        check_is_fitted(self, "models_")
+        return ConsensusStream(self, max_delay).start()
+
+    def check_streams(self) -> None:
+        """Raise a ValueError that names the families of models that cannot follow a stream."""
+        refused: dict[str, list[str]] = {}
+        for family, model in zip(self.families_, self.models_):
+            try:
+                model.stream_source()
+            except (AttributeError, ValueError) as error:
+                refused.setdefault(family, []).append(str(error))
+        if refused:
+            listed = ", ".join(f"{len(errors)} of {name}" for name, errors in refused.items())
+            reason = next(iter(refused.values()))[0].rstrip(".")
+            raise ValueError(
+                f"Consensus needs models that can all follow a stream, but of {len(self.models_)} "
+                f"these cannot: {listed} (the first: {reason}); fit Consensus(for_streams=True) "
+                "with members that can, or call streaming_model().stream() for the best single "
+                "model."
+            )
 
     def streaming_model(self) -> Any:
         """The model with the largest weight among those that can follow a stream.

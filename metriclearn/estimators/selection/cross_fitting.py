@@ -138,8 +138,10 @@ def fitted_to(
     return model
 
 
-def variants(row: Sequence[Any], parts: Sequence[tuple[Any, Any]]) -> list[list[Any]]:
-    """Copies of a member's models, with one penalty tuned on all data left out, in both units.
+def variants(
+    row: Sequence[Any], parts: Sequence[tuple[Any, Any]], units: Sequence[tuple]
+) -> list[list[Any]]:
+    """Copies of a member's models, with one penalty tuned on all data left out, in every unit.
 
     A model beyond the parts is one of all data: it takes the penalty of the others. Models without
     a penalty, or with a metric that is zero, stay as they are.
@@ -153,9 +155,8 @@ def variants(row: Sequence[Any], parts: Sequence[tuple[Any, Any]]) -> list[list[
     if not own:
         return [list(row)]
     first = row[able[0]]
-    units: tuple[Any, ...] = ((),)
-    if isinstance(first, MahalanobisSegmenter) and first.name_weights_ is None:
-        units = ((), ("variance",))
+    if not isinstance(first, MahalanobisSegmenter) or first.name_weights_ is not None:
+        units = ((),)
     results = []
     for unit in units:
         copies = list(map(copy.copy, row))

@@ -70,8 +70,8 @@ def live_segments(
 ) -> Iterator[Segment]:
     """Segments (start, end, label) in seconds, each as soon as it is final.
 
-    A consensus gives way to its best model that can follow a stream. Neighbors with one label are
-    joined, so a segment with a label waits for the next one.
+    A consensus with models that cannot follow a stream gives way to its best one that can.
+    Neighbors with one label are joined, so a segment with a label waits for the next one.
 
     Parameters
     ----------
@@ -83,7 +83,11 @@ def live_segments(
         In rows, see :class:`~metriclearn.SegmenterStream`.
     """
     learner = getattr(model, "learner_", model)
-    learner = learner.streaming_model() if hasattr(learner, "streaming_model") else learner
+    if hasattr(learner, "streaming_model"):  # a consensus
+        try:
+            learner.check_streams()
+        except ValueError:
+            learner = learner.streaming_model()
     stream, rate = learner.stream(max_delay), getattr(model, "rows_per_second", 1.0)
     labels, start = list(getattr(model, "labels_", [])), 0
     recent: list[NDArray] = []  # scores of labels since the start of the segment

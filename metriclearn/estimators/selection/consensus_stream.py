@@ -1,0 +1,316 @@
+"""ConsensusStream: the consensus of samples that still come, final as soon as it can be."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from metriclearn.estimators.prediction.stream import SegmenterStream, StreamedSegments
+from metriclearn.oracles.expected_loss import advance, overlap_table
+from metriclearn.running.parameters import Needs, check_parameters, component, either, number
+
+
+@dataclass(eq=False, repr=False)
+class ConsensusStream(SegmenterStream):
+    """Change-points of samples that still come, by a fitted consensus.
+
+    Every model follows the samples by a stream of its own. Its segments are final, so up to the
+    first position C that all models have reached, the ends of segments and their overlaps are those
+    of the whole sequence. The recursion of :mod:`metriclearn.oracles.expected_loss` looks back
+    only, so it advances to C with the same numbers, and what all its live starts go back to is
+    final. So all segments that :meth:`push` and :meth:`finish` return are together those that
+    ``predict_change_points`` returns for all samples at once. A model in which nothing changes
+    keeps all later changes open: C is the end of a segment of each model, since the weight of a
+    boundary depends on the length of the segments that it divides. Memory is that of the models'
+    streams and O(ends of the models' segments since the last final change).
+
+    Parameters
+    ----------
+    segmenter : fitted Consensus
+        Its ``stream()`` makes the stream.
+    max_delay : int, optional
+        Samples after which a change is final at the latest. The models wait for half of it.
+
+    Attributes
+    ----------
+    n_samples_ : int
+        Rows pushed so far.
+    exact_ : bool
+        Whether no limit has decided anything yet.
+
+    Raises
+    ------
+    ValueError
+        For a consensus with models that cannot follow a stream, rows that cannot be used, and calls
+        after :meth:`finish`.
+
+    See Also
+    --------
+    SegmenterStream : the stream of a single model.
+
+    References
+    ----------
+    Šrámek, Brejová & Vinař, On-line Viterbi algorithm for analysis of long biological sequences,
+    WABI 2007 (what all live starts share is final).
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner, Consensus
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(6, 80, 6, 3, (3, 5), random_state=0)
+    >>> members = {"diagonal": [ChangePointMetricLearner()]}
+    >>> consensus = Consensus(members, n_folds=2, for_streams=True)
+    >>> stream = consensus.fit(data.sequences, data.labels).stream()
+    >>> ends = [*stream.push(data.sequences[0]).ends, *stream.finish().ends]
+    >>> ends == consensus.predict_change_points(data.sequences[0]).tolist()
+    True
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "segmenter": component("streaming_model", "Consensus(for_streams=True).fit(X, y)"),
+        "max_delay": either(None, number(32, 2**30, whole=True)),
+    }
+
+    def start(self) -> Self:
+        """Forget everything and wait for the first row; ``consensus.stream()`` has called it."""
+        check_parameters(self)
+        check_is_fitted(self.segmenter)
+        self.segmenter.check_streams()
+        half = None if self.max_delay is None else self.max_delay // 2
+        self.streams_ = [SegmenterStream(one, half).start() for one in self.segmenter.models_]
+        self.largest_ = max(stream.largest_ for stream in self.streams_)
+        self.n_samples_, self.exact_, self.finished_ = 0, True, False
+        # Final segments of every model from the one on that holds the sample after the last
+        # position; a model's first one begins at firsts_.
+        nothing = np.zeros(0, dtype=np.int64)
+        self.ends_, self.codes_ = [nothing] * len(self.streams_), [nothing] * len(self.streams_)
+        self.firsts_ = [0] * len(self.streams_)
+        self.earliest_ = 0  # no change before it, where a limit has decided so
+        # The program over the positions since the last final change.
+        self.places_, self.live_ = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        self.back_, self.best_ = np.zeros(1, dtype=np.int64), np.zeros(1)
+        self.table_ = np.zeros((4, 1, len(self.streams_)))
+        self.votes_: NDArray | None = None  # of the votes for names, (E, C)
+        return self
+
+    def push(self, rows: ArrayLike) -> StreamedSegments:
+        """Read more samples; returns the segments that are final from now on.
+
+        Parameters
+        ----------
+        rows : (n, P) array or data frame
+            n may be 0. A 1-D array is one row, or n samples where there is one feature.
+        """
+        self._check_running("push")
+        X, found = self._checked(rows), []
+        # A limit decides at the ends of blocks.
+        size = len(X) if self.max_delay is None else self.max_delay // 8
+        for begin in range(0, len(X), max(1, size)):
+            block = X[begin : begin + max(1, size)]
+            self.n_samples_ += len(block)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "The stream of .* decided by max_delay")
+                self._follow_models([stream.push(block) for stream in self.streams_])
+            found.append(self._shared_segments())
+            since = self.n_samples_ - max(int(self.places_[0]), self.earliest_)
+            limited = self.max_delay is not None and since >= self.max_delay
+            if limited:
+                found.append(self._decided_segments())
+            if self.exact_ and (limited or not all(stream.exact_ for stream in self.streams_)):
+                self._note_limit()
+        return self._joined([self._segments(np.zeros(0, dtype=np.int64)), *found])
+
+    def pending(self, margins: bool = False) -> StreamedSegments:
+        """The best segments of the samples since the last final change as of now.
+
+        What ``predict_change_points`` returns for all samples so far, from the last final change
+        on. Every model looks for its own pending segments.
+
+        Parameters
+        ----------
+        margins : bool
+            A consensus has none, so ``losses`` is None.
+        """
+        self._check_running("pending")
+        if self.n_samples_ == 0:
+            return self._segments(np.zeros(0, dtype=np.int64))
+        whole = self._with_pending()
+        return whole._segments(whole._path())
+
+    def finish(self) -> StreamedSegments:
+        """End the stream; returns the remaining segments, up to the last sample."""
+        self._check_running("finish")
+        if self.n_samples_ == 0:
+            raise ValueError(
+                f"{self._who} needs a sample before finish, got none; push rows first."
+            )
+        self._follow_models([stream.finish() for stream in self.streams_])
+        self.finished_ = True
+        return self._segments(self._path())
+
+    def copy(self) -> Self:
+        """A stream that goes on from here without changing this one; the models are shared."""
+        other = self._with_own_lists()
+        other.streams_ = [stream.copy() for stream in self.streams_]
+        return other
+
+    def _with_own_lists(self) -> Self:
+        """A copy that can advance; arrays are replaced, never changed."""
+        other = copy.copy(self)
+        for name in ("ends_", "codes_", "firsts_"):
+            setattr(other, name, list(getattr(self, name)))
+        return other
+
+    def _with_pending(self) -> Self:
+        """A copy that takes the models' pending segments as final."""
+        whole = self._with_own_lists()
+        whole._follow_models([stream.pending(margins=False) for stream in self.streams_])
+        return whole
+
+    def _follow_models(self, found: list[StreamedSegments]) -> None:
+        """Advance the program to the first position that all models have reached."""
+        classes = self.segmenter.classes_
+        for j, part in enumerate(found):
+            if len(part.ends):
+                self.ends_[j] = np.append(self.ends_[j], part.ends)
+                if classes is not None and part.names is not None:
+                    codes = np.searchsorted(classes, part.names)
+                    self.codes_[j] = np.append(self.codes_[j], codes)
+        last = int(self.places_[-1])
+        self._forget_ends(last)
+        reached = min((int(ends[-1]) if len(ends) else last) for ends in self.ends_)
+        inside = np.unique(np.concatenate(self.ends_))
+        inside = inside[(inside >= self.earliest_) & (inside <= reached)]
+        if not len(inside):
+            return
+        places = np.append(last, inside)
+        table = overlap_table(self.ends_, self.firsts_, places)
+        # What lies after the last position is known now; what lies before it was known then.
+        table[:3, 0] = self.table_[:3, -1]
+        self.table_ = np.concatenate([self.table_[:, :-1], table], axis=1)
+        self.places_ = np.append(self.places_, places[1:])
+        self._count_votes(places)
+        self._advance()
+        self._forget_ends(int(places[-1]))
+
+    def _advance(self) -> None:
+        """Go on with the program to all positions."""
+        n, used = len(self.places_), len(self.best_)
+        more = np.zeros(n - used, dtype=np.int64)
+        self.best_, self.back_ = np.append(self.best_, 1.0 * more), np.append(self.back_, more)
+        live = np.append(self.live_, more)
+        names = None if self.votes_ is None else (self.votes_, None, np.arange(n))
+        table = np.ascontiguousarray(self.table_)
+        signal = (self.places_, table, 2.0 * self._weights, names, None, -1.0)
+        n_live = advance(*signal, self.best_, self.back_, live, len(self.live_), used)
+        self.live_ = live[:n_live]
+
+    @property
+    def _weights(self) -> NDArray[np.float64]:
+        return self.segmenter.weights_ / self.segmenter.weights_.sum()
+
+    def _count_votes(self, places: NDArray) -> None:
+        """Continue the sums of the votes for names from the first of the places to the others."""
+        if self.segmenter.classes_ is None or not any(map(len, self.codes_)):
+            return
+        start, stop = int(places[0]), int(places[-1])
+        votes = np.zeros((stop - start, len(self.segmenter.classes_)))
+        for q, ends, codes in zip(self._weights.tolist(), self.ends_, self.codes_):
+            if len(codes):
+                here = np.searchsorted(ends, np.arange(start, stop), side="right")
+                votes[np.arange(stop - start), codes[here]] += q
+        if self.votes_ is None:
+            self.votes_ = np.zeros((1, votes.shape[1]))
+        votes = np.vstack([self.votes_[-1:], self.segmenter.name_loss_ * votes])
+        sums = np.cumsum(votes, axis=0)[places[1:] - start]
+        self.votes_ = np.vstack([self.votes_, sums])
+
+    def _shared_segments(self) -> StreamedSegments:
+        """Segments up to the change that all live starts go back to."""
+        needed = set(self.live_.tolist())
+        while len(needed) > 1:
+            latest = max(needed)
+            needed.remove(latest)
+            needed.add(int(self.back_[latest]))
+        (base,) = needed
+        if base == 0:
+            return self._segments(np.zeros(0, dtype=np.int64))
+        found = self._segments(self._path(base))
+        self.live_, self.back_ = self.live_ - base, np.maximum(self.back_[base:] - base, 0)
+        self.places_, self.best_ = self.places_[base:], self.best_[base:]
+        self.table_ = self.table_[:, base:]
+        self.votes_ = None if self.votes_ is None else self.votes_[base:]
+        return found
+
+    def _decided_segments(self) -> StreamedSegments:
+        """Segments that the best segmentation as of now decides, the oldest half of the delay.
+
+        From then on there is no other change before ``earliest_``.
+        """
+        assert self.max_delay is not None
+        whole = self._with_pending()
+        path = whole._path()
+        self.earliest_ = self.n_samples_ - self.max_delay // 2
+        decided = path[whole.places_[path] < self.earliest_]
+        last = int(decided[-1]) if len(decided) else 0
+        base = int(whole.places_[last])
+        kept = self.places_ >= max(self.earliest_, base + 1)
+        self.places_ = np.append(base, self.places_[kept])
+        self.table_ = np.append(whole.table_[:, last : last + 1], self.table_[:, kept], axis=1)
+        if whole.votes_ is not None:
+            sums = whole.votes_[:0] if self.votes_ is None else self.votes_[kept]
+            self.votes_ = np.vstack([whole.votes_[last : last + 1], sums])
+        self.live_, self.back_ = np.zeros((2, 1), dtype=np.int64)
+        self.best_ = np.zeros(1)
+        self._advance()
+        self._forget_ends(int(self.places_[-1]))
+        return whole._segments(decided)
+
+    def _forget_ends(self, position: int) -> None:
+        """Keep segments of the models from the one on that holds the sample after a position."""
+        for j, ends in enumerate(self.ends_):
+            n_done = int(np.searchsorted(ends, position, side="right"))
+            if n_done:
+                self.firsts_[j] = int(ends[n_done - 1])
+            self.ends_[j], self.codes_[j] = ends[n_done:], self.codes_[j][n_done:]
+
+    def _path(self, last: int | None = None) -> NDArray[np.int64]:
+        """Numbers of the positions of the best ends up to one of them, by default the last."""
+        found, u = [], len(self.places_) - 1 if last is None else last
+        while u > 0:
+            found.append(u)
+            u = int(self.back_[u])
+        return np.array(found[::-1], dtype=np.int64)
+
+    def _segments(self, numbers: NDArray[np.int64]) -> StreamedSegments:
+        """The segments that end at positions with these numbers."""
+        ends, names = self.places_[numbers], None
+        if self.votes_ is not None:
+            starts = np.append(0, numbers[:-1])[: len(numbers)]
+            codes = np.argmax(self.votes_[numbers] - self.votes_[starts], axis=1)
+            names = self.segmenter.classes_[codes]
+        elif self.segmenter.classes_ is not None:
+            names = self.segmenter.classes_[:0]
+        return StreamedSegments(ends.astype(np.int64, copy=False), names)
+
+    def _joined(self, found: list[StreamedSegments]) -> StreamedSegments:
+        ends = np.concatenate([part.ends for part in found])
+        if found[0].names is None or found[-1].names is None:
+            return StreamedSegments(ends)
+        return StreamedSegments(ends, np.concatenate([part.names for part in found]))
+
+    def _note_limit(self) -> None:
+        self.exact_ = False
+        warnings.warn(
+            f"{self._who} decided by max_delay={self.max_delay} at about sample {self.n_samples_}, "
+            "so its segments may differ from those of all samples at once from now on; raise "
+            "max_delay to wait for longer.",
+            stacklevel=4,
+        )

@@ -1,0 +1,159 @@
+"""Streams of a consensus: its segments are those of all samples at once, whatever the chunks."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import metriclearn as ml
+from metriclearn.baselines import FrameClassifier
+from metriclearn.estimators.selection.live import live_segments
+from tests.budget import examples
+from tests.estimators.test_consensus import NAMED, NEW, named_recordings
+from tests.estimators.test_stream import DATA, chunks_of, segmenter_of, signal_of, streamed
+
+METRICS = {"diagonal": [ml.ChangePointMetricLearner(), ml.WhitenedMetricLearner()]}
+
+
+def consensus_of(rng: np.random.Generator, n_features: int, names: int) -> ml.Consensus:
+    """Random models with random weights, of which some know names where there are names."""
+    consensus = ml.Consensus()
+    models = []
+    for j in range(int(rng.integers(1, 7))):
+        named = names if j == 0 or rng.random() < 0.5 else 0
+        min_size, penalty = int(rng.choice([1, 1, 4])), float(rng.choice([0.5, 3.0, 12.0, 50.0]))
+        models.append(segmenter_of(rng, n_features, min_size, penalty, named))
+    consensus.models_, consensus.families_ = models, ["family"] * len(models)
+    consensus.weights_ = rng.dirichlet(np.ones(len(models)))
+    consensus.classes_ = np.array(["lie", "run", "sit", "walk"]) if names else None
+    consensus.name_loss_, consensus.n_features_in_ = float(rng.choice([0.0, 0.01, 0.2])), n_features
+    return consensus
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.filterwarnings("ignore:.*makes segments of fewer than two")
+def test_equals_the_whole_sequence(seed: int) -> None:
+    """1,000 random signals, models, weights, names and chunkings."""
+    found = 0
+    for case in range(examples(500)):
+        rng = np.random.default_rng([seed, case])
+        n_features, names = int(rng.integers(1, 5)), int(rng.choice([0, 0, 2, 4]))
+        consensus = consensus_of(rng, n_features, names)
+        X = signal_of(rng, int(rng.integers(5, 500)), n_features, int(rng.choice([0, 2])))
+        ends, labels = streamed(consensus.stream(), chunks_of(rng, X))
+        batch = consensus.predict_change_points(X)
+        assert ends == batch.tolist()
+        if names:
+            told = np.repeat(labels, np.diff([0, *ends]))
+            assert told.tolist() == consensus.predict(X).tolist()
+        found += len(ends) > 1
+    assert found > examples(500) / 3
+
+
+def test_pending_and_final_segments_are_those_of_the_samples_so_far() -> None:
+    """After every row; most changes are final long before the end, and memory does not grow."""
+    consensus = ml.Consensus(METRICS, n_folds=2, for_streams=True, verbose=False)
+    consensus.fit(DATA.sequences, DATA.labels)
+    rng = np.random.default_rng(0)
+    X = np.repeat(4.0 * rng.normal(size=(12, 6)), 60, axis=0) + rng.normal(size=(720, 6))
+    stream, final = consensus.stream(), []
+    assert stream.pending().ends.tolist() == []
+    for t, row in enumerate(X):
+        final += stream.push(row).ends.tolist()
+        assert len(stream.places_) < 40
+        if t % 45 == 0:
+            whole = [*final, *stream.pending().ends.tolist()]
+            assert whole == consensus.predict_change_points(X[: t + 1]).tolist()
+    assert len(final) >= 8
+    other = stream.copy()
+    ends = [*final, *stream.finish().ends.tolist()]
+    assert ends == consensus.predict_change_points(X).tolist()
+    assert [*final, *other.finish().ends.tolist()] == ends
+    with pytest.raises(ValueError, match="is finished or has not begun"):
+        stream.push(X)
+    found = [end for _, end, _ in live_segments(consensus, np.array_split(X, 7))]
+    assert found == ends
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_names_of_a_fitted_consensus_saved_in_the_middle(tmp_path) -> None:
+    """Classifiers and named learners; a stream that is loaded goes on with the same answer."""
+    X, y = named_recordings(4, 0)
+    consensus = ml.Consensus(NAMED, n_folds=2, for_streams=True, verbose=False).fit(X, y)
+    new = named_recordings(6, 1)[0]
+    for x in new:
+        stream = consensus.stream()
+        first = stream.push(x[:40])
+        stream = ml.load(ml.save(stream, tmp_path / "stream.npz"))
+        parts = [first, stream.push(x[40:]), stream.finish()]
+        ends = np.concatenate([part.ends for part in parts])
+        assert ends.tolist() == consensus.predict_change_points(x).tolist()
+        names = np.concatenate([part.names for part in parts])
+        assert np.repeat(names, np.diff([0, *ends])).tolist() == consensus.predict(x).tolist()
+
+
+def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
+    rng = np.random.default_rng(2)
+    consensus = ml.Consensus()
+    consensus.models_ = [segmenter_of(rng, 1, 1, penalty) for penalty in (10.0, 12.0, 14.0)]
+    for model in consensus.models_:
+        model.components_ = np.eye(1)
+    consensus.families_, consensus.weights_ = ["family"] * 3, np.full(3, 1 / 3)
+    consensus.classes_, consensus.name_loss_, consensus.n_features_in_ = None, 0.0, 1
+    X = np.concatenate([rng.normal(size=2000), rng.normal(size=400) + 1.0, rng.normal(size=1000)])
+    stream, late, found = consensus.stream(max_delay=400), [], []
+
+    def follow() -> None:
+        for t, value in enumerate(X):
+            ends = stream.push([value]).ends.tolist()
+            late.extend(t + 1 - end for end in ends)
+            found.extend(ends)
+            assert len(stream.places_) <= 401
+
+    with pytest.warns(UserWarning, match="stream of Consensus decided by max_delay=400") as told:
+        follow()
+    assert len(told) == 1
+    assert not stream.exact_
+    assert max(late) <= 400
+    ends = [*found, *stream.finish().ends.tolist()]
+    assert ends[-1] == len(X)
+    assert (np.diff(ends) > 0).all()
+    calm = consensus.stream(max_delay=5000)
+    assert streamed(calm, np.array_split(X, 9))[0] == consensus.predict_change_points(X).tolist()
+    assert calm.exact_
+    np.testing.assert_allclose(ends[-3:-1], consensus.predict_change_points(X)[-3:-1], atol=30)
+
+
+def test_what_cannot_follow_is_named_with_the_remedy() -> None:
+    X, y = DATA.sequences, DATA.labels
+    consensus = ml.Consensus(METRICS, n_folds=2, verbose=False).fit(X, y)
+    with pytest.raises(ValueError, match=r"of 8 these cannot: 4 of diagonal .*for_streams=True\)"):
+        consensus.stream()
+    model = consensus.streaming_model()
+    assert model.penalty_unit_ is None
+    able = [m.penalty_unit_ is None for m in consensus.models_]
+    assert consensus.weights_[consensus.models_.index(model)] == consensus.weights_[able].max()
+    members: dict[str, Any] = {
+        **METRICS,
+        "given": [ml.ChangePointMetricLearner(n_segments="given")],
+    }
+    both = ml.Consensus(members, n_folds=2, for_streams=True, verbose=False).fit(X, y)
+    both.stream()  # tuned penalties
+    X, y = named_recordings(4, 0)
+    frames = FrameClassifier(LogisticRegression(), smoothing="mode")
+    mode = ml.Consensus({"frames": [frames]}, n_folds=2, for_streams=True, verbose=False).fit(X, y)
+    with pytest.raises(ValueError, match=r"2 of frames .*needs smoothing='viterbi'"):
+        mode.stream()
+
+
+def test_predictions_of_a_consensus_for_streams_are_close() -> None:
+    """Without the models in the unit of the variance the answer is a consensus as good."""
+    both = [
+        ml.Consensus(METRICS, n_folds=2, for_streams=value, verbose=False)
+        .fit(DATA.sequences, DATA.labels)
+        .score(NEW.sequences, NEW.labels)
+        for value in (False, True)
+    ]
+    assert len(NEW.sequences) == 4
+    assert abs(both[0] - both[1]) < 0.02
