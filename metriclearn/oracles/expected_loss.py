@@ -191,20 +191,24 @@ def _recursion(positions: NDArray, *terms: Any) -> tuple[NDArray, float]:
     """Where the last segment up to every position begins, (1, E), and the value of the best."""
     n = len(positions)
     best, back, live = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    advance(positions, *terms, best, back, live, 1, 1)
+    advance((positions, *terms), best, back, live, 1, 1)
     return back.reshape(1, n), best[n - 1]
 
 
 @called
-def advance(positions, table, weights, names, rules, c, best, back, live, n_live, first):
+def advance(program, best, back, live, n_live, first):
     """Go on with the recursion from the position number ``first``; returns the live starts' number.
 
     Parameters
     ----------
+    program : tuple
+        Positions, the table of overlaps, 2q, scores of names with their rows at the positions or
+        None, rules or None, and −1.
     best, back, live : arrays (E,)
         The values of the best segmentations up to every position, where their last segments begin,
         and the starts that may still win; the first is 0.
     """
+    positions, table, weights, names, rules, c = program
     values = np.empty(len(positions))
     for u in range(first, len(positions)):
         best[u] = -np.inf

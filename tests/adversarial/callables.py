@@ -60,6 +60,9 @@ def _no_change(*_: Any) -> Any:
 
 _TUNED = ml.baselines.TunedSegmenter().fit([X] * 2, [LABELS] * 2)
 _FRAMES = ml.baselines.FrameClassifier(GaussianNB(), 1, amount=1.0).fit([X] * 2, [LABELS] * 2)
+_AGREED = ml.Consensus.of_models(
+    {"a": [[_TUNED, _TUNED]]}, [X] * 4, [LABELS] * 4, [[0, 1], [2, 3]], for_streams=True
+)
 # Good values by name of the parameter, or by callable and parameter where they differ.
 GOOD: dict[str, Any] = {
     "X": X,
@@ -167,6 +170,8 @@ GOOD: dict[str, Any] = {
     "regular.frame": pd.DataFrame(X, index=np.arange(12.0)),
     "SegmenterStream.segmenter": _TUNED,
     "SegmenterStream.max_delay": 20,
+    "ConsensusStream.segmenter": _AGREED,
+    "ConsensusStream.max_delay": 40,
     "Consensus.X": [X] * 4,
     "Consensus.y": [LABELS] * 4,
     "Consensus.members": {"a": [ml.ChangePointMetricLearner(solver=_FAST, verbose=False)]},

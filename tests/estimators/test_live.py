@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -76,6 +77,56 @@ def test_rows_of_a_table(model, tmp_path, monkeypatch, capsys) -> None:
         assert main(["segment", "-", "--model", str(path)]) == 0
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [tuple(line.values()) for line in lines] == segments
+
+
+@pytest.mark.parametrize("kind", ["growing file", "sound"])
+def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
+    """As tail -f or arecord write: the first segment comes before the end of the input."""
+    rng, arguments = np.random.default_rng(0), []
+    if kind == "sound":
+        pytest.importorskip("librosa")
+        from metriclearn.features.media.audio import AudioFeatures
+
+        extractor = AudioFeatures(2.0, sampling_rate=8000)
+        levels = np.repeat([300.0, 9000.0] * 5, 8 * 8000)
+        sound = (levels * rng.normal(size=len(levels)) / 3).astype("<i2")
+        X = extractor.extract_signal(sound.astype(np.float32) / 32768)
+        labels = np.repeat(["calm", "loud"] * 5, 16)
+        rows = LabeledSequences(
+            name="sounds",
+            sequences=[X],
+            labels=[labels],
+            groups=["one"],
+            names=["one"],
+            feature_names=extractor.get_feature_names_out().tolist(),
+        )
+        learner = ChangePointMetricLearner(verbose=False)
+        model = RecordingSegmenter(extractor, learner).fit(rows, False)
+        data, arguments = sound.tobytes(), ["--rate", "8000"]
+        expected = [(8.0 * i, 8.0 * (i + 1), label) for i, label in enumerate(labels[::16])]
+    else:
+        learner = ChangePointMetricLearner(verbose=False)
+        model = RecordingSegmenter(learner=learner, rate=2.0).fit(machines(1), False)
+        X = machines(1, 7).sequences[0]
+        lines = [",".join(map(repr, row)) for row in X.tolist()]
+        data = ("power,water,noise\n" + "\n".join(lines) + "\n").encode()
+        expected = model.segment_features(X)
+    path = metriclearn.save(model, tmp_path / "pipe.model")
+    command = [sys.executable, "-m", "metriclearn", "segment", "-", "--model", str(path)]
+    half = len(data) * 7 // 10 + 1  # in the middle of a number
+    with subprocess.Popen(
+        [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(data[:half])
+        process.stdin.flush()
+        first = json.loads(process.stdout.readline())
+        process.stdin.write(data[half:])
+        process.stdin.close()
+        others = [json.loads(line) for line in process.stdout.read().splitlines()]
+    assert process.returncode == 0
+    assert [tuple(line.values()) for line in (first, *others)] == expected
 
 
 @pytest.mark.parametrize(

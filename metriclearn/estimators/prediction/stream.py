@@ -183,7 +183,7 @@ class SegmenterStream(ComponentParameters):
         source = self.segmenter.stream_source()
         if self.max_delay is not None and self.max_delay < 2 * source.min_size:
             raise ValueError(
-                f"{self._who} needs a max_delay of at least twice min_size={source.min_size}, got "
+                f"{self.who} needs a max_delay of at least twice min_size={source.min_size}, got "
                 f"{self.max_delay}; wait for longer, or lower min_size."
             )
         # Position i of the program, counted from 0, is sample begin_ + i of the stream; the
@@ -204,8 +204,8 @@ class SegmenterStream(ComponentParameters):
         rows : (n, P) array or data frame
             n may be 0. A 1-D array is one row, or n samples where there is one feature.
         """
-        self._check_running("push")
-        X = self._checked(rows)
+        self.check_running("push")
+        X = self.checked(rows)
         self.n_samples_ += len(X)
         found = []
         for begin in range(0, len(X), _BLOCK):
@@ -222,7 +222,7 @@ class SegmenterStream(ComponentParameters):
             stream forget samples of the first pending segment, losses are those of removing one
             change only, which are upper bounds.
         """
-        self._check_running("pending")
+        self.check_running("pending")
         if self.offset_ is None:
             return self._joined([])._replace(losses=np.zeros(0))
         signal, base, now = self._kept().state[0], int(self.clock_[BASE]), int(self.clock_[NOW])
@@ -246,11 +246,9 @@ class SegmenterStream(ComponentParameters):
 
     def finish(self) -> StreamedSegments:
         """End the stream; returns the remaining segments, up to the last sample."""
-        self._check_running("finish")
+        self.check_running("finish")
         if self.n_samples_ == 0:
-            raise ValueError(
-                f"{self._who} needs a sample before finish, got none; push rows first."
-            )
+            raise ValueError(f"{self.who} needs a sample before finish, got none; push rows first.")
         found = []
         if self.recent_ is not None:
             found = self._follow(*self._read(self.recent_[:0], last=True))
@@ -268,34 +266,36 @@ class SegmenterStream(ComponentParameters):
         return other
 
     @property
-    def _who(self) -> str:
+    def who(self) -> str:
+        """Name used in errors."""
         return f"The stream of {type(self.segmenter).__name__}"
 
-    def _check_running(self, method: str) -> None:
+    def check_running(self, method: str) -> None:
+        """Raise a ValueError before the start and after the end of the stream."""
         if getattr(self, "finished_", True):
             raise ValueError(
-                f"{self._who} is finished or has not begun, so it cannot {method}; make one with "
+                f"{self.who} is finished or has not begun, so it cannot {method}; make one with "
                 "segmenter.stream()."
             )
 
-    def _checked(self, rows: Any) -> NDArray[np.float64]:
+    def checked(self, rows: Any) -> NDArray[np.float64]:
         """Rows of the features of the training, (n, P)."""
         n_features = self.segmenter.n_features_in_
         if hasattr(rows, "columns") and len(rows):
-            rows = check_features(self.segmenter, read_data_sets(self._who, rows)).arrays[0]
-        X = real_array(self._who, f"rows from {self.n_samples_} on", rows, None, allow=("empty",))
+            rows = check_features(self.segmenter, read_data_sets(self.who, rows)).arrays[0]
+        X = real_array(self.who, f"rows from {self.n_samples_} on", rows, None, allow=("empty",))
         if X.size == 0 and X.ndim <= 2:
             return np.zeros((0, n_features))
         if X.ndim < 2:
             X = X.reshape(-1, 1) if n_features == 1 else X.reshape(1, -1)
         if X.ndim != 2 or X.shape[1] != n_features:
             raise ValueError(
-                f"{self._who} needs rows of {n_features} features, got shape {np.shape(rows)}; "
+                f"{self.who} needs rows of {n_features} features, got shape {np.shape(rows)}; "
                 "pass an (n, P) array, or one row."
             )
         if (largest := float(np.abs(X).max())) * self.largest_ > _LARGEST:
             raise ValueError(
-                f"{self._who} needs rows whose squares under the metric can be added, got values "
+                f"{self.who} needs rows whose squares under the metric can be added, got values "
                 f"up to {largest:.3g}; change the unit."
             )
         return X
@@ -380,7 +380,7 @@ class SegmenterStream(ComponentParameters):
         if lost and self.exact_:
             self.exact_ = False
             warnings.warn(
-                f"{self._who} decided by max_delay={self.max_delay} at about sample "
+                f"{self.who} decided by max_delay={self.max_delay} at about sample "
                 f"{self.n_samples_}, so its segments may differ from those of all samples at once "
                 "from now on; raise max_delay to wait for longer.",
                 stacklevel=5,

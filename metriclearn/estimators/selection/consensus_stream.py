@@ -108,8 +108,8 @@ class ConsensusStream(SegmenterStream):
         rows : (n, P) array or data frame
             n may be 0. A 1-D array is one row, or n samples where there is one feature.
         """
-        self._check_running("push")
-        X, found = self._checked(rows), []
+        self.check_running("push")
+        X, found = self.checked(rows), []
         # A limit decides at the ends of blocks.
         size = len(X) if self.max_delay is None else self.max_delay // 8
         for begin in range(0, len(X), max(1, size)):
@@ -138,7 +138,7 @@ class ConsensusStream(SegmenterStream):
         margins : bool
             A consensus has none, so ``losses`` is None.
         """
-        self._check_running("pending")
+        self.check_running("pending")
         if self.n_samples_ == 0:
             return self._segments(np.zeros(0, dtype=np.int64))
         whole = self._with_pending()
@@ -146,11 +146,9 @@ class ConsensusStream(SegmenterStream):
 
     def finish(self) -> StreamedSegments:
         """End the stream; returns the remaining segments, up to the last sample."""
-        self._check_running("finish")
+        self.check_running("finish")
         if self.n_samples_ == 0:
-            raise ValueError(
-                f"{self._who} needs a sample before finish, got none; push rows first."
-            )
+            raise ValueError(f"{self.who} needs a sample before finish, got none; push rows first.")
         self._follow_models([stream.finish() for stream in self.streams_])
         self.finished_ = True
         return self._segments(self._path())
@@ -209,7 +207,7 @@ class ConsensusStream(SegmenterStream):
         names = None if self.votes_ is None else (self.votes_, None, np.arange(n))
         table = np.ascontiguousarray(self.table_)
         signal = (self.places_, table, 2.0 * self._weights, names, None, -1.0)
-        n_live = advance(*signal, self.best_, self.back_, live, len(self.live_), used)
+        n_live = advance(signal, self.best_, self.back_, live, len(self.live_), used)
         self.live_ = live[:n_live]
 
     @property
@@ -309,7 +307,7 @@ class ConsensusStream(SegmenterStream):
     def _note_limit(self) -> None:
         self.exact_ = False
         warnings.warn(
-            f"{self._who} decided by max_delay={self.max_delay} at about sample {self.n_samples_}, "
+            f"{self.who} decided by max_delay={self.max_delay} at about sample {self.n_samples_}, "
             "so its segments may differ from those of all samples at once from now on; raise "
             "max_delay to wait for longer.",
             stacklevel=4,
