@@ -69,6 +69,7 @@ def test_code_of_the_page_of_gaps_finds_the_changes_in_the_frame_s_time() -> Non
     np.testing.assert_allclose(seconds, [30, 40, 50, 60], atol=0.2)
     assert [len(piece) for piece in names["pieces"]] == [400, 719]
     assert adjusted_rand_score(names["labels"], names["train"].labels[0]) > 0.8
+    assert -0.01 < names["fill"] < names["out"] < 0.0
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -21,15 +21,15 @@ from metriclearn.running.parameters import Needs, check_parameters, component, e
 class ConsensusStream(SegmenterStream):
     """Change-points of samples that still come, by a fitted consensus.
 
-    Every model follows the samples by a stream of its own. Its segments are final, so up to the
-    first position C that all models have reached, the ends of segments and their overlaps are those
-    of the whole sequence. The recursion of :mod:`metriclearn.oracles.expected_loss` looks back
+    Every model follows the samples by a stream. The segments of a stream are final. So up to the
+    last position C that all models have reached, ends of segments and their overlaps are the same
+    as in the whole sequence. The recursion of :mod:`metriclearn.oracles.expected_loss` looks back
     only, so it advances to C with the same numbers, and what all its live starts go back to is
     final. So all segments that :meth:`push` and :meth:`finish` return are together those that
     ``predict_change_points`` returns for all samples at once. A model in which nothing changes
     keeps all later changes open: C is the end of a segment of each model, since the weight of a
-    boundary depends on the length of the segments that it divides. Memory is that of the models'
-    streams and O(ends of the models' segments since the last final change).
+    boundary depends on the length of the segments that it divides. Memory: the models'
+    streams, and O(ends of their segments since the last final change).
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class ConsensusStream(SegmenterStream):
         self._forget_ends(int(places[-1]))
 
     def _advance(self) -> None:
-        """Go on with the program to all positions."""
+        """Advance the program to all positions."""
         n, used = len(self.places_), len(self.best_)
         more = np.zeros(n - used, dtype=np.int64)
         self.best_, self.back_ = np.append(self.best_, 1.0 * more), np.append(self.back_, more)
