@@ -128,7 +128,7 @@ def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
 def test_what_cannot_follow_is_named_with_the_remedy() -> None:
     X, y = DATA.sequences, DATA.labels
     consensus = ml.Consensus(METRICS, n_folds=2, verbose=False).fit(X, y)
-    with pytest.raises(ValueError, match=r"of 8 these cannot: 4 of diagonal .*for_streams=True\)"):
+    with pytest.raises(ValueError, match=r"of 12 these cannot: 6 of diagonal .*for_streams=True\)"):
         consensus.stream()
     model = consensus.streaming_model()
     assert model.penalty_unit_ is None
@@ -143,7 +143,7 @@ def test_what_cannot_follow_is_named_with_the_remedy() -> None:
     X, y = named_recordings(4, 0)
     frames = FrameClassifier(LogisticRegression(), smoothing="mode")
     mode = ml.Consensus({"frames": [frames]}, n_folds=2, for_streams=True, verbose=False).fit(X, y)
-    with pytest.raises(ValueError, match=r"2 of frames .*needs smoothing='viterbi'"):
+    with pytest.raises(ValueError, match=r"3 of frames .*needs smoothing='viterbi'"):
         mode.stream()
 
 
