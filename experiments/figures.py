@@ -69,6 +69,7 @@ DRAWN = {
     "indices_gaussian": ("benchmarks/index_examples", "benchmarks.index_examples.draw_gaussian"),
     "learning_curve": ("benchmarks/learning_curve", "benchmarks.learning_curve.draw"),
     "league": ("results/league", "league.ranks.draw"),
+    "league_minutes": ("results/league_minutes", "league.minutes.draw"),
     "lengths": ("benchmarks/change_points", "benchmarks.change_points.draw"),
     "regularization_path": (
         "benchmarks/regularization_path",
