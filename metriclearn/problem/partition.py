@@ -367,7 +367,8 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
     if array is not None or not ordered or hasattr(labels, "toarray"):
         raise ValueError(f"Partition needs one label per sample, got {shown(labels)}; pass a list.")
     # Tensors of no dimension are equal only to themselves as dictionary keys, so take their values.
-    items = [one.item() if getattr(one, "ndim", None) == 0 else one for one in labels]
+    given: list[Any] = list(labels)
+    items = [one.item() if getattr(one, "ndim", None) == 0 else one for one in given]
     if set(map(type, items)) in ({int}, {float}, {str}, {bool}):
         values = np.asarray(items)
         if values.dtype.kind == np.dtype(type(items[0])).kind:
