@@ -374,7 +374,11 @@ def portable(value: Any) -> Any:
     kinds: dict[type, Callable[[Any], Any]] = {
         dict: lambda items: {key: portable(item) for key, item in items.items()},
         list: lambda items: [portable(item) for item in items],
-        str: lambda text: PurePath(text).name if PurePath(text).is_absolute() else text,
+        str: lambda text: (
+            PurePath(text).name
+            if PurePath(text).is_absolute()
+            else re.sub(r"(?<=[= ])/\S*/(?=\S)", "", text)  # of a command
+        ),
     }
     return kinds.get(type(value), lambda other: other)(value)
 

@@ -200,8 +200,9 @@ def describe() -> dict[str, Any]:
     versions = {package.name: package.version for package in metadata.distributions()}
     parts = Path(sys.argv[0]).with_suffix("").parts
     module = ".".join(parts[parts.index("experiments") :] if "experiments" in parts else parts)
+    command = " ".join(["python -m", module, *sys.argv[1:]])
     return {
-        "command": " ".join(["python -m", module, *sys.argv[1:]]),
+        "command": re.sub(r" --out[ =]\S+", "", command),  # a place on this machine
         "commit": _commit(),
         "processor": model[1] if model else platform.processor(),
         "cores": os.cpu_count(),
