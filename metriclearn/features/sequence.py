@@ -116,7 +116,8 @@ class SequenceFeatures(StatelessTransformer):
         """Rows of m stretches of samples that stand side by side, (T, mP) -> (m, n_names)."""
         values = [SEQUENCE_FEATURES[name](X).reshape(-1, n_features) for name in self.names]
         means = [one.mean(axis=1) for one in values]
-        return np.array(means).T.reshape(-1, len(self.names))
+        n_rows = X.shape[1] // n_features
+        return np.reshape(np.transpose(means), (n_rows, len(self.names)))  # perhaps without columns
 
     def _rows_before(self, X: NDArray) -> NDArray[np.float64]:
         """Rows of the samples before every position, (T+1, n_names)."""
