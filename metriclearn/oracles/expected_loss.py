@@ -80,10 +80,12 @@ def best_consensus(
     if form.named:
         given = getattr(known, "names", None)
         used = [member.names for _, member in form.named] + ([] if given is None else [given])
+        # V_c above, before it is cumulated: the weight of the members that name a sample c.
         votes = np.zeros((T, 1 + max(int(one.max()) for one in used)))
         for q, member in form.named:
             votes[np.arange(T), member.sample_names] += q
         if given is not None:
+            # Two given names are in two segments, with a change where no member need have one.
             positions = np.union1d(positions, np.flatnonzero(np.diff(given)) + 1)
         names = NameScores.of(form.name_loss * votes, given)
     table = overlap_table(ends, [0] * len(ends), positions)
@@ -157,6 +159,7 @@ def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]
     # none after it; both take the neighboring one, whose numbers are then not read.
     last = np.searchsorted(ends, np.maximum(positions, 1))
     next_ = np.minimum(np.searchsorted(ends, positions, side="right"), len(ends) - 1)
+    # Whole segments before u add their sizes, which sum to the start of the segment that holds u.
     size = (ends - starts).astype(np.float64)
     start = starts[last].astype(np.float64)
     before = start + (positions - start) ** 2 / size[last]
@@ -236,6 +239,7 @@ def _layers(positions, table, weights, names, rules, c, count):
     best, back = np.full((count + 1, n), -np.inf), np.zeros((count + 1, n), dtype=np.int64)
     best[0, 0] = 0.0
     for u in range(1, n):
+        # No start is dropped: PELT's rule compares values whose numbers of segments differ.
         for s in range(u):
             if not _is_allowed(positions, rules, s, u):
                 continue
@@ -248,6 +252,7 @@ def _layers(positions, table, weights, names, rules, c, count):
 
 def _ends(back: NDArray) -> NDArray[np.int64]:
     """Numbers of the positions of the best ends."""
+    # A row of back for every count: each segment that is taken off leads to the row above.
     u, k, found = back.shape[1] - 1, len(back) - 1, []
     while u > 0:
         found.append(u)

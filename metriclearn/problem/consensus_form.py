@@ -112,11 +112,13 @@ class ConsensusForm:
         """Mean number of samples with another name than a member's."""
         if not (self.name_loss and isinstance(M, NamedPartition)):
             return 0.0
+        # Members without names have no opinion, so they add nothing.
         names = M.sample_names
         return sum(q * np.count_nonzero(names != one.sample_names) for q, one in self.named)
 
     def matvec(self, V: NDArray) -> NDArray:
         """(2N̄ − I + cI) V for columns (T, k), O(mTk)."""
+        # N̄ is never formed: each member projects V onto its clusters, in O(Tk).
         parts = (2.0 * q * member.project(V) for q, member in zip(self.weights, self.members))
         return sum(parts, (self.shift - 1.0) * V)
 

@@ -58,6 +58,7 @@ class NamedPartition(Partition):
     @classmethod
     def from_codes(cls, codes: NDArray) -> NamedPartition:
         """Every run of equal codes (T,) is a segment of that name."""
+        # Two neighboring segments of one name cannot be told apart here: they are a single run.
         ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
         return cls(ends, codes[ends - 1])
 
@@ -89,6 +90,7 @@ class PartialNames(PartialPartition):
     """
 
     def __init__(self, known: PartialPartition, names: NDArray) -> None:
+        # All that is known of the boundaries is taken over as it is, without checking it again.
         self.__dict__.update(vars(known))
         self.names = np.asarray(names, dtype=np.int64)
         self._content = (*known._content, self.names.tobytes())
