@@ -12,13 +12,13 @@ OTHER = make_change_points(4, 60, 3, 1, (2, 3), random_state=1)
 
 
 class Failing:
-    """An oracle that raises at its second call."""
+    """An oracle that raises after ``most`` calls."""
 
-    calls = 0
+    calls, most = 0, 1
 
     def __call__(self, *args, **options):
         type(self).calls += 1
-        if self.calls > 1:
+        if self.calls > self.most:
             raise MemoryError("no memory left")
         return super().__call__(*args, **options)
 
@@ -60,3 +60,21 @@ def test_a_first_fit_that_fails_leaves_no_model() -> None:
         learner.fit(TRAIN.sequences, TRAIN.labels)
     with pytest.raises(NotFittedError):
         learner.predict(TRAIN.sequences)
+
+
+def test_a_refit_that_fails_at_its_very_last_answer_keeps_the_model(monkeypatch) -> None:
+    """The solver is done then, and losses on the training data are computed."""
+    learner = ml.ChangePointMetricLearner(oracle=FailingChangePoints(), verbose=False)
+    monkeypatch.setattr(FailingChangePoints, "calls", 0)
+    monkeypatch.setattr(FailingChangePoints, "most", np.inf)
+    learner.fit(OTHER.sequences, OTHER.labels)
+    needed = FailingChangePoints.calls
+    before = dict(vars(learner.fit(TRAIN.sequences, TRAIN.labels)))
+    monkeypatch.setattr(FailingChangePoints, "calls", 0)
+    monkeypatch.setattr(FailingChangePoints, "most", needed - 1)
+    with pytest.raises(MemoryError):
+        learner.fit(OTHER.sequences, OTHER.labels)
+    assert FailingChangePoints.calls == needed
+    after = dict(vars(learner))
+    assert before.keys() == after.keys()
+    assert all(after[name] is before[name] for name in before if name.endswith("_"))

@@ -17,6 +17,7 @@ from metriclearn import (
     SquaredFrobenius,
     segmentation_path,
 )
+from metriclearn.oracles.change_points import segment_values
 from metriclearn.solvers.base import Cuts
 from metriclearn.solvers.subgradient import ConstantStep, DecreasingStep
 from tests.solvers.complete_problem import CompleteProblem, watched_by
@@ -162,3 +163,17 @@ def test_ctrl_c_in_a_kernel_is_a_keyboard_interrupt() -> None:
     finally:
         timer.join()
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("cause", "raised"), [(KeyboardInterrupt, KeyboardInterrupt), (None, SystemError)]
+)
+def test_only_a_system_error_of_ctrl_c_is_a_keyboard_interrupt(cause, raised, monkeypatch) -> None:
+    """As the loader of compiled code raises it in a few of a hundred interruptions."""
+
+    def kernel() -> None:
+        raise SystemError("in the loader") from cause and cause()
+
+    monkeypatch.setattr(segment_values, "njit", lambda **options: lambda function: function)
+    with pytest.raises(raised):
+        segment_values.called(kernel)()
