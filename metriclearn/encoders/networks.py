@@ -423,7 +423,13 @@ class Ensemble(nn.Module):
         self, n_features: int, encoder: Callable[[int], nn.Module], n_encoders: int = 5
     ) -> None:
         super().__init__()
-        self.encoders = nn.ModuleList(encoder(n_features) for _ in range(n_encoders))
+        made = [encoder(n_features) for _ in range(n_encoders)]
+        if not all(isinstance(one, nn.Module) for one in made):
+            raise ValueError(
+                f"Ensemble needs an encoder that makes torch modules, got {shown(made[0])} from "
+                f"{shown(encoder)}."
+            )
+        self.encoders = nn.ModuleList(made)
 
     def forward(self, X: Tensor) -> Tensor:
         """(N, T, P) -> (N, T, nr); in training (N, T, r), from one encoder."""

@@ -77,12 +77,22 @@ def test_images() -> None:
         ((X, Y[:10]), "one label for each of the 150 samples, got 10"),
         (([X, X], [Y]), "labels for each of the 2 data sets, got 1"),
         (([X], [Y]), "in two groups and more"),
+        ((np.ma.array(X, mask=X > 7), Y), "a rectangular array of real numbers"),
+        ((1e200 * X, Y), "squared distances below 1e300"),
         ((X, np.arange(150)), "a cluster with one sample for each of n_folds=5, got 1 sample"),
     ],
 )
 def test_bad_input(data, message) -> None:
     with refused(f"ClusteringConsensus needs .*{message}"):
         ml.ClusteringConsensus(METRICS).fit(*data)
+
+
+def test_labels_of_two_kinds_are_two_clusters() -> None:
+    table, labels = X[:100:5], [1] * 10 + ["1"] * 10  # 50 of each of two species
+    members = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
+    consensus = ml.ClusteringConsensus(members, n_folds=2, verbose=False).fit(table, labels)
+    assert len(set(consensus.predict(table, 2).tolist())) == 2
+    assert consensus.score(table, labels) > -0.1
 
 
 def test_a_score_needs_one_label_for_each_sample(consensus) -> None:

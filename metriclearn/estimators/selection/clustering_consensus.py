@@ -23,9 +23,17 @@ from metriclearn.estimators.selection.cross_fitting import (
 from metriclearn.oracles.expected_loss import best_clustering
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.partition import Partition, label_values
+from metriclearn.problem.partition import Partition, factorize, label_values
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, either, number, shown
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    check_scale,
+    either,
+    number,
+    real_array,
+    shown,
+)
 
 
 def _clusters(model: Any) -> bool:
@@ -195,14 +203,15 @@ class ClusteringConsensus(ComponentParameters):
         """((X, y) to fit to, (X, y) left out) for every part."""
         who = type(self).__name__
         if _is_single(X):
-            table, labels = np.asarray(X), label_values(y)
+            table, labels = real_array(who, "X", X, None), label_values(y)
+            check_scale(who, table.reshape(len(table), -1))
             if len(table) != len(labels):
                 raise ValueError(
                     f"{who} needs one label for each of the {len(table)} samples, got "
                     f"{len(labels)}."
                 )
             splitter = StratifiedKFold(self.n_folds, shuffle=True, random_state=0)
-            codes = np.unique(labels.astype(str), return_inverse=True)[1]
+            codes = factorize(labels)
             if (largest := int(np.bincount(codes).max())) < self.n_folds:
                 raise ValueError(
                     f"{who} needs a cluster with one sample for each of n_folds={self.n_folds}, "
@@ -277,7 +286,7 @@ def _codes(labels: Any) -> NDArray[np.int64]:
     values = label_values(labels.ravel() if isinstance(labels, np.ndarray) else labels)
     known = values != -1
     codes = np.full(len(values), -1)
-    codes[known] = np.unique(values[known], return_inverse=True)[1]
+    codes[known] = factorize(values[known])
     return codes
 
 
