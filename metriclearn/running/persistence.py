@@ -192,8 +192,10 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
     if isinstance(value, numbers.Real):  # such as a fraction
         return int(value) if isinstance(value, numbers.Integral) else float(value)
     if isinstance(value, np.ndarray):
-        if value.dtype == object:
+        if value.dtype == object and all(isinstance(item, str) for item in value):
             return {"names": [str(item) for item in value]}
+        if value.dtype == object:
+            return {"objects": [_encode(item, arrays) for item in value]}
         key = f"array{len(arrays)}"
         arrays[key] = value
         return {"array": key}
@@ -310,6 +312,10 @@ def _decode(value: Any, arrays: dict[str, NDArray]) -> Any:
             return arrays[content]
         case "names":
             return np.array(content, dtype=object)
+        case "objects":
+            items = np.empty(len(content), dtype=object)
+            items[:] = [_decode(item, arrays) for item in content]
+            return items
         case "list":
             return [_decode(item, arrays) for item in content]
         case "tuple":

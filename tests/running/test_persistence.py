@@ -117,6 +117,15 @@ def test_feature_names_and_output_format(tmp_path) -> None:
     pd.testing.assert_frame_equal(loaded.transform(frames[0]), learner.transform(frames[0]))
 
 
+def test_names_in_an_array_of_objects_keep_their_types(tmp_path) -> None:
+    """Numbers as names: 9 comes before 10, but "10" before "9"."""
+    labels = [np.array([9, 10, 100], dtype=object)[y % 3] for y in YS]
+    learner = ml.NamedSegmentLearner(emissions=ml.NeighborFeatures(0)).fit(XS, labels)
+    loaded = ml.load(ml.save(learner, tmp_path / "model.npz"))
+    assert loaded.classes_.tolist() == learner.classes_.tolist() == [9, 10, 100]
+    np.testing.assert_array_equal(loaded.predict(XS[0]), learner.predict(XS[0]))
+
+
 def test_one_file_of_arrays_and_json_without_pickle(tmp_path, learner) -> None:
     path = ml.save(learner, tmp_path / "any name.model")
     assert [file.name for file in tmp_path.iterdir()] == ["any name.model"]
