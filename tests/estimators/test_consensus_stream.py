@@ -85,6 +85,9 @@ def test_names_of_a_fitted_consensus_saved_in_the_middle(tmp_path) -> None:
     for x in new:
         stream = consensus.stream()
         first = stream.push(x[:40])
+        # Samples that wait for their neighbors count, too.
+        so_far = [*first.ends, *stream.pending().ends]
+        assert so_far == consensus.predict_change_points(x[:40]).tolist()
         stream = ml.load(ml.save(stream, tmp_path / "stream.npz"))
         parts = [first, stream.push(x[40:]), stream.finish()]
         ends = np.concatenate([part.ends for part in parts])

@@ -16,6 +16,8 @@ from metriclearn.estimators.prediction.stream import SegmenterStream, StreamedSe
 from metriclearn.oracles.expected_loss import advance, overlap_table
 from metriclearn.running.parameters import Needs, check_parameters, component, either, number
 
+_LIMIT = "The stream of .* decided by max_delay"  # what the models' streams warn of
+
 
 @dataclass(eq=False, repr=False)
 class ConsensusStream(SegmenterStream):
@@ -116,7 +118,7 @@ class ConsensusStream(SegmenterStream):
             block = X[begin : begin + max(1, size)]
             self.n_samples_ += len(block)
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "The stream of .* decided by max_delay")
+                warnings.filterwarnings("ignore", _LIMIT)
                 self._follow_models([stream.push(block) for stream in self.streams_])
             found.append(self._shared_segments())
             since = self.n_samples_ - max(int(self.places_[0]), self.earliest_)
@@ -167,9 +169,12 @@ class ConsensusStream(SegmenterStream):
         return other
 
     def _with_pending(self) -> Self:
-        """A copy that takes the models' pending segments as final."""
+        """A copy that ends here, as if no more samples came; this stream goes on."""
         whole = self._with_own_lists()
-        whole._follow_models([stream.pending(margins=False) for stream in self.streams_])
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", _LIMIT)
+            # Samples that still wait for their neighbors in time count, too.
+            whole._follow_models([stream.copy().finish() for stream in self.streams_])
         return whole
 
     def _follow_models(self, found: list[StreamedSegments]) -> None:
