@@ -12,7 +12,8 @@ is convex, and so are the votes as a maximum of affine functions. A convex funct
 end of its interval: an end of a member, or a neighboring boundary, where the segment between the
 two vanishes with the value 0 that it has in the limit. If the number K of segments is given, a
 segment that vanishes is made up for by any other split, since splits never lower the sum of f + 1.
-Annotations bound the interval by their borders.
+Where ``shifted`` makes −1 positive, a segment has a value above 0 in the limit, so all positions
+count. Annotations bound the interval by their borders.
 
 **Starts are dropped** by the rule of PELT: f + 1 of a segment is at most the sum of f + 1 of its
 parts, so a start s with F(s) + f(s,u) + 1 < F(u) never again belongs to the best segmentation.
@@ -74,7 +75,8 @@ def best_consensus(
         borders = np.array([(r.start, r.start + 1, r.stop - 1, r.stop) for r in known.constraints])
         positions = np.union1d(positions, np.clip(borders.astype(np.int64), 0, T))
         rules = np.array(segment_rules(known.constraints, T))[:, : T + 1]
-    if n_segments is not None and (known is not None or n_segments >= len(positions)):
+    split = n_segments is not None and (known is not None or n_segments >= len(positions))
+    if split or form.shift > 1.0:
         # Splits that make up for vanished segments may be anywhere, and so may annotations' names.
         positions = np.arange(T + 1)
     if form.named:

@@ -98,6 +98,16 @@ def test_consensus_equals_enumeration(seed: int) -> None:
         check_consensus(rng)
 
 
+def test_a_reward_for_segments() -> None:
+    """Above 1 the form takes more segments than any member has."""
+    form = ConsensusForm([Partition(ends=np.array([2, 6])), Partition(ends=np.array([6]))])
+    for shift in (0.5, 1.1, 2.0):
+        shifted = form.shifted(shift)
+        best = max(map(shifted.at, segmentations(6, None)))
+        assert shifted.at(best_consensus(shifted)) == pytest.approx(best)
+    assert best_consensus(form.shifted(2.0)).n_clusters > 2
+
+
 def test_pruning_at_work() -> None:
     """Long members: the value of the best segmentation is that of all layers together."""
     rng = np.random.default_rng(0)
