@@ -87,6 +87,16 @@ def test_bad_input(data, message) -> None:
         ml.ClusteringConsensus(METRICS).fit(*data)
 
 
+def test_groups_of_samples_are_refused(consensus) -> None:
+    with refused("ClusteringConsensus needs a list of data sets for groups"):
+        consensus.fit(X, Y, groups=np.arange(len(X)) % 2)
+
+
+def test_numbers_of_clusters_may_be_an_array(consensus) -> None:
+    found = consensus.predict([X[1::2], X[::2]], np.array([2, 3]))
+    assert [len(np.unique(labels)) for labels in found] == [2, 3]
+
+
 def test_labels_of_two_kinds_are_two_clusters() -> None:
     table, labels = X[:100:5], [1] * 10 + ["1"] * 10  # 50 of each of two species
     members = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}

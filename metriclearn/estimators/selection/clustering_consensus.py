@@ -203,6 +203,11 @@ class ClusteringConsensus(ComponentParameters):
         """((X, y) to fit to, (X, y) left out) for every part."""
         who = type(self).__name__
         if _is_single(X):
+            if groups is not None:
+                raise ValueError(
+                    f"{who} needs a list of data sets for groups, got one table; pass a table for "
+                    "each group of samples."
+                )
             table, labels = real_array(who, "X", X, None), label_values(y)
             check_scale(who, table.reshape(len(table), -1))
             if len(table) != len(labels):
@@ -252,6 +257,8 @@ class ClusteringConsensus(ComponentParameters):
         check_is_fitted(self, "models_")
         single = _is_single(X)
         data = [X] if single else list(X)
+        if isinstance(n_clusters, np.ndarray):
+            n_clusters = n_clusters.tolist()
         counts = n_clusters if isinstance(n_clusters, Sequence) else [n_clusters] * len(data)
         options = {} if n_clusters is None else {"n_clusters": counts}
         answers = [model.predict(data, **options) for model in self.models_]
