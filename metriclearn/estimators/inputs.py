@@ -555,8 +555,11 @@ def read_names(
             labels = label_array(labeling)
             values = labels if len(labels) == truth.n_samples else values
         given.append(values)
+    known = [values[values != -1] for values in given]
+    if len({values.dtype.kind in "SU" for values in known if len(values)}) > 1:
+        known = [values.astype(object) for values in known]  # numpy makes texts of numbers
     try:
-        found = np.unique(np.concatenate([values[values != -1] for values in given]))
+        found = np.unique(np.concatenate(known))
     except TypeError as error:
         raise ValueError(
             f"{who} needs labels of one type, but {error}; pass texts, or numbers."

@@ -1,11 +1,14 @@
 """Consensus: members, their answers and the measures of doubt."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
+from sklearn.naive_bayes import GaussianNB
 
 import metriclearn as ml
 from metriclearn.baselines import FrameClassifier, TunedSegmenter
@@ -180,6 +183,35 @@ def test_names(tmp_path) -> None:
     without = ml.Consensus(METRICS, names=False, n_folds=2).fit(X, y)
     assert without.classes_ is None
     assert -without.score(new, truth) < 0.1
+
+
+def test_names_that_only_the_models_know() -> None:
+    """Models fitted elsewhere keep their names, whatever the recordings left out are called."""
+    X, y = named_recordings(8, 0)
+    models = [clone(NAMED["frames"][0]).fit(X[i::2], y[i::2]) for i in (1, 0)]
+    given = [np.where(one == "sit", "rest", one) for one in y]
+    folds = [np.arange(0, 8, 2), np.arange(1, 8, 2)]
+    consensus = ml.Consensus.of_models({"frames": [models]}, X, given, folds, names=True)
+    assert consensus.classes_.tolist() == ["rest", "sit", "walk"]
+    assert np.mean(np.concatenate(consensus.predict(X)) == np.concatenate(y)) > 0.9
+
+
+def test_names_of_two_types_are_refused() -> None:
+    X, y = named_recordings(4, 0)
+    numbers = [np.where(one == "sit", 1, 2) for one in y[:2]]
+    texts = [np.where(one == "sit", "1", "2") for one in y[2:]]
+    with refused("labels of one type"):
+        ml.Consensus(NAMED, names=True).fit(X, numbers + texts)
+
+
+def test_threads_leave_the_filters_of_warnings_as_they_are() -> None:
+    members = {
+        "frames": [FrameClassifier(GaussianNB(), 1, amount=amount) for amount in (1.0, 2.0, 3.0)]
+    }
+    X, y = named_recordings(8, 0)
+    before = list(warnings.filters)
+    ml.Consensus(members, n_folds=8, n_jobs=4, verbose=False).fit(X, y)
+    assert warnings.filters == before
 
 
 def test_default_members_learn_from_partial_labels_and_names() -> None:

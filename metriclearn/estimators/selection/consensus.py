@@ -265,11 +265,15 @@ class Consensus(ComponentParameters):
         """Tune penalties on recordings left out, and weigh the models by their answers there."""
         parts = [([data.arrays[i] for i in p], [labels[i] for i in p]) for p in left_out]
         rows = [(name, row) for name, family in members.items() for row in family]
-        if not any(hasattr(model, "classes_") for _, row in rows for model in row):
-            classes = None
+        learned = [getattr(model, "classes_", None) for _, row in rows for model in row]
+        learned = [names for names in learned if names is not None]
+        if classes is not None:
+            # Models that were fitted elsewhere may know names that these recordings lack.
+            classes = np.unique(np.concatenate([classes, *learned])) if learned else None
         units = ((),) if self.for_streams else ((), ("variance",))
         calls = [joblib.delayed(variants)(row, parts, units) for _, row in rows]
-        tuned = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
+        with warnings.catch_warnings():  # filters that threads set go with them
+            tuned = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
         families = [name for (name, _), some in zip(rows, tuned) for _ in some]
         models = [row for some in tuned for row in some]
         segments = sum(getattr(truth, "n_clusters", 1) for truth in truths)

@@ -96,7 +96,8 @@ def cross_fitted(
     """
     hidden = None if estimator.verbose is None else not estimator.verbose
     fits = joblib.Parallel(estimator.n_jobs, prefer="threads", return_as="generator")(calls)
-    models = iter(list(tqdm(fits, type(estimator).__name__, len(calls), disable=hidden)))
+    with warnings.catch_warnings():  # filters that threads set go with them
+        models = iter(list(tqdm(fits, type(estimator).__name__, len(calls), disable=hidden)))
     fitted = {}
     for name, family in members.items():
         rows = [[next(models) for _ in range(n_folds)] for _ in family]
