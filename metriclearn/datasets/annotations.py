@@ -69,7 +69,7 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
             f"{name!r} needs a recording, 0 <= start < end in seconds and a label in every line, "
             f"got {row} in line {line}."
         )
-    return disjoint(path, tables)
+    return disjoint(path, dict(tables))
 
 
 def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
