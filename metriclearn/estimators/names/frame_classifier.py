@@ -60,7 +60,8 @@ class FrameClassifier(Streaming, ComponentParameters):
         Number of neighbors on each side.
     smoothing : "viterbi" or "mode"
     amount : "tuned" or number
-        The penalty of a switch in nats, or the width of the window in samples.
+        The penalty of a switch in nats, or the width of the window in samples; an even one counts
+        as one more.
     n_folds : int
         At most one for each group.
 

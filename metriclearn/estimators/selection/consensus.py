@@ -99,7 +99,8 @@ class Consensus(ComponentParameters):
         Groups of recordings left out, at most one for each group.
     name_loss : float, optional
         β, what a sample with another name than a member's costs beside ‖M − N_j‖²; by default the
-        number of segments over the number of samples in the training data.
+        number of segments over the number of samples in the training data, where a partly labeled
+        recording counts as one segment.
     for_streams : bool
         Penalties in the unit of the data only, as the variance of a sequence is not known before
         its end. So :meth:`stream` is possible if all members can follow a stream.

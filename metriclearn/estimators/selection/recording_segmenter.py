@@ -74,7 +74,8 @@ class RecordingSegmenter(ComponentParameters):
     label_weights_, label_intercepts_ : arrays (n labels, P) and (n labels,)
         Linear scores of the labels.
     validation_loss_ : float or None
-        Mean ‖M − N‖² of recordings left out, segmented by models that have not seen them.
+        Mean ‖M − N‖² of recordings left out, segmented by models that have not seen them but for
+        their penalties and the power of the weights, see :class:`~metriclearn.Consensus`.
     validation_ : dict or None
         Of the same recordings: "one segment", the mean loss without any boundary; "Euclidean", that
         of the Euclidean metric of standardized features with a penalty tuned on other recordings;
