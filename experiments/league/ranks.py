@@ -51,26 +51,31 @@ def mean_ranks(results: Results, named: bool = False) -> dict[str, float]:
     return {methods[i]: float(ranks[i]) for i in np.argsort(ranks, kind="stable")}
 
 
+def mean_over(sets: Sequence[str], mine: Mapping[str, float]) -> str:
+    """The mean of a method over sets, and how many of them it has where it has not all."""
+    values = [mine[name] for name in sets if name in mine]
+    some = f" ({len(values)} sets)" if len(values) < len(sets) else ""
+    return f"{np.mean(values):.3g}{some}" if values else "–"
+
+
 def ranks_table(results: Results) -> list[str]:
-    """Lines: for every method its ranks, and means of the other measures over its sets."""
+    """Lines: for every method its ranks, and means of the other measures over sets with names."""
     everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
     n_all, n_named = (len(losses(results, which)[0]) for which in (False, True))
     others = ("boundary_f1", "covering", "names_right", "predict_seconds")
     shown = [means(results, measure) for measure in others]
-    p = against_ours(results, named=True) | against_ours(results)
-    seconds: dict[str, list[float]] = {}
+    sets, p = losses(results, True)[0], against_ours(results, named=True) | against_ours(results)
+    seconds: dict[str, dict[str, float]] = {}
     for row in results["rows"]:
         if row["measure"] == MEASURE:
-            seconds.setdefault(row["method"], []).append(row["seconds"])
+            seconds.setdefault(row["method"], {})[row["table"]] = row["seconds"]
     methods = sorted(seconds, key=lambda m: (named.get(m, np.inf), everywhere.get(m, np.inf)))
     lines = []
     for method in methods:
         ranks = [f"{r[method]:.2f}" if method in r else "–" for r in (named, everywhere)]
-        values = [
-            f"{np.mean(list(of[method].values())):.3g}" if method in of else "–" for of in shown
-        ]
+        values = [mean_over(sets, of.get(method, {})) for of in [*shown, seconds]]
         test = f"{p[method]:.2g}" if method in p else "–"
-        lines.append([method, *ranks, test, *values, f"{np.mean(seconds[method]):.3g}"])
+        lines.append([method, *ranks, test, *values])
     head = ["method", f"mean rank, {n_named} sets with names", f"mean rank, all {n_all} sets"]
     head += ["p against ours", "F1", "covering", "names right", "s to predict", "s to train"]
     return markdown_table(head, lines)
@@ -153,13 +158,10 @@ def short_table(results: Results) -> list[str]:
     everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
     others = [method for method in named if not is_ours(method)]
     shown = [means(results, measure) for measure in ("boundary_f1", "covering", "names_right")]
-    lines = []
+    sets, lines = losses(results, named=True)[0], []
     for method in dict.fromkeys([OURS, *others[:3], "euclidean"]):
         ranks = [f"{r[method]:.2f}" if method in r else "–" for r in (named, everywhere)]
-        values = [
-            f"{np.mean(list(of[method].values())):.3g}" if method in of else "–" for of in shown
-        ]
-        lines.append([method, *ranks, *values])
+        lines.append([method, *ranks, *(mean_over(sets, of.get(method, {})) for of in shown)])
     counts = [len(losses(results, which)[0]) for which in (True, False)]
     head = ["method", f"mean rank, {counts[0]} sets with names", f"mean rank, all {counts[1]} sets"]
     return markdown_table([*head, "F1", "covering", "names right"], lines)

@@ -20,7 +20,13 @@ from experiments.league.contestants import (
     TextTiling,
 )
 from experiments.league.penalties import PenaltyRegression
-from experiments.league.ranks import against_ours, mean_ranks, unseen_table
+from experiments.league.ranks import (
+    against_ours,
+    mean_ranks,
+    ranks_table,
+    short_table,
+    unseen_table,
+)
 from experiments.league.series import block_features
 from experiments.rivals.trivial import EqualCuts
 from metriclearn import Consensus
@@ -112,6 +118,29 @@ def test_ranks_and_tests_against_ours() -> None:
     results = {"tables": tables, "rows": rows}
     assert mean_ranks(results) == {"ours": 1.0, "euclidean": 2.0, "bad": 3.0}
     assert against_ours(results) == {"euclidean": 2 / 2**7, "bad": 2 / 2**7}  # all of one sign
+
+
+def test_other_measures_are_compared_on_the_same_sets() -> None:
+    """Sets without names are easier here: they count for nobody, and a lack of names is stated."""
+    values = {"ours": (0.6, 0.5, 0.9), "euclidean": (0.5, 0.4, 0.8), "forest, Viterbi": (0.7, 0.6)}
+    names = {"ours": (0.75,), "forest, Viterbi": (0.7, 0.8)}
+    rows = [
+        {"table": f"set{i}", "measure": measure, "method": method, "mean": mean, "seconds": 1.0 + i}
+        for measure, of in (
+            ("partition_loss", values),
+            ("covering", values),
+            ("names_right", names),
+        )
+        for method, means in of.items()
+        for i, mean in enumerate(means)
+    ]
+    tables = [{"name": f"set{i}", "main": True} for i in range(3)]
+    results = {"tables": tables, "rows": rows}
+    short = {line.split(" | ")[0]: line for line in short_table(results)}
+    assert short["| ours"].endswith("| – | 0.55 | 0.75 (1 sets) |")
+    assert short["| forest, Viterbi"].endswith("| – | – | 0.65 | 0.75 |")
+    whole = {line.split(" | ")[0]: line for line in ranks_table(results)}
+    assert whole["| euclidean"].endswith("| – | 0.45 | – | – | 1.5 |")
 
 
 def test_names_that_training_never_saw_are_counted_by_sets() -> None:
