@@ -39,7 +39,7 @@ def regular(
     seconds apart, there are no rows between them, and a new piece begins. Nothing is extrapolated.
 
     Interpolation picks single samples. If the rate is far below the data's, average first
-    (``frame.resample`` in pandas). Cost O(rows of the table and of the grid) for each column.
+    (``frame.resample`` in pandas). Cost O(rows of the table and of the pieces) for each column.
 
     Parameters
     ----------
@@ -88,7 +88,12 @@ def regular(
             f"regular needs longest_gap of at least {np.median(np.diff(steps)) / rate:.3g} s, the "
             f"usual time between two rows, got {longest_gap:g}; times count in seconds."
         )
-    grid = np.arange(int(steps[-1] + _NEAR) + 1)
+    # No row lies in a long gap, which may be months: only the stretches between them have a grid.
+    cuts = np.flatnonzero(np.diff(steps) > longest_gap * rate + _NEAR) + 1
+    ends = [
+        (int(np.ceil(part[0] - _NEAR)), int(part[-1] + _NEAR)) for part in np.split(steps, cuts)
+    ]
+    grid = np.concatenate([np.arange(first, last + 1) for first, last in ends])
     columns: dict[Any, Any] = {}
     covered, any_number = np.ones(len(grid), dtype=bool), False
     for name, column in table.items():
@@ -119,8 +124,9 @@ def regular(
         )
     index = _moved(times[:1], grid / rate)
     whole = pd.DataFrame(columns, index=index)
-    borders = np.flatnonzero(np.diff(covered, prepend=False, append=False)).reshape(-1, 2)
-    return [whole.iloc[start:stop] for start, stop in borders]
+    rows = np.flatnonzero(covered)
+    pieces = np.split(rows, np.flatnonzero(np.diff(grid[rows]) > 1) + 1)
+    return [whole.iloc[piece[0] : piece[-1] + 1] for piece in pieces]
 
 
 def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.Index:

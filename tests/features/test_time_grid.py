@@ -84,6 +84,14 @@ def test_time_stamps_and_durations_stay_what_they_are(zone) -> None:
         ]
 
 
+def test_a_gap_of_ten_years_costs_nothing() -> None:
+    """At a thousand rows a second it has 3e11 steps."""
+    seconds = np.concatenate([np.arange(0, 1, 1e-3), 3.2e8 + np.arange(0, 2, 1e-3)])
+    first, second = regular(pd.DataFrame({"x": seconds}, index=seconds), 1000, 0.01)
+    assert (len(first), len(second)) == (1000, 2000)
+    np.testing.assert_allclose(second["x"], second.index, rtol=1e-12)
+
+
 def test_columns_of_times_and_frames_of_polars() -> None:
     table = WALK.rename_axis("s").reset_index()
     for frame in (table, Polars(table)):
