@@ -143,6 +143,10 @@ def test_what_cannot_follow_is_named_with_the_remedy() -> None:
     }
     both = ml.Consensus(members, n_folds=2, for_streams=True, verbose=False).fit(X, y)
     both.stream()  # tuned penalties
+    both.models_[0].min_size = 12
+    with pytest.raises(ValueError, match=r"max_delay of at least 48, four times .* got 40"):
+        both.stream(40)
+    both.stream(48)
     X, y = named_recordings(4, 0)
     frames = FrameClassifier(LogisticRegression(), smoothing="mode")
     mode = ml.Consensus({"frames": [frames]}, n_folds=2, for_streams=True, verbose=False).fit(X, y)

@@ -85,6 +85,13 @@ class ConsensusStream(SegmenterStream):
         check_parameters(self)
         check_is_fitted(self.segmenter)
         self.segmenter.check_streams()
+        least = 4 * max(one.stream_source().min_size for one in self.segmenter.models_)
+        if self.max_delay is not None and self.max_delay < least:
+            raise ValueError(
+                f"{self.who} needs a max_delay of at least {least}, four times the largest "
+                f"min_size, as its models wait for half of it, got {self.max_delay}; wait for "
+                "longer, or lower min_size."
+            )
         half = None if self.max_delay is None else self.max_delay // 2
         self.streams_ = [SegmenterStream(one, half).start() for one in self.segmenter.models_]
         self.largest_ = max(stream.largest_ for stream in self.streams_)
