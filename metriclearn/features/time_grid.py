@@ -88,12 +88,7 @@ def regular(
             f"regular needs longest_gap of at least {np.median(np.diff(steps)) / rate:.3g} s, the "
             f"usual time between two rows, got {longest_gap:g}; times count in seconds."
         )
-    # No row lies in a long gap, which may be months: only the stretches between them have a grid.
-    cuts = np.flatnonzero(np.diff(steps) > longest_gap * rate + _NEAR) + 1
-    ends = [
-        (int(np.ceil(part[0] - _NEAR)), int(part[-1] + _NEAR)) for part in np.split(steps, cuts)
-    ]
-    grid = np.concatenate([np.arange(first, last + 1) for first, last in ends])
+    grid = _grid(steps, longest_gap * rate)
     columns: dict[Any, Any] = {}
     covered, any_number = np.ones(len(grid), dtype=bool), False
     for name, column in table.items():
@@ -246,6 +241,14 @@ def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
         nanoseconds = np.rint(seconds * 1e9).astype(np.int64)
         return (times[0] + pd.to_timedelta(nanoseconds, unit="ns")).rename(times.name)
     return pd.Index(times[0] + seconds, name=times.name)
+
+
+def _grid(steps: NDArray, longest: float) -> NDArray[np.int64]:
+    """The whole numbers between rows that are no long gap apart; such a gap may be months."""
+    stretches = np.split(steps, np.flatnonzero(np.diff(steps) > longest + _NEAR) + 1)
+    firsts = [int(np.ceil(part[0] - _NEAR)) for part in stretches]
+    lasts = [int(part[-1] + _NEAR) for part in stretches]
+    return np.concatenate([np.arange(a, b + 1) for a, b in zip(firsts, lasts)])
 
 
 def _covered(grid: NDArray, known: NDArray, longest: float) -> NDArray[np.bool_]:
