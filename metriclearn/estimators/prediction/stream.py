@@ -205,12 +205,10 @@ class SegmenterStream(ComponentParameters):
             n may be 0. A 1-D array is one row, or n samples where there is one feature.
         """
         self.check_running("push")
-        X = self.checked(rows)
-        self.n_samples_ += len(X)
-        found = []
-        for begin in range(0, len(X), _BLOCK):
-            found += self._follow(*self._read(X[begin : begin + _BLOCK]))
-        return self._joined(found)
+        X, exact = self.checked(rows), self.exact_
+        found = self.followed(X)
+        self._note_limit(exact)
+        return self.joined(found)
 
     def pending(self, margins: bool = True) -> StreamedSegments:
         """The best segments of the samples since the last final change as of now.
@@ -226,7 +224,7 @@ class SegmenterStream(ComponentParameters):
         """
         self.check_running("pending")
         if self.offset_ is None:
-            return self._joined([])._replace(losses=np.zeros(0))
+            return self.joined([])._replace(losses=np.zeros(0))
         signal, base, now = self._kept().state[0], int(self.clock_[BASE]), int(self.clock_[NOW])
         ends = self._ends(now)
         if not margins:
@@ -251,12 +249,11 @@ class SegmenterStream(ComponentParameters):
         self.check_running("finish")
         if self.n_samples_ == 0:
             raise ValueError(f"{self.who} needs a sample before finish, got none; push rows first.")
-        found = []
-        if self.recent_ is not None:
-            found = self._follow(*self._read(self.recent_[:0], last=True))
-        found.append(self._told(self._ends(int(self.clock_[NOW]))))
+        exact = self.exact_
+        found = self.rest()
         self.finished_ = True
-        return self._joined(found)
+        self._note_limit(exact)
+        return self.joined(found)
 
     def copy(self) -> Self:
         """A stream that goes on from here without changing this one; the segmenter is shared."""
@@ -271,6 +268,11 @@ class SegmenterStream(ComponentParameters):
     def who(self) -> str:
         """Name used in errors."""
         return f"The stream of {type(self.segmenter).__name__}"
+
+    @property
+    def classes(self) -> NDArray | None:
+        """The labels that names stand for."""
+        return self._kept().source.classes
 
     def check_running(self, method: str) -> None:
         """Raise a ValueError before the start and after the end of the stream."""
@@ -301,6 +303,38 @@ class SegmenterStream(ComponentParameters):
                 f"up to {largest:.3g}; change the unit."
             )
         return X
+
+    def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
+        """Read checked rows; the segments that are final from now on, in parts."""
+        self.n_samples_ += len(X)
+        found = []
+        for begin in range(0, len(X), _BLOCK):
+            found += self._follow(*self._read(X[begin : begin + _BLOCK]))
+        return found
+
+    def rest(self) -> list[StreamedSegments]:
+        """The remaining segments, in parts."""
+        found = []
+        if self.recent_ is not None:
+            found = self._follow(*self._read(self.recent_[:0], last=True))
+        return [*found, self._told(self._ends(int(self.clock_[NOW])))]
+
+    def joined(self, found: list[StreamedSegments]) -> StreamedSegments:
+        """Parts as one."""
+        ends = np.concatenate([np.zeros(0, dtype=np.int64), *(part.ends for part in found)])
+        if (classes := self.classes) is None:
+            return StreamedSegments(ends)
+        return StreamedSegments(ends, np.concatenate([classes[:0], *(p.names for p in found)]))
+
+    def _note_limit(self, before: bool) -> None:
+        """Warn the caller's caller if ``exact_``, which was ``before``, is False from now on."""
+        if before and not self.exact_:
+            warnings.warn(
+                f"{self.who} decided by max_delay={self.max_delay} at about sample "
+                f"{self.n_samples_}, so its segments may differ from those of all samples at once "
+                "from now on; raise max_delay to wait for longer.",
+                stacklevel=3,
+            )
 
     def _read(self, X: NDArray, last: bool = False) -> tuple[NDArray, Any, Any]:
         """Features, scores of names and penalties of the samples that now have their neighbors."""
@@ -379,14 +413,7 @@ class SegmenterStream(ComponentParameters):
         if self.max_delay is not None:
             self.clock_[CENTER] = min(self.clock_[CENTER], self.max_delay)
             self.kept_ = self._kept()._replace(state=(signal, program, progress))
-        if lost and self.exact_:
-            self.exact_ = False
-            warnings.warn(
-                f"{self.who} decided by max_delay={self.max_delay} at about sample "
-                f"{self.n_samples_}, so its segments may differ from those of all samples at once "
-                "from now on; raise max_delay to wait for longer.",
-                stacklevel=5,
-            )
+        self.exact_ = self.exact_ and not lost
 
     def _begin(self, features: NDArray, scores: NDArray | None, penalties: Any) -> None:
         """Empty arrays; sums are of differences to the first sample."""
@@ -451,27 +478,19 @@ class SegmenterStream(ComponentParameters):
 
     def _told(self, ends: NDArray[np.int64]) -> StreamedSegments:
         """Segments between positions of the program, counted from the start of the stream."""
-        names, classes = None, self._kept().source.classes
+        names, classes = None, self.classes
         if classes is not None and self.emissions_ is not None:
             starts = np.append(self.clock_[BASE], ends[:-1])
             codes = np.argmax(self.emissions_[ends] - self.emissions_[starts], axis=1)
             names = classes[codes]
         return StreamedSegments(self.begin_ + self.head_ + ends, names)
 
-    def _joined(self, found: list[StreamedSegments]) -> StreamedSegments:
-        if len(found) == 1:
-            return found[0]
-        classes = self._kept().source.classes
-        ends = np.concatenate([np.zeros(0, dtype=np.int64), *(part.ends for part in found)])
-        if classes is None:
-            return StreamedSegments(ends)
-        return StreamedSegments(ends, np.concatenate([classes[:0], *(p.names for p in found)]))
-
 
 class Streaming:
     """Segmenters that can follow a stream."""
 
     stream_source: Callable[[], StreamSource]
+    stream_type: ClassVar[type[SegmenterStream]] = SegmenterStream
 
     def stream(self, max_delay: int | None = None) -> SegmenterStream:
         """Change-points of samples that still come, by this segmenter as it is fitted now.
@@ -493,4 +512,4 @@ class Streaming:
             segmentation.
         """
         check_is_fitted(self)
-        return SegmenterStream(self, max_delay).start()
+        return self.stream_type(self, max_delay).start()

@@ -31,6 +31,7 @@ from metriclearn.estimators.inputs import (
 )
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.prediction.calibration import true_changes
+from metriclearn.estimators.prediction.stream import Streaming
 from metriclearn.estimators.selection.consensus_stream import ConsensusStream
 from metriclearn.estimators.selection.cross_fitting import (
     POWERS,
@@ -67,7 +68,7 @@ _FITTED = families_of(
 
 
 @dataclass(eq=False, repr=False)
-class Consensus(ComponentParameters):
+class Consensus(Streaming, ComponentParameters):
     """The segmentation of least expected loss over many models: nothing is chosen.
 
     On few recordings the choice of one model costs more than models differ. Here every member is
@@ -149,6 +150,7 @@ class Consensus(ComponentParameters):
     8
     """
 
+    stream_type = ConsensusStream
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         "members": _MEMBERS,
         "weights": either("held-out", "uniform"),
@@ -308,23 +310,6 @@ class Consensus(ComponentParameters):
         varies = np.isfinite(data.pooled_deviation(type(self).__name__))
         if not varies.all():
             note_constant(self, varies)
-
-    def stream(self, max_delay: int | None = None) -> ConsensusStream:
-        """The consensus of samples that still come, by the models as they are fitted now.
-
-        Parameters
-        ----------
-        max_delay : int, optional
-            Samples after which a change is final at the latest. By default there is no limit, and
-            the result is that of ``predict_change_points``.
-
-        Raises
-        ------
-        ValueError
-            If a model cannot follow a stream.
-        """
-        check_is_fitted(self, "models_")
-        return ConsensusStream(self, max_delay).start()
 
     def check_streams(self) -> None:
         """Raise a ValueError that names the families of models that cannot follow a stream."""

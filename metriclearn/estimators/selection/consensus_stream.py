@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.prediction.stream import SegmenterStream, StreamedSegments
 from metriclearn.oracles.expected_loss import advance, overlap_table
 from metriclearn.running.parameters import Needs, check_parameters, component, either, number
-
-_LIMIT = "The stream of .* decided by max_delay"  # what the models' streams warn of
 
 
 @dataclass(eq=False, repr=False)
@@ -109,32 +106,31 @@ class ConsensusStream(SegmenterStream):
         self.votes_: NDArray | None = None  # of the votes for names, (E, C)
         return self
 
-    def push(self, rows: ArrayLike) -> StreamedSegments:
-        """Read more samples; returns the segments that are final from now on.
+    @property
+    def classes(self) -> NDArray | None:
+        """The labels that names stand for."""
+        return self.segmenter.classes_
 
-        Parameters
-        ----------
-        rows : (n, P) array or data frame
-            n may be 0. A 1-D array is one row, or n samples where there is one feature.
-        """
-        self.check_running("push")
-        X, found = self.checked(rows), []
+    def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
+        """Read checked rows; the segments that are final from now on, in parts."""
+        found = []
         # A limit decides at the ends of blocks.
-        size = len(X) if self.max_delay is None else self.max_delay // 8
-        for begin in range(0, len(X), max(1, size)):
-            block = X[begin : begin + max(1, size)]
+        size = max(1, len(X) if self.max_delay is None else self.max_delay // 8)
+        for begin in range(0, len(X), size):
+            block = X[begin : begin + size]
             self.n_samples_ += len(block)
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", _LIMIT)
-                self._follow_models([stream.push(block) for stream in self.streams_])
+            self._follow_models([stream.joined(stream.followed(block)) for stream in self.streams_])
             found.append(self._shared_segments())
             since = self.n_samples_ - max(int(self.places_[0]), self.earliest_)
-            limited = self.max_delay is not None and since >= self.max_delay
-            if limited:
+            if self.max_delay is not None and since >= self.max_delay:
                 found.append(self._decided_segments())
-            if self.exact_ and (limited or not all(stream.exact_ for stream in self.streams_)):
-                self._note_limit()
-        return self._joined([self._segments(np.zeros(0, dtype=np.int64)), *found])
+                self.exact_ = False
+        return found
+
+    def rest(self) -> list[StreamedSegments]:
+        """The remaining segments, in parts."""
+        self._end_models()
+        return [self._segments(self._path())]
 
     def pending(self, margins: bool = False) -> StreamedSegments:
         """The best segments of the samples since the last final change as of now.
@@ -150,43 +146,31 @@ class ConsensusStream(SegmenterStream):
         self.check_running("pending")
         if self.n_samples_ == 0:
             return self._segments(np.zeros(0, dtype=np.int64))
-        whole = self._with_pending()
+        whole = self._ended()
         return whole._segments(whole._path())
-
-    def finish(self) -> StreamedSegments:
-        """End the stream; returns the remaining segments, up to the last sample."""
-        self.check_running("finish")
-        if self.n_samples_ == 0:
-            raise ValueError(f"{self.who} needs a sample before finish, got none; push rows first.")
-        self._follow_models([stream.finish() for stream in self.streams_])
-        self.finished_ = True
-        return self._segments(self._path())
 
     def copy(self) -> Self:
         """A stream that goes on from here without changing this one; the models are shared."""
-        other = self._with_own_lists()
+        other = copy.copy(self)  # arrays are replaced, never changed
+        for name in ("ends_", "codes_", "firsts_"):
+            setattr(other, name, list(getattr(self, name)))
         other.streams_ = [stream.copy() for stream in self.streams_]
         return other
 
-    def _with_own_lists(self) -> Self:
-        """A copy that can advance; arrays are replaced, never changed."""
-        other = copy.copy(self)
-        for name in ("ends_", "codes_", "firsts_"):
-            setattr(other, name, list(getattr(self, name)))
-        return other
-
-    def _with_pending(self) -> Self:
+    def _ended(self) -> Self:
         """A copy that ends here, as if no more samples came; this stream goes on."""
-        whole = self._with_own_lists()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", _LIMIT)
-            # Samples that still wait for their neighbors in time count, too.
-            whole._follow_models([stream.copy().finish() for stream in self.streams_])
+        whole = self.copy()
+        whole._end_models()
         return whole
+
+    def _end_models(self) -> None:
+        """Advance to the last sample; those that wait for their neighbors in time count, too."""
+        self._follow_models([stream.joined(stream.rest()) for stream in self.streams_])
 
     def _follow_models(self, found: list[StreamedSegments]) -> None:
         """Advance the program to the first position that all models have reached."""
-        classes = self.segmenter.classes_
+        self.exact_ = self.exact_ and all(stream.exact_ for stream in self.streams_)
+        classes = self.classes
         for j, part in enumerate(found):
             if len(part.ends):
                 self.ends_[j] = np.append(self.ends_[j], part.ends)
@@ -265,7 +249,7 @@ class ConsensusStream(SegmenterStream):
         From then on there is no other change before ``earliest_``.
         """
         assert self.max_delay is not None
-        whole = self._with_pending()
+        whole = self._ended()
         path = whole._path()
         self.earliest_ = self.n_samples_ - self.max_delay // 2
         decided = path[whole.places_[path] < self.earliest_]
@@ -309,18 +293,3 @@ class ConsensusStream(SegmenterStream):
         elif self.segmenter.classes_ is not None:
             names = self.segmenter.classes_[:0]
         return StreamedSegments(ends.astype(np.int64, copy=False), names)
-
-    def _joined(self, found: list[StreamedSegments]) -> StreamedSegments:
-        ends = np.concatenate([part.ends for part in found])
-        if found[0].names is None or found[-1].names is None:
-            return StreamedSegments(ends)
-        return StreamedSegments(ends, np.concatenate([part.names for part in found]))
-
-    def _note_limit(self) -> None:
-        self.exact_ = False
-        warnings.warn(
-            f"{self.who} decided by max_delay={self.max_delay} at about sample {self.n_samples_}, "
-            "so its segments may differ from those of all samples at once from now on; raise "
-            "max_delay to wait for longer.",
-            stacklevel=4,
-        )
