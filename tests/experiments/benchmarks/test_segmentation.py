@@ -39,7 +39,7 @@ def test_a_random_penalty_has_the_answer_of_the_least_expected_error() -> None:
     numbers = np.arange(len(path.change_points), dtype=float)[:, None]
     found, at_penalty = agreed(path, numbers, 60.0), along_penalties(path, numbers, 60.0)[0]
     assert found.shape == (len(SPREADS), 1, len(CENTERS))
-    for spread, center in [(0, 5), (3, 20), (11, 20), (11, 39)]:
+    for spread, center in [(0, 5), (11, 39)]:
         weights = np.exp(-0.5 * (np.log(PENALTIES / CENTERS[center]) / SPREADS[spread]) ** 2)
         expected = [
             np.average([sum(turing({1: path.change_points[int(a)]}, b)[:2]) for a in at_penalty],

@@ -261,12 +261,14 @@ def test_a_run_that_was_killed_and_started_again_has_the_same_table(tmp_path: Pa
     names = "hapt hapt_dropped gestures bees songs meetings shows billboard gazecom birdsong "
     names += "texts piano_keys tcpd tssb utsa"
     once = [f"sets.{name}=null" for name in names.split()]
-    once += [f"methods.{name}=null" for name in ("boosting_mode", "boosting_viterbi", "pca")]
+    methods = "boosting_mode boosting_viterbi pca logistic_mode extra_trees_mode random_field olda "
+    methods += "fluss boundaries ms_tcn full full_learned euclidean_learned named_logistic"
+    once += [f"methods.{name}=null" for name in methods.split()]
     once += ["experiment=league", "tiny=true"]
     killed, clean = tmp_path / "killed", tmp_path / "clean"
     options = [*once, f"hydra.run.dir={killed}", f"outputs={killed}"]
     command = [sys.executable, "-m", "experiments.run", *options]
-    enough = 12
+    enough = 8
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while len(list(killed.glob("finished/*.joblib"))) < enough and process.poll() is None:
             time.sleep(0.02)

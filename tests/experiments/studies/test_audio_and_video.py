@@ -33,7 +33,8 @@ def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     folder = tmp_path / "out"
     arguments = [
         "run", "experiment=video", "tiny=true", "n_jobs=1", f"root.folder={tmp_path / 'videos'}",
-        "~streams.both", "~methods.trace", "~methods.towards_pca", f"hydra.run.dir={folder}",
+        "~streams.both", "~methods.trace", "~methods.towards_pca", "~methods.towards_rca",
+        "~methods.whitened_full", "~methods.rca", f"hydra.run.dir={folder}",
     ]  # fmt: skip
     call(*arguments)
     results = read_results(folder / "results.json")
@@ -117,8 +118,9 @@ def test_songs_of_another_folder_are_for_test(tmp_path: Path, monkeypatch) -> No
     spans = {"new": [(0.0, 6.0, "instrumental"), (6.0, 12.0, "singing")]}
     save_segments(spans, tmp_path / "unseen" / "songs" / "segments.csv")
     call("run", "experiment=audio", "tiny=true", "n_jobs=1", "~streams.meetings", "~methods.trace",
-         "~methods.towards_pca", "~methods.towards_rca", f"hydra.run.dir={tmp_path}/out",
-         f"dataset.test_root={tmp_path}/unseen")  # fmt: skip
+         "~methods.towards_pca", "~methods.towards_rca", "~methods.whitened_full",
+         "~methods.whitened_l2", "~methods.penalized", "~methods.rca",
+         f"hydra.run.dir={tmp_path}/out", f"dataset.test_root={tmp_path}/unseen")  # fmt: skip
     results = read_results(tmp_path / "out" / "results.json")
     assert {tuple(row["units"]) for row in results["rows"]} == {("new",)}
 
