@@ -31,13 +31,12 @@ def consensus_of(rng: np.random.Generator, n_features: int, names: int) -> ml.Co
     return consensus
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.filterwarnings("ignore:.*makes segments of fewer than two")
-def test_equals_the_whole_sequence(seed: int) -> None:
-    """1,000 random signals, models, weights, names and chunkings."""
+def test_equals_the_whole_sequence() -> None:
+    """Random signals, models, weights, names and chunkings."""
     found = 0
-    for case in range(examples(500)):
-        rng = np.random.default_rng([seed, case])
+    for case in range(examples(400)):
+        rng = np.random.default_rng(case)
         n_features, names = int(rng.integers(1, 5)), int(rng.choice([0, 0, 2, 4]))
         consensus = consensus_of(rng, n_features, names)
         X = signal_of(rng, int(rng.integers(5, 500)), n_features, int(rng.choice([0, 2])))
@@ -48,7 +47,7 @@ def test_equals_the_whole_sequence(seed: int) -> None:
             told = np.repeat(labels, np.diff([0, *ends]))
             assert told.tolist() == consensus.predict(X).tolist()
         found += len(ends) > 1
-    assert found > examples(500) / 3
+    assert found > examples(400) / 3
 
 
 def test_pending_and_final_segments_are_those_of_the_samples_so_far() -> None:
@@ -104,7 +103,7 @@ def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
         model.components_ = np.eye(1)
     consensus.families_, consensus.weights_ = ["family"] * 3, np.full(3, 1 / 3)
     consensus.classes_, consensus.name_loss_, consensus.n_features_in_ = None, 0.0, 1
-    X = np.concatenate([rng.normal(size=2000), rng.normal(size=400) + 1.0, rng.normal(size=1000)])
+    X = np.concatenate([rng.normal(size=1000), rng.normal(size=400) + 1.0, rng.normal(size=500)])
     stream, late, found = consensus.stream(max_delay=400), [], []
 
     def follow() -> None:
@@ -116,7 +115,7 @@ def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
 
     with pytest.warns(UserWarning, match="stream of Consensus decided by max_delay=400") as told:
         follow()
-    assert len(told) == 1
+    assert [warning.filename for warning in told] == [__file__]
     assert not stream.exact_
     assert max(late) <= 400
     ends = [*found, *stream.finish().ends.tolist()]

@@ -90,9 +90,8 @@ def check_consensus(rng: np.random.Generator) -> None:
     assert form.at(found) == pytest.approx(max(values), abs=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_consensus_equals_enumeration(seed: int) -> None:
-    """1,000 cases."""
     rng = np.random.default_rng(seed)
     for _ in range(examples(1000)):
         check_consensus(rng)
@@ -158,10 +157,9 @@ def test_bad_input(members, weights, message) -> None:
         ConsensusForm(members, weights)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_clusterings_are_close_to_the_best_of_all(seed: int) -> None:
+def test_clusterings_are_close_to_the_best_of_all() -> None:
     """Never worse than the best member, so within twice the least loss, and mostly the best."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     n, best = examples(200), 0
     for _ in range(n):
         T = int(rng.integers(2, 8))

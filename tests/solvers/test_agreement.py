@@ -19,9 +19,9 @@ MODES = {
 }
 CASES = [
     (pair, mode, P, seed)
-    for i, pair in enumerate(PAIRS)
-    for j, mode in enumerate(MODES)
-    for seed, P in enumerate([(3,), (7,), (12,)][(i + j) % 3])
+    for seed, (pair, mode, P) in enumerate(
+        zip([*PAIRS, PAIRS[0]], ["learned", "fixed", "known"] * 2, [3, 3, 3, 12, 7, 7])
+    )
 ]
 
 

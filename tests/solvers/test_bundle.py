@@ -106,7 +106,7 @@ def test_dual_bound_of_any_minorant_is_below_the_optimum(kind) -> None:
     problem = CompleteProblem(DiagonalMetric(), kind(0.05), "learned", 0)
     risk, cone, solution = problem.risk(), problem.cone, minimize(problem)
     terms, tightest, penalty_limit = kind(0.05).terms(cone), 0.0, np.inf
-    for _ in range(300):
+    for _ in range(100):
         ws = solution.w * rng.uniform(0.5, 1.5, (4, cone.size)) + rng.exponential(1e-3, cone.size)
         cuts = [risk(w) for w in ws]
         share = rng.dirichlet(np.ones(4))

@@ -24,7 +24,7 @@ from tests.processes import finish, kill_after_writing
 SOLVERS: dict[str, Any] = {
     "BundleDual": BundleDual(1e-7, keep_inactive=1),
     "CuttingPlane": CuttingPlane(tolerance=1e-5),
-    "ProjectedSubgradient": ProjectedSubgradient(max_rounds=300),
+    "ProjectedSubgradient": ProjectedSubgradient(max_rounds=120),
     "stochastic": ProjectedSubgradient(max_rounds=60, batch_size=2),
 }
 
