@@ -58,7 +58,7 @@ def songs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(songs: Path) -> Path:
     path = songs / "songs.model"
-    assert main(["fit", str(songs), "--out", str(path), "--cache", str(songs / "cache")]) == 0
+    run("fit", songs, "--out", path, "--cache", songs / "cache")
     return path
 
 
@@ -136,7 +136,7 @@ def test_tables_of_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         table = pd.DataFrame(X, columns=["x", "y", "z"]).assign(phase=labels)
         table.to_csv(folder / f"s{i}.csv", index=False)
     path = str(tmp_path / "t.model")
-    assert main(["fit", str(folder), "--out", path, "--label", "phase", "--rate", "10"]) == 0
+    run("fit", folder, "--out", path, "--label", "phase", "--rate", "10")
     new = str(folder / "s2.csv")
     assert main(["segment", new, "--model", path, "--out", str(tmp_path / "out")]) == 0
     found = read_segments(tmp_path / "out" / "s2.segments.csv")["s2"]
@@ -442,7 +442,7 @@ def test_warning_if_no_boundary_is_as_good() -> None:
     X, names = list(random.normal(size=(3, 40, 2))), ["p", "q", "r"]
     data = ml.datasets.LabeledSequences("d", X, labels, names, names, ["x", "y"])
     with pytest.warns(UserWarning, match="no better than without any boundary .3.33.; label more"):
-        model = ml.RecordingSegmenter().fit(data)
+        model = ml.RecordingSegmenter(learner=ml.ChangePointMetricLearner()).fit(data)
     assert model.validation_loss_ >= model.validation_["one segment"] == pytest.approx(10 / 3)
 
 
@@ -726,7 +726,7 @@ def test_installed_command(tmp_path: Path) -> None:
         )
         return done.returncode, done.stdout, done.stderr
 
-    status, out, notes = at_prompt("fit t --out t.model --label phase --rate 10")
+    status, out, notes = at_prompt("fit t --out t.model --label phase --rate 10 --quick")
     assert (status, out.splitlines()[-1]) == (0, "Model: t.model")
     assert "9 held-out ones" in out
     assert notes.startswith("Note: ")

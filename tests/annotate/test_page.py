@@ -136,7 +136,7 @@ def test_from_recordings_to_a_model(
 
     # fit and segment use the saved labels
     model = tmp_path / "tables.model"
-    assert main(["fit", str(folder), "--out", str(model)]) == 0
+    assert main(["fit", str(folder), "--out", str(model), "--quick"]) == 0
     second = str(folder / "second.csv")
     assert main(["segment", second, "--model", str(model), "--out", str(tmp_path)]) == 0
     (segments,) = read_segments(tmp_path / "second.segments.csv").values()

@@ -66,19 +66,6 @@ def matrix(estimator: Any, X: Any, y: Any) -> NDArray:
 
 
 @pytest.mark.parametrize("estimator", SUPERVISED, ids=repr)
-def test_components_matrix_transform_and_distances_agree(estimator: BaseEstimator) -> None:
-    model = clone(estimator).fit(IRIS, SPECIES)
-    B = model.get_mahalanobis_matrix()
-    Z = model.transform(IRIS)
-    pairs = np.stack([IRIS[:40], IRIS[60:100]], axis=1)
-    gaps = pairs[:, 0] - pairs[:, 1]
-    direct = np.sqrt(np.einsum("ip,pq,iq->i", gaps, B, gaps))
-    assert_allclose(model.pair_distance(pairs), direct, rtol=1e-9)
-    assert_allclose(np.linalg.norm(Z[:40] - Z[60:100], axis=1), direct, rtol=1e-9)
-    assert np.linalg.eigvalsh(B)[0] > -1e-9 * np.linalg.eigvalsh(B)[-1]
-
-
-@pytest.mark.parametrize("estimator", SUPERVISED, ids=repr)
 def test_names_and_shifts_of_data_sets_and_a_list_of_one_change_nothing(
     estimator: BaseEstimator,
 ) -> None:

@@ -187,12 +187,6 @@ def test_outputs_as_frames() -> None:
         learner.set_output(transform="polars")
 
 
-def test_fit_transform(fitted) -> None:
-    transformed = small_learner().fit_transform(XS, YS)
-    assert len(transformed) == 5
-    np.testing.assert_array_equal(transformed[2], fitted.transform(XS[2]))
-
-
 def test_estimators_print_what_differs_from_the_defaults() -> None:
     text = repr(ml.ChangePointMetricLearner(ml.FullMetric(), ml.Trace(0.5), penalty=2.0))
     assert text.replace("\n", "").replace(" ", "") == (
