@@ -10,7 +10,7 @@ from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
 from tests.budget import examples
 from tests.exhaustive import all_segmentations, block_means, segmentation_values
-from tests.oracles.signals import draw_case, draw_penalties, noisy_steps
+from tests.oracles.signals import AUGMENTED, PLAIN, draw_case, draw_penalties, noisy_steps
 from tests.strategies import partial_partitions
 
 
@@ -29,7 +29,8 @@ def of_changes(penalties: np.ndarray, segmentations) -> np.ndarray:
 def test_equals_enumeration(known, seed, kind, min_size) -> None:
     """κN or the charges of a partial truth, constraints, all counts: several cases per example."""
     T, rng = known.n_samples, np.random.default_rng(seed)
-    form, A, _ = draw_case(rng, T, int(rng.integers(0, 4)))
+    alphas = AUGMENTED if kind == "free" else PLAIN
+    form, A, _ = draw_case(rng, T, int(rng.integers(0, 4)), alphas=alphas)
     penalties, min_size = draw_penalties(rng, T), min(min_size, T)
     penalized = ChargedForm(form, penalties=penalties)
     if kind in ("charged", "both"):
@@ -84,7 +85,7 @@ def test_equals_the_quadratic_program(seed) -> None:
     rng = np.random.default_rng(seed)
     for case in range(200):
         T = int(rng.integers(10, 80)) if case % 8 else int(rng.integers(80, 301))
-        form, A, min_size = draw_case(rng, T, case % 4)
+        form, A, min_size = draw_case(rng, T, case % 4, alphas=AUGMENTED)
         penalties = draw_penalties(rng, T)
         most = 0 if case % 8 else min(T // min_size, 15)
         best, counted = quadratic_program(A, penalties, min_size, most)

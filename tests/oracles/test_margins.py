@@ -10,7 +10,7 @@ from metriclearn.problem.knowledge import AT_LEAST_ONE, NO_CHANGE, PartialPartit
 from metriclearn.problem.losses import ChargedForm, KnownLoss
 from tests.budget import examples
 from tests.exhaustive import all_segmentations, segmentation_values
-from tests.oracles.signals import draw_case, draw_penalties, noisy_steps
+from tests.oracles.signals import ALPHAS, PLAIN, draw_case, draw_penalties, noisy_steps
 from tests.strategies import partial_partitions
 
 
@@ -40,7 +40,8 @@ def by_enumeration(segmentations, values, T, change_points, tolerance):
 def test_equals_enumeration(known, seed, kind, min_size, tolerance, counted) -> None:
     """All forms, constraints and penalties of positions, with a count and without."""
     T, rng = known.n_samples, np.random.default_rng(seed)
-    form, A, _ = draw_case(rng, T, int(rng.integers(0, 4)))
+    alphas = ALPHAS if kind == "free" else PLAIN
+    form, A, _ = draw_case(rng, T, int(rng.integers(0, 4)), alphas=alphas)
     n_segments = int(rng.integers(1, T + 1)) if counted else None
     segmentations = all_segmentations(T, n_segments, min_size)
     values = np.array([])
