@@ -407,7 +407,7 @@ def test_killed_and_resumed(learner, tmp_path) -> None:
     state, told, rows = (tmp_path / name for name in ("stream.npz", "told.txt", "rows.npy"))
     np.save(rows, X)
     batch, kills = learner.predict_change_points(X).tolist(), 0
-    while kills < examples(40):
+    while kills < examples(20):
         metriclearn.save(learner.stream(), state)
         told.write_text("")
         while kill_after_writing(state, rng.uniform(0.0, 0.15), follow_stream, state, rows, told):
