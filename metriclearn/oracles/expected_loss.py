@@ -75,10 +75,13 @@ def best_consensus(
         borders = np.array([(r.start, r.start + 1, r.stop - 1, r.stop) for r in known.constraints])
         positions = np.union1d(positions, np.clip(borders.astype(np.int64), 0, T))
         rules = np.array(segment_rules(known.constraints, T))[:, : T + 1]
-    split = n_segments is not None and (known is not None or n_segments >= len(positions))
-    if split or form.shift > 1.0:
+    if form.shift > 1.0 or (n_segments is not None and known is not None):
         # Splits that make up for vanished segments may be anywhere, and so may annotations' names.
         positions = np.arange(T + 1)
+    elif n_segments is not None and n_segments >= len(positions):
+        # All ends, and any other splits, which neither lower nor raise the sum of f + 1.
+        others = np.setdiff1d(np.arange(T + 1), positions)
+        positions = np.union1d(positions, others[: n_segments + 1 - len(positions)])
     if form.named:
         given = getattr(known, "names", None)
         used = [member.names for _, member in form.named] + ([] if given is None else [given])
