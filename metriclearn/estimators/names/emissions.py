@@ -140,7 +140,8 @@ class FramePosteriors(ComponentParameters):
     The probabilities of a training recording come from models that have not seen its group
     (cross-fitting): learned scores otherwise trust a classifier as far as it has memorized its
     training data. Where the other groups have fewer than two names, the model has seen all of them.
-    The probabilities of a new recording are the mean over these models.
+    Features are standardized by means and deviations of all training recordings. The probabilities
+    of a new recording are the mean over these models.
 
     Parameters
     ----------
@@ -217,26 +218,25 @@ class FramePosteriors(ComponentParameters):
         rows = list(map(self.windows_.transform, arrays))
         classifier = default_classifier() if self.classifier is None else self.classifier
         self.n_names_ = 1 + max(int(code.max(initial=-1)) for code in codes)
-        self.fold_of_ = [np.full(len(X), group) for X, group in zip(arrays, groups)]
+        stops = np.cumsum([len(X) for X in arrays])
         if n_groups < 2:
-            lengths = np.cumsum([len(X) for X in arrays])
-            parts = np.arange(lengths[-1]) * self.n_folds // lengths[-1]
-            self.fold_of_ = np.split(parts, lengths[:-1])
+            parts = np.arange(stops[-1]) * self.n_folds // stops[-1]
         else:
+            fold_of = np.empty(len(arrays), dtype=np.int64)
             splitter = GroupKFold(min(self.n_folds, n_groups))
             for fold, (_, left_out) in enumerate(splitter.split(arrays, groups=groups)):
-                for i in left_out.tolist():
-                    self.fold_of_[i] = np.full(len(arrays[i]), fold)
+                fold_of[left_out] = fold
+            parts = np.repeat(fold_of, np.diff(stops, prepend=0))
+        self.fold_of_ = np.split(parts, stops[:-1])
         features, labels = np.vstack(rows), np.concatenate(codes)
-        folds = np.concatenate(self.fold_of_)
         self.models_ = []
         named = labels >= 0
         if len(np.unique(labels[named])) < 2:
             raise ValueError(
                 "FramePosteriors needs samples of two names and more, got fewer; name more samples."
             )
-        for fold in range(int(folds.max()) + 1):
-            known = named & (folds != fold)
+        for fold in range(int(parts.max()) + 1):
+            known = named & (parts != fold)
             # A classifier of one name would be sure of it: all samples say more.
             known = known if len(np.unique(labels[known])) > 1 else named
             self.models_.append(clone(classifier).fit(features[known], labels[known]))
