@@ -1,6 +1,7 @@
 """ClusteringConsensus: tables, several data sets and images."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
@@ -95,6 +96,15 @@ def test_groups_of_samples_are_refused(consensus) -> None:
 def test_numbers_of_clusters_may_be_an_array(consensus) -> None:
     found = consensus.predict([X[1::2], X[::2]], np.array([2, 3]))
     assert [len(np.unique(labels)) for labels in found] == [2, 3]
+
+
+def test_columns_of_a_frame_keep_their_names() -> None:
+    frame = pd.DataFrame(X[::2], columns=["a", "b", "c", "d"])
+    members = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
+    consensus = ml.ClusteringConsensus(members, n_folds=2, verbose=False).fit(frame, Y[::2])
+    assert len(consensus.predict(frame, 3)) == 75
+    with refused("needs the feature names it was fitted with, in that order"):
+        consensus.predict(frame[["b", "a", "c", "d"]], 3)
 
 
 def test_labels_of_two_kinds_are_two_clusters() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import read_groups
+from metriclearn.estimators.inputs import NamedColumns, read_groups
 from metriclearn.estimators.selection.cross_fitting import (
     POWERS,
     cross_fitted,
@@ -222,8 +222,14 @@ class ClusteringConsensus(ComponentParameters):
                     f"{who} needs a cluster with one sample for each of n_folds={self.n_folds}, "
                     f"got {largest} sample(s) in the largest; pass other labels, or fewer folds."
                 )
-            folds = splitter.split(table, codes)
-            return [(([table[a]], [labels[a]]), ([table[b]], [labels[b]])) for a, b in folds]
+            columns = getattr(X, "columns", None)
+
+            def part(rows: NDArray) -> tuple[list[NDArray], list[NDArray]]:
+                chosen = table[rows]
+                named = chosen if columns is None else NamedColumns.of(chosen, columns)
+                return [named], [labels[rows]]
+
+            return [(part(a), part(b)) for a, b in splitter.split(table, codes)]
         if len(X) != len(y):
             raise ValueError(
                 f"{who} needs labels for each of the {len(X)} data sets, got {len(y)} labelings."
