@@ -2,9 +2,10 @@
 
 ``--only objectives --cases 10000`` draws 10,000 cases of one property.
 
-At the end it prints the numbers of cases, wrong answers, invalid partitions, results with NaN,
-hangs and other failures, and the share of errors that are whole sentences of metriclearn. The
-exit status is 1 if there is a failure or that share is below 99.9 %.
+At the end it prints the numbers of cases, by property and by what was tried, of wrong answers,
+invalid partitions, results with NaN, hangs and other failures, and the share of errors that are
+whole sentences of metriclearn. The exit status is 1 if there is a failure or that share is below
+99.9 %.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import os
 import random
 import sys
 import tempfile
+import textwrap
 import time
 from collections import Counter
 from multiprocessing import get_context
@@ -109,7 +111,15 @@ def main() -> int:
     for example in sorted({text for result in results for text in result[3]})[:200]:
         print(example)
     share = 1.0 - errors[False] / max(1, sum(errors.values()))
-    print(f"cases         {sum(cases.values()):,}  ({dict(cases)})")
+    print(f"cases         {sum(cases.values()):,}")
+    parts: dict[str, dict[str, int]] = {}
+    for key, many in cases.most_common():
+        name, _, target = key.partition(": ")
+        parts.setdefault(name, {})[target] = many
+    for name, targets in parts.items():
+        shares = ", ".join(f"{target} {many:,}" for target, many in targets.items() if target)
+        line = f"  {name:11s} {sum(targets.values()):,}  {shares}"
+        print(textwrap.fill(line, 100, subsequent_indent=22 * " "))
     for kind in (*KINDS, "other"):
         print(f"{kind:13s} {failures[kind]}")
     print(f"errors ours   {100 * share:.2f} % of {sum(errors.values()):,}")

@@ -20,7 +20,8 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 _SECONDS = 120.0  # a call on a dozen samples may take this long on a busy machine
 # scikit-learn words these errors: not fitted, or fitted to other features
 _CONTRACT = ("check_is_fitted", "_check_n_features", "_check_feature_names", "_get_feature_names")
-CASES: Counter[str] = Counter()  # number of cases in this process, by property
+# number of cases in this process, by property, or by "property: what it is tried on"
+CASES: Counter[str] = Counter()
 
 
 def in_ci(many: int) -> Callable[[Any], Any]:

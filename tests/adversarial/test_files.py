@@ -82,7 +82,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def check(path: Path, kind: str, content: bytes, mutation: tuple[str, float, int]) -> None:
     """Reading a changed file gives a valid answer or an error that metriclearn words."""
-    CASES["files"] += 1
+    CASES[f"files: {kind}"] += 1
     path = path.with_name(kind if kind.startswith("labels.") else path.name)
     path.write_bytes(mutated(content, *mutation))
     try:

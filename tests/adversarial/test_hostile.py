@@ -63,7 +63,8 @@ def documented(call: Call) -> tuple[type[BaseException], ...]:
 
 def check(call: Call, hostile: Hostile) -> None:
     """Count an error; raise for a wrong answer, for NaN and for a call that takes too long."""
-    CASES["hostile"] += 1
+    home = PUBLIC[re.split(r"\W", call.name)[0]].__module__
+    CASES[f"hostile: {home.removeprefix('metriclearn.')}"] += 1
     try:
         with watched(), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

@@ -167,7 +167,7 @@ def check(name: str, change: Change, seed: int) -> None:
         return
     if change is again and "n_jobs" in other.get_params():
         other = clone(other).set_params(n_jobs=int(random.integers(2, 4)))
-    CASES["laws"] += 1
+    CASES[f"laws: {name}"] += 1
     with watched():
         first, second = _fit(learner, Xs, ys, np.ones(3)), _fit(other, changed, named, heavy)
         (ours, labels), (theirs, others) = _answer(first, Xs[0]), _answer(second, new(Xs[0]))

@@ -24,15 +24,16 @@ from tests.oracles.test_names import check_search, named_segmentations
 SEEDS = st.integers(0, 2**32)
 SOLVER = ml.BundleDual(max_rounds=8)
 NAMES = [["sit", "walk", "run"], [3, 5, 9], [0.5, 1.5, 2.5], [False, True], ["", "é", " "]]
+SEARCHES = {"names": check_search, "consensus": check_consensus, "streams": check_stream}
 CLASSIFIERS = [GaussianNB(), LogisticRegression(), DecisionTreeClassifier(random_state=0)]
 
 
 @in_ci(60)
-@given(st.sampled_from([check_search, check_consensus, check_stream]), SEEDS)
-def test_searches(check: Any, seed: int) -> None:
+@given(st.sampled_from(sorted(SEARCHES)), SEEDS)
+def test_searches(kind: str, seed: int) -> None:
     """Of named segments, of streams, and of the best compromise, with annotations and numbers."""
-    CASES["searches"] += 1
-    check(np.random.default_rng(seed))
+    CASES[f"searches: {kind}"] += 1
+    SEARCHES[kind](np.random.default_rng(seed))
 
 
 def recordings(rng: np.random.Generator) -> tuple[list[Any], list[Any], Any]:
@@ -161,7 +162,7 @@ def check_answers(model: Any, X: np.ndarray) -> None:
 @given(st.sampled_from(["frames", "names", "consensus"]), SEEDS)
 def test_models(kind: str, seed: int) -> None:
     """Learners of names and consensuses answer rightly, or say what is wrong with the data."""
-    CASES[kind] += 1
+    CASES[f"models: {kind}"] += 1
     rng = np.random.default_rng(seed)
     (X, y, groups), model = recordings(rng), learner(rng, kind)
     with watched(), warnings.catch_warnings(), np.errstate(all="ignore"):

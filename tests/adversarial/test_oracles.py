@@ -37,7 +37,7 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, int, float, int | None]:
 
 def check(oracle: Any, problem: tuple[np.ndarray, int, float, int | None]) -> None:
     """The partition has K clusters, and its value, computed independently, is the best."""
-    CASES["oracles"] += 1
+    CASES[f"oracles: {type(oracle).__name__}"] += 1
     Z, exponent, penalty, count = problem
     unit = 2.0**exponent  # exact, so that no digit is lost
     penalty = penalty if abs(exponent) < 400 else 0.0  # in the square of the unit
