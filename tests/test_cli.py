@@ -1,6 +1,7 @@
 """The console command, on a folder of small recordings and on tables."""
 
 import inspect
+import io
 import json
 import os
 import re
@@ -174,6 +175,26 @@ def run(*arguments: Any, status: int = 0) -> None:
     """The exit status of a command; fit learns one family, as all of them take long."""
     quick = ["--quick"] if arguments[0] == "fit" else []
     assert main([*map(str, arguments), *quick]) == status
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_fit_learns_what_is_best_by_default_and_shows_progress(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, model = write_tables(tmp_path / "tables"), tmp_path / "m"
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", Terminal())
+        assert main(["fit", str(folder), "--out", str(model), "--label", "phase"]) == 0
+        assert re.search(r"Consensus: 100%.* (\d+)/\1 ", sys.stderr.getvalue())
+    assert isinstance(ml.load(model).learner_, ml.Consensus)
+    text = capsys.readouterr().out
+    assert "models that agree: " in text
+    loss = r"loss: +\d.\d\d .*; 0 is perfect, 3.00 without any boundary, \d.\d\d with the Euclidean"
+    assert re.search(loss, text)
 
 
 def test_files_of_other_programs_are_learned_from_written_and_compared(

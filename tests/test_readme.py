@@ -32,9 +32,13 @@ def test_code_of_the_readme_runs_from_top_to_bottom(
     monkeypatch.chdir(tmp_path)
     blocks = python_blocks("README.md")
     assert len(blocks) == 4
+    assert "Consensus(" in blocks[0].split("\n\n")[2]  # what is best by default stands first
+    assert "`score` is minus the mean of" in text_of("README.md")
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
+    path: Any = names["model"]
+    assert path.strengths_.min() < path.strength_ < path.strengths_.max()  # not the edge
     printed = capsys.readouterr().out.splitlines()
     found, truth = (np.fromstring(line.strip("[]"), sep=" ") for line in printed[:2])
     assert np.abs(found - truth).max() <= 1

@@ -1,4 +1,4 @@
-"""The reference: every public name once, with parameters, a source and an example."""
+"""The site: its pages, and the reference: every public name once, with parameters and a source."""
 
 import ast
 import dataclasses
@@ -208,3 +208,60 @@ def test_workflow_runs_what_the_machine_here_runs() -> None:
     assert pythons
     matrix = jobs["wheel"]["strategy"]["matrix"]["python"]
     assert [f"python{version}" for version in matrix] == pythons[1].split()
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def test_the_start_page_installs_and_segments_in_ten_lines() -> None:
+    """The code is the beginning of the README's, which is tested, and prints the same."""
+    shell, code = re.findall(r"\.\. code-block:: \w+\n\n((?:   .*\n|\n)+)", page("index.rst"))
+    assert shell.strip().startswith("pip install ")
+    lines = [line.split("  #")[0].strip() for line in code.splitlines() if line.strip()]
+    assert len(lines) <= 10
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for line in lines:
+        told = line.replace("labeled.", "train.").replace("new.", "test.")
+        told = told.replace("labeled =", "train =").replace("new =", "test =")
+        assert told in readme or line.startswith(("#", "from metriclearn import")), line
+    assert re.findall(r"^\[[\d ]+\]$", readme, re.MULTILINE)[:2] == re.findall(r"# (\[.*\])", code)
+
+
+def test_the_guide_is_a_map_that_leads_to_every_page_of_it() -> None:
+    text = page("guide.md")
+    trees = "".join(re.findall(r"\{toctree\}(.*?)```", text, re.DOTALL))
+    listed = re.findall(r"^([a-z_]+)$", trees, re.MULTILINE)
+    rows = "".join(line for line in text.splitlines() if line.startswith("| "))
+    linked = set(re.findall(r"\]\((\w+)\.(?:md|rst)\)", rows))
+    assert len(listed) > 20
+    assert linked - {"league"} == set(listed)
+
+
+def test_pages_that_people_search_for() -> None:
+    titles = {name: page(name).splitlines()[0] for name in ("faq.md", "glossary.md", "pictures.md")}
+    assert list(titles.values()) == ["# FAQ", "# Glossary", "# How to read these pictures"]
+    assert {"faq", "glossary", "pictures"} <= set(re.findall(r"[<`](\w+)[>`]", page("index.rst")))
+    for word, name in (("interpret", "pictures"), ("deploy", "deployment"), ("stream", "streams")):
+        assert re.search(rf"\b{word}", page(f"{name}.md"), re.IGNORECASE), name
+    for word in ("phone", "batch", "service", "ONNX"):
+        assert word in page("deployment.md")
+
+
+def test_formulas_of_docstrings_are_typeset(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("docutils")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    formulas = importlib.import_module("formulas")
+    assert formulas.latex("Σ_i ‖M − N_i‖²_F") == r"\sum _i \Vert M - N_i\Vert ^{2}_F"
+    lines = ["Loss.", "", "    ‖M − N‖² / T", "", "    >>> ‖", ""]
+    formulas.typeset(None, "", "", None, None, lines)
+    assert lines[2:6] == [".. math::", "", "    \\Vert M - N\\Vert ^{2} / T", ""]
+    assert "    >>> ‖" in lines  # code stays
+
+
+def test_the_list_on_the_right_has_names_of_methods() -> None:
+    """Names without their class fit there; the list is part of every page."""
+    settings = dict(re.findall(r"^(\w+) = (.*)$", page("conf.py"), re.MULTILINE))
+    assert settings["toc_object_entries_show_parents"].startswith('"hide"')
+    assert '"secondary_sidebar_items": ["page-toc"]' in page("conf.py")
+    assert settings["html_math_renderer"] == '"mathml"'

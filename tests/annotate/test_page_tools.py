@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
+from metriclearn.annotate.learning import Check
 from tests.annotate.browsing import RATE, SECONDS, Page
 
 pytest.importorskip("uvicorn", reason="needs the extra label")
@@ -121,6 +122,57 @@ def test_sound_is_looped_and_slowed(page: Page) -> None:
     page.browser.execute_script("document.querySelector('audio').currentTime = 29")
     page.until(lambda: not page.browser.execute_script(f"{sound}.seeking"))
     assert page.browser.execute_script(bar) == left
+
+
+def test_frequencies_stand_at_their_height_beside_the_spectrogram(page: Page) -> None:
+    page.open("tone")
+    page.browser.execute_script("""
+    const pen = CanvasRenderingContext2D.prototype, write = pen.fillText;
+    window.written = {};
+    pen.fillText = function (text, x, y) {
+      written[text] = this.getTransform().transformPoint({ x, y }).y;
+      return write.call(this, text, x, y);
+    };
+    """)
+    marks = ["500 Hz", "1 kHz", "2 kHz", "4 kHz"]
+    page.press("+")
+    written = page.until(lambda: page.browser.execute_script("return written"))
+    heights = [written[mark] for mark in marks]
+    assert (np.diff(heights) < -5).all()
+    # the tone of 2 kHz: of the pixels near its mark those at its height differ most
+    column = """
+    const canvas = document.querySelector("#timeline canvas");
+    const d = canvas.getContext("2d").getImageData(canvas.width / 2, arguments[0] - 25, 1, 51).data;
+    return Array.from({ length: 51 }, (_, i) => [d[4 * i], d[4 * i + 1], d[4 * i + 2]]);
+    """
+
+    def differences() -> np.ndarray:
+        colors = np.array(page.browser.execute_script(column, round(heights[2])), dtype=float)
+        return np.abs(colors - colors[0]).sum(axis=1)
+
+    page.until(lambda: differences().any())  # its tiles have arrived
+    apart = differences()
+    assert np.average(np.arange(-25, 26), weights=apart) == pytest.approx(0.0, abs=1.5)
+
+
+def test_the_page_says_why_the_share_has_moved(page: Page) -> None:
+    script = """
+    const [curve, done] = arguments;
+    import(new URL("static/quality.js", location)).then((it) => done(it.verdict(curve)));
+    """
+    few = "With so few stretches the number is rough, and still jumps up and down."
+    for before, after, words in (
+        ((3, 3, 3), (6, 6, 5), "The change from 50 % is within chance. " + few),
+        ((20, 20, 20), (40, 60, 10), "Up from 50 %: the model has learned from more stretches."),
+        ((20, 60, 5), (40, 50, 50), "Down from 92 %: the stretches that you labeled since are"),
+        ((20, 20, 20), (40, 40, 40), "sets none that you have not."),
+    ):
+        curve = [Check(*counts).as_json() for counts in (before, after)]
+        title, text = page.browser.execute_async_script(script, curve)
+        share = after[1] / (after[1] + after[2])
+        assert title.startswith(f"{100 * share:.0f} % of boundaries agree (likely ")
+        assert words in text
+        assert text.endswith(words) or words.startswith("Down")
 
 
 def test_tiers_are_separate_and_seen_together(page: Page) -> None:

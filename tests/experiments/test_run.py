@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
+from omegaconf import OmegaConf
 
 from experiments.harness.command_line import one_sentence
 from experiments.harness.comparison import load_sequences, read_cases, sequence_losses
@@ -404,6 +405,10 @@ def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
             ["experiment=audio", "dataset.root=."],
             ["named songs and meetings", "streams.meetings=null"],
         ),
+        (
+            ["experiment=audio", "dataset.test_root=."],
+            ["dataset.test_root=. needs", "named songs and meetings", "streams.meetings=null"],
+        ),
         (["experiment=video", "tiny=true", "root=null"], ["root=FOLDER"]),
         (
             ["experiment=clustering", "tiny=true", "+protocols.A.nothing=2"],
@@ -417,6 +422,18 @@ def test_errors_of_the_user_are_one_sentence(
 ) -> None:
     message = failure(capsys, "run", *options, f"hydra.run.dir={tmp_path}/out")
     assert [word for word in words if word not in message] == []
+
+
+def test_the_unit_and_the_rates_of_reports_are_those_of_the_data() -> None:
+    for group in ("story", "user"):
+        config = configuration("experiment=gesture_phase", f"dataset.loader.group={group}")
+        assert config.unit == group
+    for options, rate in ((), 4.0), (("rates.meetings=8",), 8.0):  # turns are shorter than songs
+        config = configuration("experiment=audio", *options)
+        streams = OmegaConf.to_container(config.streams, resolve=True)
+        found = [streams["meetings"][key]["extractor"]["rate"] for key in ("data", "unseen")]
+        assert [config.fields.meetings.rate, *found] == [rate] * 3
+        assert streams["songs"]["data"]["extractor"]["rate"] == config.fields.songs.rate == 2.0
 
 
 def test_output_folder_that_cannot_be_written_ends_the_process_with_one_sentence(

@@ -7,9 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from sklearn.linear_model import LogisticRegression
 
-from experiments.harness.choosing import choose
+from experiments.harness.choosing import choose, compare
 from experiments.harness.comparison import (
     Comparison,
     case_of,
@@ -18,7 +19,9 @@ from experiments.harness.comparison import (
     sequence_losses,
     with_tuned_penalty,
 )
+from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Method
+from experiments.harness.results import headline
 from experiments.rivals.trivial import EqualCuts
 from experiments.studies.unlabeled_stretches import counts
 from metriclearn import ChangePointMetricLearner
@@ -199,6 +202,33 @@ def test_ours_is_a_consensus_of_all_candidates_and_folds(tmp_path: Path) -> None
     for name in ("named_edit_score", "named_segmental_f1@50"):
         assert outcomes["frames"].scores["estimated"][name].tolist() == [1.0, 1.0]
         assert name not in outcomes["euclidean"].scores["estimated"]
+
+
+def test_the_picture_shows_the_baseline_that_the_headline_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the test data "single" is best, on data held out in training "many" is."""
+    monkeypatch.setattr("experiments.harness.comparison.save_model", lambda *_: None)
+    data = steps()
+    train, test = data.select(range(4)), data.select([4, 5])
+    test = replace(test, labels=[np.zeros(30, dtype=int)] * 2)
+    case = case_of("only", train, test, [(np.array([0, 1, 2]), np.array([3]))])
+    names = {"ours": 1.0, "many": 1.0, "single": 100.0}
+    methods = [Method(name, Fixed(penalty=penalty)) for name, penalty in names.items()]
+    config = OmegaConf.create({"dataset": None, "unit": "sequence", "name": "steps"})
+    procedure = type(
+        "Given", (InOneUnit,), {"methods": lambda _: methods, "cases": lambda _: [case]}
+    )
+    made = procedure(config)
+    outcomes = compare(made, FinishedFits(tmp_path / "fits", {}), 1)
+    story = made.story(outcomes, tmp_path)
+    assert "for the best baseline, single, which is better" in headline(
+        {**story.numbers, "name": "steps"}
+    )
+    for strip in story.artifacts.strips:
+        assert list(strip.segmentations) == ["truth", "ours", "single"]
+        assert strip.name.endswith("mean over all tests: ours 2.00, single 0)")
+        assert list(strip.signal) == ["x"]
 
 
 @pytest.mark.parametrize(("n_test", "sizes"), [(1, [1] * 5), (2, [2, 2, 1])])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.experiments.command import DATA_REASON, call
+from tests.experiments.command import DATA_REASON, call, configuration
 from tests.features.sounds import RATE, write_wave
 
 pytest.importorskip("av")
@@ -18,7 +18,12 @@ from experiments.data.assembled_shows import PARTS, build_shows
 from experiments.data.drawn_scenes import Shot, draw_shots
 from experiments.data.generated_videos import build_videos
 from experiments.harness.results import read_results
-from experiments.studies.audio_and_video import folder_cases, held_out_cases, unseen
+from experiments.studies.audio_and_video import (
+    AudioAndVideo,
+    folder_cases,
+    held_out_cases,
+    unseen,
+)
 from metriclearn.datasets import load_recordings
 from metriclearn.datasets.annotations import read_segments, save_segments
 from metriclearn.features.media.audio import AudioFeatures
@@ -107,6 +112,28 @@ def test_recordings_of_a_folder_of_their_own_are_for_test(tmp_path: Path) -> Non
     assert unseen(None, "songs", AudioFeatures()) is None
     with pytest.raises(ValueError, match="but 3 of 3 are the same in both, such as 'known0'; name"):
         held_out_cases(parts["known"], 3, 0, unseen=parts["known"])
+
+
+def test_streams_are_the_folders_of_the_user(tmp_path: Path) -> None:
+    pytest.importorskip("soundfile")
+    place = tmp_path / "songs"
+    place.mkdir()
+    for i in range(3):
+        write_wave(place / f"mine{i}.wav", np.random.default_rng(i).normal(size=RATE * 4))
+    spans = {f"mine{i}": [(0.0, i + 1.0, "a"), (i + 1.0, 4.0, "b")] for i in range(3)}
+    save_segments(spans, place / "segments.csv")
+    options = ("experiment=audio", "n_folds=2")
+    cases = AudioAndVideo(configuration(*options, f"dataset.root={tmp_path}")).cases()
+    assert {case.table for case in cases} == {"songs"}  # meetings have no folder there
+    assert sorted(case.test.names[0] for case in cases) == ["mine0", "mine1", "mine2"]
+    assert {len(case.train) for case in cases} == {2}
+    # recordings of a folder without streams are those of the only stream
+    only = ("~streams.songs", f"dataset.root={place}")
+    cases = AudioAndVideo(configuration(*options, *only)).cases()
+    assert {case.table for case in cases} == {"meetings"}
+    both = AudioAndVideo(configuration(*options, f"dataset.test_root={place}"))
+    with pytest.raises(ValueError, match=r"dataset.test_root=.* folders named songs and meetings"):
+        both.cases()
 
 
 @needs_data
