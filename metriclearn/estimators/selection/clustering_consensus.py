@@ -50,7 +50,8 @@ class ClusteringConsensus(ComponentParameters):
         argmin_M Σ_j q_j ‖M − N_j‖²_F.
 
     A local search looks for it. Its expected loss is never above that of the best model, and at
-    most twice the least one, see :mod:`metriclearn.oracles.expected_loss`.
+    most twice the least one, if the models have the number of clusters asked for; see
+    :mod:`metriclearn.oracles.expected_loss`.
 
     Parameters
     ----------
@@ -170,7 +171,8 @@ class ClusteringConsensus(ComponentParameters):
         ----------
         X : table, image, or sequence of them
         n_clusters : int or sequence of int, optional
-            K. By default every model has its own default, and the compromise any number.
+            K. By default every model has its own default. Then the compromise has as many clusters
+            as the models where ``n_clusters="given"`` and all have the same number, else any number.
         """
         return self._of_each(X, n_clusters, lambda form, found, shape: found.labels.reshape(shape))
 
