@@ -172,7 +172,7 @@ class ClusteringConsensus(ComponentParameters):
         X : table, image, or sequence of them
         n_clusters : int or sequence of int, optional
             K. By default every model has its own default. Then the compromise has as many clusters
-            as the models where ``n_clusters="given"`` and all have the same number, else any number.
+            as the models where ``n_clusters="given"`` and all have the same number, else any.
         """
         return self._of_each(X, n_clusters, lambda form, found, shape: found.labels.reshape(shape))
 
