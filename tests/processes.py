@@ -1,4 +1,4 @@
-"""Processes that tests kill while they work."""
+"""Processes that tests kill while they work, as copies of one that has done the imports."""
 
 import multiprocessing
 import signal
@@ -9,7 +9,7 @@ from typing import Any
 
 # Children are copies of a process that has imported these files and nothing else.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__, "tests.training"])
+PROCESSES.set_forkserver_preload([__name__, "tests.training", "metriclearn.annotate.server"])
 
 
 def _start(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

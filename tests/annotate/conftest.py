@@ -1,30 +1,40 @@
 """The command ``metriclearn label`` in a separate process."""
 
-import subprocess
-import sys
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from metriclearn.__main__ import main
 from tests.annotate.browsing import RATE
+from tests.processes import PROCESSES
+
+
+def run_console(arguments: list[str], printed: Any) -> None:
+    """The command, which prints into a pipe."""
+    os.dup2(printed.fileno(), 1)
+    main(arguments)
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., tuple[subprocess.Popen, str]]]:
+def serve() -> Iterator[Callable[..., tuple[Any, str]]]:
     """Start the server of a folder; returns its process and the address it prints."""
-    processes = []
+    started = []
 
-    def start(place: Path, *options: str) -> tuple[subprocess.Popen, str]:
-        command = [sys.executable, "-m", "metriclearn", "label", str(place), "--quiet"]
-        process = subprocess.Popen(
-            [*command, "--rate", str(RATE), *options], stdout=subprocess.PIPE, text=True
-        )
-        processes.append(process)
-        assert process.stdout is not None
-        return process, process.stdout.readline().strip()
+    def start(place: Path, *options: str) -> tuple[Any, str]:
+        arguments = ["label", str(place), "--quiet", "--rate", str(RATE), *options]
+        output, printed = PROCESSES.Pipe(duplex=False)
+        process = PROCESSES.Process(target=run_console, args=(arguments, printed))
+        process.start()
+        printed.close()
+        started.append((process, output))
+        with open(output.fileno(), closefd=False) as lines:
+            return process, lines.readline().strip()
 
     yield start
-    for process in processes:
+    for process, output in started:
         process.kill()
-        process.wait()
+        process.join()
+        output.close()

@@ -114,7 +114,7 @@ def test_from_recordings_to_a_model(
     # killed, and started again: everything is there
     state = page.file()
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.join()
     _, again = serve(folder)
     assert again == address
     browser.get("about:blank")

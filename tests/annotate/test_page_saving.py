@@ -51,7 +51,7 @@ def page(browser: Any, folder: Path, serve: Any, request: Any) -> Iterator[Page]
 
         def kill(self) -> None:
             os.kill(processes[-1].pid, signal.SIGKILL)
-            processes[-1].wait()
+            processes[-1].join()
 
         def alarm(self) -> str:
             return " ".join(place.text for place in self.all("#alarm") if place.is_displayed())
