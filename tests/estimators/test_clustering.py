@@ -116,15 +116,6 @@ def test_prediction_without_k_maximizes_the_penalized_score() -> None:
     assert len(set(learner.predict(X, n_clusters=4))) == 4
 
 
-def test_wrong_data_are_refused_in_a_sentence() -> None:
-    X, y = blobs(0, n=5)
-    learner = ml.ClusteringMetricLearner().fit(X, y)
-    with pytest.raises(ValueError, match="a whole n_clusters from 1 to 15 for the 15 samples"):
-        learner.predict(X, n_clusters=16)
-    with pytest.raises(ValueError, match="one label per sample, got 14 labels for the 15"):
-        learner.score(X, y[1:])
-
-
 def test_a_data_set_of_weight_0_does_not_count_its_clusters() -> None:
     X, y = IRIS
     learner = ml.ClusteringMetricLearner(verbose=False, random_state=0)

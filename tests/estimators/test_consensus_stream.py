@@ -1,6 +1,5 @@
 """Streams of a consensus: its segments are those of all samples at once, whatever the chunks."""
 
-from linecache import getline
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,14 @@ from metriclearn.baselines import FrameClassifier
 from metriclearn.estimators.selection.live import live_segments
 from tests.budget import examples
 from tests.estimators.test_consensus import NAMED, NEW, named_recordings
-from tests.estimators.test_stream import DATA, chunks_of, segmenter_of, signal_of, streamed
+from tests.estimators.test_stream import (
+    DATA,
+    chunks_of,
+    one_by_one,
+    segmenter_of,
+    signal_of,
+    streamed,
+)
 
 METRICS = {"diagonal": [ml.ChangePointMetricLearner(), ml.WhitenedMetricLearner()]}
 
@@ -105,20 +111,12 @@ def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
     consensus.families_, consensus.weights_ = ["family"] * 3, np.full(3, 1 / 3)
     consensus.classes_, consensus.name_loss_, consensus.n_features_in_ = None, 0.0, 1
     X = np.concatenate([rng.normal(size=1000), rng.normal(size=400) + 1.0, rng.normal(size=500)])
-    stream, late, found = consensus.stream(max_delay=400), [], []
+    stream = consensus.stream(max_delay=400)
 
-    def follow() -> None:
-        for t, value in enumerate(X):
-            ends = stream.push([value]).ends.tolist()
-            late.extend(t + 1 - end for end in ends)
-            found.extend(ends)
-            assert len(stream.places_) <= 401
+    def check(t: int, found: list[int]) -> None:
+        assert len(stream.places_) <= 401
 
-    with pytest.warns(UserWarning, match="stream of Consensus decided by max_delay=400") as told:
-        follow()
-    (warning,) = told
-    assert "stream.push(" in getline(warning.filename, warning.lineno)
-    assert not stream.exact_
+    found, late = one_by_one(stream, X, check)
     assert max(late) <= 400
     ends = [*found, *stream.finish().ends.tolist()]
     assert ends[-1] == len(X)

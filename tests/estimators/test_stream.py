@@ -1,7 +1,7 @@
 """Streams: their segments are those of all samples at once, whatever the chunks."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from linecache import getline
 from typing import Any
@@ -83,6 +83,24 @@ def streamed(stream: SegmenterStream, chunks: Any) -> tuple[list[int], Any]:
     if parts[0].names is not None:
         names = np.concatenate([part.names for part in parts]).tolist()
     return np.concatenate([part.ends for part in parts]).tolist(), names
+
+
+def one_by_one(
+    stream: SegmenterStream, X: np.ndarray, check: Callable[[int, list[int]], None]
+) -> tuple[list[int], list[int]]:
+    """Ends of segments, and after how many samples each was told; a limit is told of once."""
+    found, late = [], []
+    sentence = f"{stream.who} decided by max_delay={stream.max_delay}"
+    with pytest.warns(UserWarning, match=sentence) as told:  # noqa: PT031
+        for t, value in enumerate(X):
+            ends = stream.push([value]).ends.tolist()
+            late += [t + 1 - end for end in ends]
+            found += ends
+            check(t, found)
+    (warning,) = told
+    assert "stream.push(" in getline(warning.filename, warning.lineno)
+    assert not stream.exact_
+    return found, late
 
 
 def value(segmenter: Any, X: np.ndarray, ends: list[int]) -> tuple[float, float]:
@@ -211,22 +229,14 @@ def test_max_delay_bounds_delay_and_memory() -> None:
     segmenter = segmenter_of(rng, 1, 1, 12.0)
     segmenter.components_ = np.eye(1)
     X = np.concatenate([rng.normal(size=5000), rng.normal(size=400) + 0.6, rng.normal(size=3000)])
-    stream, late, found = segmenter.stream(max_delay=200), [], []
+    stream = segmenter.stream(max_delay=200)
 
-    def follow() -> None:
-        for t, value in enumerate(X):
-            ends = stream.push([value]).ends.tolist()
-            late.extend(t + 1 - end for end in ends)
-            found.extend(ends)
-            assert len(stream.sums_) <= 1000
-            if t % 20 == 0:
-                assert stream.pending().ends[0] > (found[-1] if found else 0)
+    def check(t: int, found: list[int]) -> None:
+        assert len(stream.sums_) <= 1000
+        if t % 20 == 0:
+            assert stream.pending().ends[0] > (found[-1] if found else 0)
 
-    with pytest.warns(UserWarning, match="decided by max_delay=200") as told:
-        follow()
-    (warning,) = told
-    assert "stream.push(" in getline(warning.filename, warning.lineno)
-    assert not stream.exact_
+    found, late = one_by_one(stream, X, check)
     assert max(late) <= 200
     # Both changes are where they are in all samples at once.
     batch = segmenter.predict_change_points(X).tolist()
