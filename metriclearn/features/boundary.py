@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
-from metriclearn.running.parameters import either, needs, number, real_array, several
+from metriclearn.running.parameters import (
+    check_scale,
+    either,
+    needs,
+    number,
+    real_array,
+    several,
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -85,6 +92,7 @@ class BoundaryFeatures(StatelessTransformer):
         return [self._rows(real_array("BoundaryFeatures", "a sequence", one)) for one in X]
 
     def _rows(self, X: NDArray) -> NDArray[np.float64]:
+        check_scale("BoundaryFeatures", X)
         T, deviation = len(X), np.std(X, axis=0)
         Z = X - np.mean(X, axis=0)
         if self.unit == "sequence":

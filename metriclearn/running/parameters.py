@@ -106,15 +106,15 @@ def real_array(
 def _fault(array: NDArray, place: NDArray, signals: bool) -> tuple[str, str]:
     """What stands at a place instead of a finite number, and what to do about it."""
     value = "NaN" if np.isnan(array[tuple(place)]) else "inf"
-    row = f"row {', feature '.join(map(str, place))}"
+    row = f" at row {', feature '.join(map(str, place))}" if array.ndim else ""
     if array.ndim > 2:
-        row = f"position {tuple(place.tolist())}"
+        row = f" at position {tuple(place.tolist())}"
     remedy = "impute or remove such samples"
     if signals and value == "NaN":
         remedy += ", or see GapSegmenter and regular for sequences with gaps"
-    if array.ndim == 2 and not np.isfinite(array[:, place[1]]).any():
+    if array.ndim == 2 and len(array) > 1 and not np.isfinite(array[:, place[1]]).any():
         remedy = "no row has a number there, so drop this column"
-    return f"{value} at {row}", remedy
+    return value + row, remedy
 
 
 def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDArray:

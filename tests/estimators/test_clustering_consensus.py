@@ -88,6 +88,11 @@ def test_bad_input(data, message) -> None:
         ml.ClusteringConsensus(METRICS).fit(*data)
 
 
+def test_numbers_too_small_for_a_metric_are_refused() -> None:
+    with refused(r"ClusteringMetricLearner needs .* deviations of at least 1e-300, got .*e-32\d;"):
+        ml.ClusteringConsensus(METRICS).fit(1e-320 * X, Y)
+
+
 def test_groups_of_samples_are_refused(consensus) -> None:
     with refused("ClusteringConsensus needs a list of data sets for groups"):
         consensus.fit(X, Y, groups=np.arange(len(X)) % 2)

@@ -127,6 +127,21 @@ def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
     np.testing.assert_allclose(ends[-3:-1], consensus.predict_change_points(X)[-3:-1], atol=30)
 
 
+def test_rows_that_are_refused_and_empty_chunks_change_nothing() -> None:
+    X, P = DATA.sequences[0], DATA.sequences[0].shape[1]
+    consensus = ml.Consensus(METRICS, n_folds=2, for_streams=True, verbose=False)
+    consensus.fit(DATA.sequences, DATA.labels)
+    stream = consensus.stream()
+    assert stream.push([]).ends.size == 0
+    found = [*stream.push(X[:9]).ends]
+    for rows in (X[:, 1:], np.hstack([X, X]), X[0, 1:], X[None], np.full((1, P), np.nan), None):
+        with pytest.raises(ValueError, match=r"stream of Consensus needs (rows of|finite numbers)"):
+            stream.push(rows)
+        assert stream.push(np.zeros((0, P))).ends.size == 0
+    found += [*stream.push(X[9:]).ends, *stream.finish().ends]
+    assert found == consensus.predict_change_points(X).tolist()
+
+
 def test_what_cannot_follow_is_named_with_the_remedy() -> None:
     X, y = DATA.sequences, DATA.labels
     consensus = ml.Consensus(METRICS, n_folds=2, verbose=False).fit(X, y)

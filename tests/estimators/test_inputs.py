@@ -443,6 +443,12 @@ def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypa
         ({}, with_first(XS[0][:-1]), YS, "got 120 labels for the 119 samples of data set 0"),
         ({}, with_first(XS[0][:1]), [YS[0][:1], *YS[1:]], "at least 2 samples in .*data set 0"),
         ({}, XS, [np.full(120, -1)] * 5, "all labels of all data sets are unknown"),
+        (
+            {},
+            [X * 1e-320 for X in XS],
+            YS,
+            r"standard deviations of at least 1e-300, got .*e-3\d\d;",
+        ),
         ({}, [X * 0.0 for X in XS], YS, r"all 6 are constant in each, of 600 sample\(s\) tog"),
     ],
 )

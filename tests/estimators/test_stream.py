@@ -375,6 +375,8 @@ def test_rows_of_all_kinds(learner) -> None:
     stream.push(X[:5])
     for rows, message in [
         (np.full((2, 6), np.nan), "finite numbers, got NaN at row 0, feature 0 of rows from 5 on"),
+        (np.full((1, 6), np.inf), "feature 0 of rows from 5 on; impute or remove such samples"),
+        (None, "finite numbers, got NaN of rows from 5 on"),
         (X[:, :5], r"rows of 6 features, got shape \(60, 5\)"),
         (X[0, :5], r"rows of 6 features, got shape \(5,\)"),
         (X[None], r"rows of 6 features, got shape \(1, 60, 6\)"),

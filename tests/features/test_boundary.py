@@ -59,3 +59,11 @@ def test_constants_and_sequences_of_one_sample() -> None:
 def test_parameters_out_of_range(parameters) -> None:
     with pytest.raises(ValueError, match="BoundaryFeatures needs"):
         BoundaryFeatures(**parameters).fit()
+
+
+@pytest.mark.parametrize("unit", ["sequence", "data"])
+def test_numbers_whose_squares_overflow_are_refused(unit) -> None:
+    X = np.array([[1e160], [-1e160], [0.0]])
+    with pytest.raises(ValueError, match="BoundaryFeatures needs squared distances below 1e300"):
+        BoundaryFeatures(unit=unit).transform([X])
+    assert np.isfinite(BoundaryFeatures(unit=unit).transform([X * 1e-20])[0]).all()

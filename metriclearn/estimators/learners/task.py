@@ -31,6 +31,8 @@ from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.mahalanobis import MetricCone, PenalizedMetric
 
+# The metric is divided by deviations, and is infinite below about this one.
+_LEAST_DEVIATION = 1e-300
 # Data that are not standardized get a unit that is a power of 2^20.
 _UNIT_BITS = 20
 
@@ -132,6 +134,11 @@ class Task(ABC):
                 f"{short[0]}; remove it."
             )
         scale = data.pooled_deviation(self.who, training.weights)
+        if (least := scale.min()) < _LEAST_DEVIATION:
+            raise ValueError(
+                f"{self.who} needs features with standard deviations of at least "
+                f"{_LEAST_DEVIATION:g}, got {least:.3g}; change the unit."
+            )
         if self.learner.standardize:
             return scale
         varies = np.isfinite(scale)
