@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.harness.results import read_results
-from tests.experiments.command import call
+from tests.experiments.command import call, failure
 
 FEW = ("tiny=true", "n_jobs=1", "~methods.hermite", "~methods.shaped_hermite", "~methods.six")
 
@@ -102,11 +102,15 @@ def test_page_has_the_pictures(folder: Path) -> None:
     assert len(list(folder.glob("*-figure-Profile-*.png"))) == text.count("<figure>")
 
 
-def test_unseen_profiles_are_for_test(tmp_path: Path) -> None:
+def test_unseen_profiles_are_for_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for seed, name in enumerate(("known", "unseen")):
         (tmp_path / name).mkdir()
         write_profiles(tmp_path / name, seed)
     few = [*FEW, "~methods.linear"]
+    same = [f"dataset.{key}={tmp_path}/known" for key in ("root", "test_root")]
+    out = f"hydra.run.dir={tmp_path}/same"
+    message = failure(capsys, "run", "experiment=neuroblastoma", *same, out, *few)
+    assert "dataset.test_root needs data that are not for training, but 16 of 16 are" in message
     call("run", "experiment=neuroblastoma", f"dataset.root={tmp_path}/known",
          f"dataset.test_root={tmp_path}/unseen", f"hydra.run.dir={tmp_path}/out", *few)  # fmt: skip
     results = read_results(tmp_path / "out" / "results.json")

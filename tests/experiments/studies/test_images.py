@@ -25,7 +25,7 @@ from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGr
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.media.image import Color, PixelBlocks, Position
 from tests.estimators.test_normalized_cuts import images
-from tests.experiments.command import call, outcomes_of
+from tests.experiments.command import call, failure, outcomes_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -151,14 +151,18 @@ def write_images(folder: Path, places: range) -> None:
         Image.fromarray(labels.astype(np.uint8)).save(folder / "masks" / name)
 
 
-def test_images_of_another_folder_are_for_test(tmp_path: Path) -> None:
+def test_images_of_another_folder_are_for_test(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("skimage")
     write_images(tmp_path / "known", range(4))
     write_images(tmp_path / "unseen", range(4, 6))
-    call("run", "experiment=images", "tiny=true", "n_jobs=1", "~image_methods.small_grid",
-         "~image_methods.scikit_learn", "n_train=2",
-         f"dataset.root={tmp_path}/known", f"dataset.test_root={tmp_path}/unseen",
-         f"hydra.run.dir={tmp_path}/out")  # fmt: skip
+    few = ("tiny=true", "n_jobs=1", "~image_methods.small_grid", "~image_methods.scikit_learn")
+    options = ("run", "experiment=images", *few, "n_train=2", f"dataset.root={tmp_path}/known")
+    same = (f"dataset.test_root={tmp_path}/known", f"hydra.run.dir={tmp_path}/same")
+    message = failure(capsys, *options, *same)
+    assert "dataset.test_root needs data that are not for training, but 4 of 4 are" in message
+    call(*options, f"dataset.test_root={tmp_path}/unseen", f"hydra.run.dir={tmp_path}/out")
     results = read_results(tmp_path / "out" / "results.json")
     assert results["tables"][0]["words"] == "intersection over union"
     assert [table["main"] for table in results["tables"]] == [True, False, False]
