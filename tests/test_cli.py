@@ -190,7 +190,9 @@ def test_fit_learns_what_is_best_by_default_and_shows_progress(
         patch.setattr(sys, "stderr", Terminal())
         assert main(["fit", str(folder), "--out", str(model), "--label", "phase"]) == 0
         assert re.search(r"Consensus: 100%.* (\d+)/\1 ", sys.stderr.getvalue())
-    assert isinstance(ml.load(model).learner_, ml.Consensus)
+    learned = ml.load(model).learner_
+    assert isinstance(learned, ml.Consensus)
+    assert len(set(learned.families_)) > 2
     text = capsys.readouterr().out
     assert "models that agree: " in text
     loss = r"loss: +\d.\d\d .*; 0 is perfect, 3.00 without any boundary, \d.\d\d with the Euclidean"
