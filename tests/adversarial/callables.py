@@ -24,7 +24,6 @@ from sklearn.utils import get_tags
 
 import metriclearn as ml
 from metriclearn.datasets import LabeledSequences, LabeledTable
-from metriclearn.features.media.image import Color, PixelBlocks, Position
 
 _RANDOM = np.random.default_rng(0)
 LABELS = np.repeat([0, 1, 2], 4)
@@ -32,7 +31,6 @@ X = _RANDOM.normal(size=(12, 2)) + 3.0 * np.array([[0.0, 1.0], [1.0, 0.0], [-1.0
 _SQUARE = np.exp(-np.square(X[:, None] - X).sum(axis=2))
 _TRUTH = ml.Partition.from_change_points([4, 8, 12])
 _IMAGE = _RANDOM.random((12, 10, 3))
-_SMALL_IMAGES = ml.ImageFeatures(PixelBlocks(12), (Color(), Position()))
 _FAST = ml.BundleDual(max_rounds=4)
 _QUICK = {
     "solver": _FAST,

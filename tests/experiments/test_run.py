@@ -157,20 +157,20 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def tested(own: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def own_run(own: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that is trained on one of the folders and tested on the other."""
-    out = tmp_path_factory.mktemp("tested")
+    out = tmp_path_factory.mktemp("own_run")
     places = (f"dataset.path={own[0]}", f"dataset.test_root={own[1]}", f"hydra.run.dir={out}")
     columns = ("dataset.label=state", "dataset.group=person")
     call("run", "experiment=files", *FEW, *places, *columns)
     return out
 
 
-def test_own_files_with_a_test_folder(tested: Path) -> None:
-    found = rows(tested)
+def test_own_files_with_a_test_folder(own_run: Path) -> None:
+    found = rows(own_run)
     assert {len(row["values"]) for row in found.values()} == {3}
     assert found["ours/one model", "estimated"]["held_out"] > 0
-    text = (tested / "results.md").read_text(encoding="utf-8")
+    text = (own_run / "results.md").read_text(encoding="utf-8")
     assert "trained on 5 sequences; test sequences: series5, series6, series7." in text
 
 
@@ -198,18 +198,18 @@ def test_columns_are_ignored_as_the_note_on_them_says(own: tuple[Path, Path], tm
 
 
 def test_evaluate_reads_columns_by_the_names_of_the_training(
-    own: tuple[Path, Path], tested: Path, tmp_path: Path
+    own: tuple[Path, Path], own_run: Path, tmp_path: Path
 ) -> None:
     labels = ("dataset.label=state", "dataset.group=person")
     (tmp_path / "turned").mkdir()
     for file in own[1].glob("*.csv"):
         table = pd.read_csv(file)
         table[table.columns[::-1]].to_csv(tmp_path / "turned" / file.name, index=False)
-    places = (f"model={tested}/model.npz", f"dataset.root={tmp_path}/turned", "dataset=files")
+    places = (f"model={own_run}/model.npz", f"dataset.root={tmp_path}/turned", "dataset=files")
     call("evaluate", *places, *labels, f"hydra.run.dir={tmp_path}/scores")
     scored = read_results(tmp_path / "scores" / "results.json")["rows"]
     losses = {r["column"]: r["values"] for r in scored if r["measure"] == "partition_loss"}
-    one = rows(tested)["ours/one model", "estimated"]["values"]
+    one = rows(own_run)["ours/one model", "estimated"]["values"]
     assert losses["estimated"] == pytest.approx(one)
 
 
