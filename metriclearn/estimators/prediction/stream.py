@@ -407,12 +407,11 @@ class SegmenterStream(ComponentParameters):
         self.begin_ += base + (self.head_ if base else 0)
         self.head_ = (0 if base else self.head_) + first - 1 - base
         signal, program, progress = self._kept().state
-        if self.max_delay is not None:
-            signal = signal._replace(head=self.head_)
+        signal = signal._replace(head=self.head_)
         lost = compact(signal, program, progress, base, first)
+        self.kept_ = self._kept()._replace(state=(signal, program, progress))
         if self.max_delay is not None:
             self.clock_[CENTER] = min(self.clock_[CENTER], self.max_delay)
-            self.kept_ = self._kept()._replace(state=(signal, program, progress))
         self.exact_ = self.exact_ and not lost
 
     def _begin(self, features: NDArray, scores: NDArray | None, penalties: Any) -> None:
@@ -461,9 +460,8 @@ class SegmenterStream(ComponentParameters):
     def _state(self, source: StreamSource) -> tuple[Signal, Program, Progress]:
         """The arrays as the kernels take them."""
         names = None if self.emissions_ is None else NameScores(self.emissions_)
-        head = None if self.max_delay is None else self.head_
         terms = None, None, None, None, self.penalties_, names, source.min_size
-        signal = Signal(self.sums_, 0.0, *terms, -float(source.penalty), head)
+        signal = Signal(self.sums_, 0.0, *terms, -float(source.penalty), self.head_)
         live = Live(self.positions_[1], self.values_[1], self.positions_[2])
         levels = Levels(*self.whole_levels_, *self.real_levels_)
         program = Program(self.values_[0], self.positions_[0], live, levels)

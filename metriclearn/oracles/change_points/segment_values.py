@@ -98,7 +98,8 @@ class Signal(NamedTuple):
     c : float
         Minus the penalty of a segment.
     head : int or None
-        Samples between the positions 0 and 1 that are not stored, where no change may be any more.
+        Samples between the positions 0 and 1 that are not stored, where no change may be any more;
+        None where it is not a stream.
     """
 
     cumulative: NDArray

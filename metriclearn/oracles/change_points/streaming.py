@@ -272,7 +272,7 @@ def compact(signal, program, progress, base, first):
     """
     clock, needed, center = progress.clock, progress.needed, progress.center
     (F, last, live, levels), S, u = program, signal.cumulative, clock[NOW]
-    shift, head = first - 1, 0 if signal.head is None else signal.head
+    shift, head = first - 1, signal.head
     _mark(program, needed, base, clock[FIRST], u)
     for t in range(u, first - 1, -1):
         if needed[t] and last[t] >= first:
