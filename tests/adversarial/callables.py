@@ -168,8 +168,6 @@ GOOD: dict[str, Any] = {
     "regular.frame": pd.DataFrame(X, index=np.arange(12.0)),
     "SegmenterStream.segmenter": _TUNED,
     "SegmenterStream.max_delay": 20,
-    "ConsensusStream.segmenter": _AGREED,
-    "ConsensusStream.max_delay": 40,
     "Consensus.X": [X] * 4,
     "Consensus.y": [LABELS] * 4,
     "Consensus.members": {"a": [ml.ChangePointMetricLearner(solver=_FAST, verbose=False)]},
@@ -355,7 +353,20 @@ def calls() -> list[Call]:
             if "__call__" in vars(value):
                 made = value(**arguments(name, value))
                 result += _calls_of(f"{name}()", name, made.__call__, lambda f=made: f)
+    for name, segmenter in (("SegmenterStream", _TUNED), ("Consensus", _AGREED)):
+        result += _calls_of_stream(name, segmenter)
     return result
+
+
+def _calls_of_stream(name: str, segmenter: Any) -> Iterator[Call]:
+    """Rows that are pushed into a stream that has begun, and the limit of its delay."""
+
+    def push(rows: Any) -> Any:
+        stream = segmenter.stream()
+        return stream.push(X[:6]), stream.push(rows), stream.finish()
+
+    yield Call(f"{name}.stream().push", "rows", lambda: push, {"rows": X})
+    yield Call(f"{name}.stream", "max_delay", lambda: segmenter.stream, {"max_delay": 40})
 
 
 def _calls_of_estimator(name: str, kind: type) -> Iterator[Call]:

@@ -26,7 +26,7 @@ from tests.adversarial.outcome import (
 from tests.adversarial.zoo import ZOO, Hostile, UsersError
 
 CALLS = calls()
-NUMBERS = {*"XxZSAB", "factors", "matrix", "means", "weights", "counts", "values"}
+NUMBERS = {*"XxZSAB", "rows", "factors", "matrix", "means", "weights", "counts", "values"}
 NUMBERS |= {"sample_weight", "pairs", "signal", "costs", "deviations", "image", "variance"}
 LABELS = {"y", "labels", "labels_true", "labels_pred", "truths", "reference"}
 # NaN is documented for 0/0 and for a training history without validation
@@ -64,7 +64,8 @@ def documented(call: Call) -> tuple[type[BaseException], ...]:
 def check(call: Call, hostile: Hostile) -> None:
     """Count an error; raise for a wrong answer, for NaN and for a call that takes too long."""
     home = PUBLIC[re.split(r"\W", call.name)[0]].__module__
-    CASES[f"hostile: {home.removeprefix('metriclearn.')}"] += 1
+    target = "streams" if ".stream" in call.name else home.removeprefix("metriclearn.")
+    CASES[f"hostile: {target}"] += 1
     try:
         with watched(), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
