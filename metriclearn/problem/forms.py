@@ -477,7 +477,7 @@ def cumulative_sums(
     total = np.zeros((1, X.shape[1]))
     for begin in range(0, len(X), block):
         part = np.ascontiguousarray(X[begin : begin + block], dtype=np.float64)
-        _add_rows(part, total[0], total)
+        add_rows(part, total[0], total)
     mean = total[0] / len(X)
     # Under a metric, blocks are centered before the product.
     rest = mean if components is None else np.zeros(width)
@@ -487,7 +487,7 @@ def cumulative_sums(
             part = np.ascontiguousarray(X[begin : begin + block], dtype=np.float64)
             if components is not None:
                 part = (part - mean) @ components.T
-            centered = _add_rows(part, rest, sums[begin : begin + block + 1])
+            centered = add_rows(part, rest, sums[begin : begin + block + 1])
         if centered:
             break
         rest = rest + sums[-1] / len(X)
@@ -495,7 +495,7 @@ def cumulative_sums(
 
 
 @njit(nogil=True, cache=True)
-def _add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
+def add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
     """Add rows to sums[0], or less a mean cumulatively into the rows of sums after it.
 
     For few columns it is ten times as fast as numpy. Returns whether the last sums are next to

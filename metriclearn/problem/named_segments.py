@@ -19,9 +19,10 @@ from operator import methodcaller
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples
+from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples, add_rows
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition
@@ -140,16 +141,9 @@ class NameScores(NamedTuple):
         cls, rows: NDArray, codes: NDArray | None = None, transitions: NDArray | None = None
     ) -> NameScores:
         """From the scores (T, C) of every sample and given names (T,), −1 where unknown."""
-        emissions = np.zeros((len(rows) + 1, rows.shape[1]))
-        np.cumsum(rows, axis=0, out=emissions[1:])
-        if codes is None or not np.any(codes >= 0):
-            return cls(emissions, None, transitions)
-        # The first labeled sample i from t on; T stands for none. A segment (s, u] holds it if
-        # i + 1 ≤ u, so that i + 1 is stored, and T + 1 is beyond every end.
-        labeled = np.append(np.flatnonzero(codes >= 0), len(codes))
-        first = labeled[np.searchsorted(labeled, np.arange(len(codes) + 1))]
-        given = np.array([first + 1, np.append(codes, 0)[first]], dtype=np.int32)
-        return cls(emissions, given, transitions)
+        emissions, zero = np.zeros((len(rows) + 1, rows.shape[1])), np.zeros(rows.shape[1])
+        add_rows(np.ascontiguousarray(rows, dtype=np.float64), zero, emissions)
+        return cls(emissions, _next_given(codes), transitions)
 
     def normalized(self, codes: NDArray | None, backward: bool = False) -> NameScores:
         """The same where the best name of every sample scores 0; of the reversed samples.
@@ -157,12 +151,12 @@ class NameScores(NamedTuple):
         All segmentations get the same constant less. No sum of scores is then above 0, which is
         what bounds of several segments rest on.
         """
-        rows, transitions = np.diff(self.emissions, axis=0), self.transitions
-        rows -= rows.max(axis=1, keepdims=True)
+        transitions = self.transitions
         if backward:
-            rows, codes = rows[::-1], None if codes is None else codes[::-1]
+            codes = None if codes is None else codes[::-1]
             transitions = None if transitions is None else np.ascontiguousarray(transitions.T)
-        return NameScores.of(rows, codes, transitions)
+        below = _below_best(np.ascontiguousarray(self.emissions), backward)
+        return NameScores(below, _next_given(codes), transitions)
 
     def names_of(self, ends: NDArray) -> NDArray[np.int64]:
         """The best names of the segments with these ends, (K,); with τ O(KC²), else O(KC)."""
@@ -211,6 +205,32 @@ class NameScores(NamedTuple):
         if self.transitions is not None:
             value -= float(np.sum(self.transitions[names[:-1], names[1:]]))
         return value
+
+
+@njit(nogil=True, cache=True)
+def _below_best(emissions: NDArray, backward: bool) -> NDArray:
+    """Cumulative scores (T+1, C), less the best score of each sample; of the reversed samples."""
+    T, C = len(emissions) - 1, emissions.shape[1]
+    sums = np.zeros((T + 1, C))
+    for u in range(T):
+        t = T - 1 - u if backward else u
+        best = emissions[t + 1, 0] - emissions[t, 0]
+        for c in range(1, C):
+            best = max(best, emissions[t + 1, c] - emissions[t, c])
+        for c in range(C):
+            sums[u + 1, c] = sums[u, c] + ((emissions[t + 1, c] - emissions[t, c]) - best)
+    return sums
+
+
+def _next_given(codes: NDArray | None) -> NDArray[np.int32] | None:
+    """``NameScores.given`` from given names (T,), −1 where unknown; None if none is given."""
+    if codes is None or not np.any(codes >= 0):
+        return None
+    # The first labeled sample i from t on; T stands for none. A segment (s, u] holds it if
+    # i + 1 ≤ u, so that i + 1 is stored, and T + 1 is beyond every end.
+    labeled = np.append(np.flatnonzero(codes >= 0), len(codes))
+    first = labeled[np.searchsorted(labeled, np.arange(len(codes) + 1))]
+    return np.array([first + 1, np.append(codes, 0)[first]], dtype=np.int32)
 
 
 class NamedSamples(Samples):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
@@ -16,6 +17,7 @@ from metriclearn.running.parameters import Needs, check_parameters, component, n
 
 _LEAST = 1e-3  # probabilities below are this much: a classifier is never so sure
 _MOST = 1e30  # standard deviations; values beyond are this much
+_BLOCK = 1024  # rows of windows at a time
 
 
 @dataclass(frozen=True)
@@ -49,30 +51,34 @@ class StandardWindows:
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
         """(T, (2·context + 1)·P); the first and the last sample stand for those beyond the ends."""
-        padded = self._padded(X)
-        return np.hstack([padded[k : k + len(X)] for k in range(2 * self.context + 1)])
+        return np.ascontiguousarray(self._windows(X))
 
     def scores(self, X: NDArray, coef: NDArray) -> NDArray[np.float64]:
         """``transform(X) @ coef.T`` for weights (C, (2·context + 1)·P), without the wide array.
 
-        One product with the weights of all neighbors, whose parts are then shifted and added.
+        A block of its rows at a time, which stays in the processor's cache.
         """
-        n, T = len(coef), len(X)
-        padded = self._padded(X)
-        products = padded @ coef.reshape(n, -1, padded.shape[1]).transpose(2, 1, 0).reshape(
-            padded.shape[1], -1
-        )
-        total = products[:T, :n].copy()
-        for k in range(1, 2 * self.context + 1):
-            total += products[k : k + T, k * n : (k + 1) * n]
+        windows, weights = self._windows(X), np.ascontiguousarray(coef.T)
+        total = np.empty((len(X), len(coef)))
+        for begin in range(0, len(X), _BLOCK):
+            rows = np.ascontiguousarray(windows[begin : begin + _BLOCK])
+            np.matmul(rows, weights, out=total[begin : begin + _BLOCK])
         return total
+
+    def _windows(self, X: NDArray) -> NDArray[np.float64]:
+        """The rows of :meth:`transform` as a view: samples side by side are already in order."""
+        width = (2 * self.context + 1) * X.shape[1]
+        return sliding_window_view(self._padded(X).ravel(), width)[:: X.shape[1]]
 
     def _padded(self, X: NDArray) -> NDArray[np.float64]:
         """Standardized samples, with those that stand for the ones beyond the ends."""
-        # Forests read float32.
-        standard = np.clip((X - self.mean) / self.deviation, -_MOST, _MOST)
-        rows = np.arange(-self.context, len(X) + self.context)
-        return standard[np.clip(rows, 0, len(X) - 1)]
+        T, context = len(X), self.context
+        padded = np.empty((T + 2 * context, X.shape[1]))
+        standard = padded[context : context + T]
+        np.divide(X - self.mean, self.deviation, out=standard)
+        np.clip(standard, -_MOST, _MOST, out=standard)  # forests read float32
+        padded[:context], padded[context + T :] = standard[0], standard[-1]
+        return padded
 
 
 @dataclass(eq=False, repr=False)
