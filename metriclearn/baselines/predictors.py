@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from metriclearn.estimators.inputs import read_labeled
+from metriclearn.estimators.inputs import read_labeled, refuse_unknown
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.learners.linear import Euclidean
 from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
@@ -57,7 +57,7 @@ class MetricKMeans(MahalanobisClusterer):
     n_init: int = 10
     random_state: int | np.random.RandomState | None = None
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **unknown: Any) -> Self:
         """Fit the metric; y holds the labels of one data set or of each of several.
 
         Raises
@@ -65,6 +65,7 @@ class MetricKMeans(MahalanobisClusterer):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
+        refuse_unknown(self, unknown)
         data, truths = read_labeled(self, X, y, segments=False)
         self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
         self.components_ = self.baseline_.components_
@@ -119,12 +120,13 @@ class TunedSegmenter(MahalanobisSegmenter):
     min_size: int = 1
     penalty: str | float = "tuned"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, **unknown: Any) -> Self:
         """Fit the metric, then choose the penalty on the same labeled sequences.
 
         With partial labels the loss counts only the labeled parts, as in :meth:`tune_penalty`; the
         baseline has to take them, too.
         """
+        refuse_unknown(self, unknown)
         needed = y is not None or self.penalty == "tuned"
         data, truths = read_labeled(self, X, y, segments=True if needed else None, partial=True)
         self.baseline_ = clone(self.baseline).fit(data.arrays, truths or None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
@@ -97,16 +98,14 @@ class BoundaryFeatures(StatelessTransformer):
         Z = X - np.mean(X, axis=0)
         if self.unit == "sequence":
             Z = Z / np.where(deviation > 0, deviation, 1.0)
-        sums, squares = (np.vstack([0 * Z[:1], np.cumsum(A, axis=0)]) for A in (Z, Z * Z))
         t, columns = np.arange(1, T), []
-        for h in self.windows:
-            first, last = np.maximum(t - h, 0), np.minimum(t + h, T)
+        for window in self.windows:
+            h = min(window, T)
+            means, scatters = _window_moments(Z, h)
             sides = []
-            for a, b in (first, t), (t, last):
-                size = (b - a)[:, None]
-                mean = (sums[b] - sums[a]) / size
-                scatter = np.maximum(squares[b] - squares[a] - size * mean**2, 0.0)
-                sides.append((size, mean, 0.5 * np.log((scatter + 1.0) / (size + 1.0))))
+            for b in (t, t + h):
+                size = (np.minimum(b, T) - np.maximum(b - h, 0))[:, None]
+                sides.append((size, means[b], 0.5 * np.log((scatters[b] + 1.0) / (size + 1.0))))
             (m, mean, spread), (n, next_mean, next_spread) = sides
             differences = {
                 "mean": np.sqrt(m * n / (m + n)) * (next_mean - mean),
@@ -117,3 +116,49 @@ class BoundaryFeatures(StatelessTransformer):
         rows = np.zeros((T + 1, len(columns)))
         rows[1:T] = np.reshape(columns, (len(columns), T - 1)).T
         return rows
+
+
+@njit(nogil=True, cache=True)
+def _window_moments(Z: NDArray, h: int) -> tuple[NDArray, NDArray]:
+    """Mean and Σ(z − mean)² of the rows b−h … b−1 that exist, for b < T + h, (T+h, P) each.
+
+    O(TP). Nothing large is subtracted from something large, so a jump of any height leaves no
+    error behind: every window is the end of one block of h rows and the beginning of the next.
+    Welford's updates give the moments of both, and Chan's formula those of the two together.
+
+    References
+    ----------
+    Chan, Golub & LeVeque, Algorithms for computing the sample variance, The American Statistician
+    37, 1983.
+    """
+    T, P = Z.shape
+    means, scatters = np.zeros((T + h, P)), np.zeros((T + h, P))
+    # Of the rows from a to the end of its block.
+    end_means, end_scatters = Z.copy(), np.zeros((T, P))
+    for a in range(T - 2, -1, -1):
+        if (a + 1) % h:
+            n = min(h - a % h, T - a)
+            for p in range(P):
+                step = Z[a, p] - end_means[a + 1, p]
+                end_means[a, p] = end_means[a + 1, p] + step / n
+                end_scatters[a, p] = end_scatters[a + 1, p] + step * (Z[a, p] - end_means[a, p])
+    mean, scatter = np.zeros(P), np.zeros(P)  # from the start of the block of row b−1 to there
+    for b in range(1, T + h):
+        n = (min(b, T) - 1) % h + 1
+        start, first = min(b, T) - n, max(b - h, 0)
+        for p in range(P):
+            if b <= T:
+                if n == 1:
+                    mean[p] = scatter[p] = 0.0
+                step = Z[b - 1, p] - mean[p]
+                mean[p] += step / n
+                scatter[p] += step * (Z[b - 1, p] - mean[p])
+            if first == start:
+                means[b, p], scatters[b, p] = mean[p], scatter[p]
+            else:
+                means[b, p], scatters[b, p] = end_means[first, p], end_scatters[first, p]
+            if first < start:
+                m, gap = start - first, mean[p] - end_means[first, p]
+                means[b, p] += gap * (n / (m + n))
+                scatters[b, p] += scatter[p] + gap * gap * (m * n / (m + n))
+    return means, scatters

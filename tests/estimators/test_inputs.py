@@ -499,3 +499,11 @@ def test_nothing_works_before_fitting(use) -> None:
 def test_arguments_that_fit_does_not_have(name) -> None:
     with refused(f"{name} needs X, y, sample_weight.* as arguments of fit, got weights", TypeError):
         getattr(ml, name)().fit([A, B], [[0, 0, 1, 1]] * 2, weights=[1.0, 2.0])
+
+
+@pytest.mark.parametrize("baseline", [baselines.TunedSegmenter(), baselines.MetricKMeans()])
+def test_baselines_without_groups(baseline) -> None:
+    with refused(
+        f"{type(baseline).__name__} needs X, y as arguments of fit, got groups", TypeError
+    ):
+        baseline.fit([A, B], [[0, 0, 1, 1]] * 2, groups=[0, 1])

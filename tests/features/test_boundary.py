@@ -6,7 +6,7 @@ import pytest
 from metriclearn import BoundaryFeatures
 
 
-@pytest.mark.parametrize("h", [1, 3, 50])
+@pytest.mark.parametrize("h", [1, 3, 7, 19, 20, 50])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_windows_by_their_definition(h, offset) -> None:
     rng = np.random.default_rng(h)
@@ -25,6 +25,17 @@ def test_windows_by_their_definition(h, offset) -> None:
         ]
         deviation = np.sqrt(np.mean((0.5 * np.log(variances[1] / variances[0])) ** 2))
         np.testing.assert_allclose(rows[t], [mean, deviation], atol=1e-6)
+
+
+@pytest.mark.parametrize("h", [2, 7, 20])
+def test_a_spike_leaves_no_error_behind(h) -> None:
+    X = np.random.default_rng(h).normal(size=(90, 2))
+    feature = BoundaryFeatures((h,), ("mean", "deviation"), unit="data")
+    (calm,) = feature.transform([X])
+    X[30] += 1e9
+    (rows,) = feature.transform([X])
+    far = np.r_[0 : 31 - h, 31 + h : 91]  # positions whose windows are without the spike
+    np.testing.assert_allclose(rows[far], calm[far], rtol=1e-6)
 
 
 def test_rows_in_the_unit_of_the_data_depend_on_the_windows_alone() -> None:
