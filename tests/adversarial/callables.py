@@ -168,6 +168,8 @@ GOOD: dict[str, Any] = {
     "regular.frame": pd.DataFrame(X, index=np.arange(12.0)),
     "SegmenterStream.segmenter": _TUNED,
     "SegmenterStream.max_delay": 20,
+    "ConsensusStream.segmenter": _AGREED,  # for checks of its parameters, in tests/running
+    "ConsensusStream.max_delay": 40,
     "Consensus.X": [X] * 4,
     "Consensus.y": [LABELS] * 4,
     "Consensus.members": {"a": [ml.ChangePointMetricLearner(solver=_FAST, verbose=False)]},
