@@ -64,7 +64,6 @@ class League(Comparison):
     relative = False
     validates_one = False
     reads_test_root = False
-    refits = False  # for time
     measures: Mapping[str, tuple[str, str]] = {
         MEASURE: ("‖M − N‖²", "less"),
         F1: ("F1 of boundaries within 5 rows or 1 % of the recording", "more"),
@@ -105,20 +104,17 @@ class League(Comparison):
         return found
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
-        """Of all members, of those with names, or of those without: least loss on data left out.
+        """Of least loss on data left out: all members, families with or without names, or one.
 
-        With ``alone`` in the configuration of all members, or of the family that has the one of
-        least loss.
+        The one is the family that has the member of least loss.
         """
         truths = [truth_of(labels) for _, part in case.folds for labels in part.labels]
-        candidates, found = pools(members), []
-        if self.config.alone:
-            whole = super().consensus(candidates[0], case)
-            best = int(np.argmin(np.nanmean(whole.held_out_, axis=1)))
-            family = whole.families_[best * (len(whole.models_) // len(whole.held_out_))]
-            found, candidates = [whole], [{family: candidates[0][family]}]
-        for pool in candidates:
-            found.append(super().consensus(pool, case))
+        candidates = pools(members)
+        whole = super().consensus(candidates[0], case)
+        best = int(np.argmin(np.nanmean(whole.held_out_, axis=1)))
+        family = whole.families_[best * (len(whole.models_) // len(whole.held_out_))]
+        rest = [*candidates[1:], {family: candidates[0][family]}]
+        found = [whole, *(super(League, self).consensus(pool, case) for pool in rest)]
         losses = [
             sum(squared_norm(answer, truths[i]) for i, answer in one.left_out_.items())
             for one in found
@@ -145,16 +141,14 @@ class League(Comparison):
         """The tables of all sets, without pictures of single recordings."""
         numbers = tables_and_rows(self, outcomes)
         left_out: Any = OmegaConf.to_container(self.config.left_out)
-        chosen = "of all, of those with names or of those without"
-        if self.config.alone:
-            chosen = "of all, or of the family that has the member of least loss"
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         protocol = (
             f"Every set: groups held out for test, candidates chosen by {self.config.n_folds}-fold "
             "cross-validation over groups of the training data, the chosen one fitted again. No "
             "choice uses test data, and every method has the same data and as many folds. "
             '"ours" is the consensus of our models, of classifiers and of plain methods: '
-            f"{chosen}, by the loss on data left out. "
+            "of all, of those with names, of those without, or of the family that has the member of "
+            "least loss, by the loss on data left out. "
             + " ".join(f"Left out: {name}, {reason}." for name, reason in left_out.items())
         )
         notes = []

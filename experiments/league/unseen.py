@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Any, Self
 
 import numpy as np
@@ -56,8 +57,9 @@ def without_parts(
 ) -> Iterator[tuple[str, LabeledSequences, list[tuple[Any, Any]]]]:
     """Training recordings without one part of the names after the other, with folds for choices.
 
-    The part of each fold that is fitted to goes without some more names, where two recordings stay:
-    the data held out then have names that are new to the models, as the test data do.
+    The part of each fold that is fitted to goes without as large a share of the names that are
+    left, where two recordings stay: the data held out have names that are new to the models, as
+    the test data do.
 
     Parameters
     ----------
@@ -77,9 +79,9 @@ def without_parts(
         known = cut_out(train, names)
         if known is None:
             continue
-        more = name_parts(known, n_folds, always, seed + 1)
+        more = name_parts(known, unseen["parts"], always, seed + 1)
         folds = []
-        for part, (rest, held_out) in zip(more, group_folds(known, n_folds)):
+        for part, (rest, held_out) in zip(cycle(more), group_folds(known, n_folds)):
             fitted = known.select(rest)
             folds.append((cut_out(fitted, part) or fitted, known.select(held_out)))
         yield f"without {', '.join(names)}", known, folds
