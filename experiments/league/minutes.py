@@ -36,7 +36,7 @@ def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -
     for minutes in few["minutes"]:
         for draw in range(few["draws"]):
             train = drawn(case.train, minutes, few["rows"], n_folds, seed + draw)
-            name = f"{case.table}: {minutes}{_UNIT}, draw {draw}"
+            name = f"{case.name}, {minutes}{_UNIT}, draw {draw}"
             folds = group_folds(train, n_folds)
             shorter = case_of(name, train, case.test, folds, case.table)
             yield replace(shorter, column=f"{minutes}{_UNIT}")
