@@ -85,6 +85,7 @@ def draw(results: Mapping[str, Any]) -> Figure:
     for ax, name in zip(axes, sets):
         rows = [r for r in results["rows"] if (r["table"], r["measure"]) == (name, MEASURE)]
         _draw_set(ax, name, rows)
+    legend(axes[0], loc="lower left")
     for ax in axes[len(sets) :]:
         ax.remove()
     return figure
@@ -102,5 +103,4 @@ def _draw_set(ax: Axes, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
     ax.set_xticks([], minor=True)
     ax.set_ylim(bottom=0)
     ax.set_title(name)
-    legend(ax, loc="lower left")
     tidy(ax, "labeled minutes", "‖M − N‖²", grid="y")
