@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -103,6 +104,12 @@ def fit(
         str | None, "label that marks unlabeled time, which is not learned from", "LABEL"
     ] = None,
     quick: Annotated[bool, "learn one family of metrics, in less time"] = False,
+    groups: Annotated[
+        Path | None,
+        "table recording,group outside of FOLDER, if several recordings are of one person, place "
+        "or day: a group is left out as a whole",
+        "TABLE",
+    ] = None,
     tolerance: Tolerance = None,
     cache: Cache = None,
 ) -> None:
@@ -126,9 +133,10 @@ def fit(
       metriclearn fit shows --out shows.model --features both --rate 2
       metriclearn fit gestures --out gestures.model --label phase --rate 30
       metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
-      metriclearn fit interviews --out interviews.model --segments '*.eaf'
+      metriclearn fit interviews --out interviews.model --segments '*.eaf' --groups people.csv
     """
     from metriclearn.annotate.project import page_settings
+    from metriclearn.datasets.annotations import read_groups
     from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
     from metriclearn.datasets.recordings import load_tables
     from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
@@ -153,6 +161,8 @@ def fit(
     else:
         _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
         data = load_files(folder, label or "label", _CSV, ignore=left_out)
+    if groups is not None:
+        data = replace(data, groups=read_groups(groups, data.names))
     data = data if unknown is None else data.without(unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
     model = RecordingSegmenter(extractor, learner, rate=rate or 1.0, tolerance=tolerance)
@@ -282,12 +292,14 @@ def compare(
     tolerance: Tolerance = None,
     label: Annotated[str, "column of labels in CSV files", "COLUMN"] = "label",
     rate: Annotated[float | None, "rows per second of CSV files"] = None,
+    time: Time = None,
+    ignore: Ignore = None,
 ) -> None:
     """compare predicted segments with the truth
 
     Compares two tables recording,start,end,label, or files of Praat, ELAN, Audacity, RTTM or JAMS.
-    A folder stands for all tables NAME.segments.csv in it, or with --rate for CSV files with a
-    column of labels.
+    A folder stands for all tables NAME.segments.csv in it, or with --rate or --time for CSV files
+    with a column of labels.
 
     examples:
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
@@ -296,9 +308,13 @@ def compare(
     import numpy as np
 
     from metriclearn.datasets.annotations import covering, numbered, typical_tolerance
+    from metriclearn.datasets.files import sampling_rate, sequence_files
     from metriclearn.indices.summary import compare_times
 
-    true, pred = _segments_of(truth, label, rate), _segments_of(predicted)
+    left_out = [*(ignore or []), *([time] if time else [])]
+    if time and not rate and truth.is_dir():
+        rate = sampling_rate(sequence_files("compare", truth, None, [".csv"]), time)
+    true, pred = _segments_of(truth, label, rate, left_out), _segments_of(predicted)
     shared = [recording for recording in true if recording in pred]
     if not shared:
         raise ValueError(
@@ -331,8 +347,8 @@ def compare(
     recur = len(set(labels[0])) < len(labels[0]) and not set(labels[0]).isdisjoint(labels[1])
     means = np.mean(rows, axis=0).tolist()
     _print_comparison([*zip(shared, rows), ("mean", means)], recur, tolerance)
-    if left_out := sorted(set(true) ^ set(pred)):
-        print(f"Left out, as in only one table: {', '.join(left_out[:10])}.")
+    if single := sorted(set(true) ^ set(pred)):
+        print(f"Left out, as in only one table: {', '.join(single[:10])}.")
 
 
 def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, tolerance: float) -> None:
@@ -353,7 +369,7 @@ def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, toleranc
 
 
 def _segments_of(
-    path: Path, label: str = "", rate: float | None = None
+    path: Path, label: str = "", rate: float | None = None, ignore: Sequence[str] = ()
 ) -> dict[str, list[Segment]]:
     """Segments by recording: of a table, of all tables in a folder, or of runs of labels there."""
     from metriclearn.datasets.files import load_files
@@ -363,7 +379,7 @@ def _segments_of(
     if not path.is_dir():
         return read_labels(path)
     if rate is not None:
-        data, tables = load_files(path, label), {}
+        data, tables = load_files(path, label, ignore=ignore), {}
         for name, names in zip(data.names, data.labels):
             ends = Partition.from_runs(names).change_points.tolist()
             spans = zip([0, *ends], ends)
@@ -373,8 +389,8 @@ def _segments_of(
     if not files:
         raise ValueError(
             f"The folder {str(path)!r} holds no tables NAME.segments.csv, as metriclearn segment "
-            "writes them; pass --label and --rate for CSV files with a column of labels, or a "
-            f"pattern of other files, such as '{path}/*.TextGrid'."
+            "writes them; for CSV files with a column of labels pass --label with --rate or --time, "
+            f"or a pattern of other files, such as '{path}/*.TextGrid'."
         )
     return {name: spans for file in files for name, spans in read_labels(file).items()}
 

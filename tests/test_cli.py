@@ -668,6 +668,38 @@ def test_compare_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert first == ["a", "0.00", "2.00", "1.00", "1.00", "1.00", "100.0%", *["1.00"] * 4]
     assert second[0] == "b"
     assert float(second[1]) > 0.5
+    timed = tmp_path / "timed"
+    timed.mkdir()
+    for file in tmp_path.glob("*.csv"):
+        table = pd.read_csv(file).assign(seconds=np.arange(6) / 2)
+        table.to_csv(timed / file.name, index=False)
+    run("compare", timed, found, "--label", "who", "--time", "seconds")
+    assert capsys.readouterr().out.splitlines()[1].split() == first
+
+
+def test_groups_are_left_out_as_a_whole(tmp_path: Path, capsys: Any) -> None:
+    folder, random = tmp_path / "people", np.random.default_rng(0)
+    folder.mkdir()
+    for i in range(4):
+        state = np.repeat(["a", "b", "a", "b"], random.integers(15, 25, 4))
+        table = pd.DataFrame({"x": random.normal(size=len(state)) + 3.0 * (state == "b")})
+        table.assign(label=state).to_csv(folder / f"r{i}.csv", index=False)
+    people, out = tmp_path / "people.csv", tmp_path / "p.model"
+
+    def fitted(text: str, status: int = 0) -> str:
+        people.write_text(text, encoding="utf-8")
+        run("fit", folder, "--out", out, "--quick", "--groups", people, status=status)
+        return capsys.readouterr().err
+
+    lines = "recording;group\nr0;Ann\nr1;Ann\nr2;Ben\n"
+    assert "no group of r3" in fitted(lines, 1)
+    assert "got two of 'r0'" in fitted(lines + "r3;Ben\nr0;Ben\n", 1)
+    assert "at least two groups" in fitted(lines.replace("Ben", "Ann") + "r3;Ann\n", 1)
+    fitted(lines + "r3;Ben\n")
+    grouped = ml.load(out).learner_
+    run("fit", folder, "--out", out, "--quick")
+    # In two units each: two groups and all, or four recordings and all.
+    assert (len(grouped.models_), len(ml.load(out).learner_.models_)) == (6, 10)
 
 
 def test_compare_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,36 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     return disjoint(path, dict(tables))
 
 
+def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
+    """The group of each of the recordings, from a CSV file with columns recording and group.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, a recording has no group or two, or all are in one group.
+    """
+    name = os.fspath(path)
+    with reading(path, "a table with columns recording, group", csv.Error):
+        separator, spaced = table_form(path)
+        with open(path, encoding="utf-8-sig", newline="") as stream:
+            lines = csv.DictReader(stream, delimiter=separator, skipinitialspace=spaced)
+            pairs = {(row.get("recording") or "", row.get("group") or "") for row in lines}
+    groups = dict(pairs)
+    if lacking := sorted({one for one in recordings if not groups.get(one)}):
+        raise ValueError(
+            f"{name!r} needs columns recording and group with a line for every recording, but has "
+            f"no group of {', '.join(lacking[:5])}."
+        )
+    if twice := sorted(one for one in set(recordings) if sum(r == one for r, _ in pairs) > 1):
+        raise ValueError(f"{name!r} needs one group of each recording, got two of {twice[0]!r}.")
+    if len({groups[one] for one in recordings}) < 2:
+        raise ValueError(
+            f"{name!r} needs recordings in at least two groups, since each group is left out once, "
+            "but all are in one; leave the table out if they are independent."
+        )
+    return [groups[one] for one in recordings]
+
+
 def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
     """Tables with their segments sorted by time.
 

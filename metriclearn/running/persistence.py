@@ -351,12 +351,11 @@ def _to_bytes(estimator: BaseEstimator) -> np.ndarray:
 
     Raises
     ------
-    ImportError
-        If skops is not installed.
     TypeError
         If it holds objects of other packages.
     """
-    io = _skops("metriclearn.save")
+    from skops import io
+
     dumped = io.dumps(estimator)
     foreign = set(io.get_untrusted_types(data=dumped)) - set(_TRUSTED)
     if foreign:
@@ -372,12 +371,12 @@ def _from_bytes(dumped: np.ndarray) -> Any:
 
     Raises
     ------
-    ImportError
-        If skops is not installed.
     ValueError
         If a tree points outside its nodes or features, which would read foreign memory.
     """
-    estimator = _skops("metriclearn.load").loads(dumped.tobytes(), trusted=_TRUSTED)
+    from skops import io
+
+    estimator = io.loads(dumped.tobytes(), trusted=_TRUSTED)
     for part in _parts(estimator, set()):
         kind = f"{type(part).__module__}.{type(part).__qualname__}"
         if kind == _TREE:
@@ -396,17 +395,6 @@ def _from_bytes(dumped: np.ndarray) -> Any:
         if not (np.all(right) and np.all((features >= 0) & (features < n_features))):
             raise ValueError("a decision tree points outside its nodes or features")
     return estimator
-
-
-def _skops(who: str) -> Any:
-    try:
-        import skops.io
-    except ImportError as error:
-        raise ImportError(
-            f"{who} needs skops for models with a classifier of scikit-learn; "
-            "pip install 'metriclearn[classifiers]'."
-        ) from error
-    return skops.io
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[Any]:

@@ -185,6 +185,17 @@ def test_names(tmp_path) -> None:
     assert -without.score(new, truth) < 0.1
 
 
+def test_names_that_no_two_groups_share_are_no_names() -> None:
+    """Speakers of one group say nothing about those of another."""
+    X, y = named_recordings(4, seed=0)
+    groups = [0, 0, 1, 1]
+    own = [np.char.add(one, str(group)) for one, group in zip(y, groups)]
+    members = {"frames": [FrameClassifier(LogisticRegression(), 1)], **METRICS}
+    for labels, names in ((y, ["sit", "walk"]), (own, None)):
+        classes = ml.Consensus(members, n_folds=2).fit(X, labels, groups).classes_
+        assert (None if classes is None else classes.tolist()) == names
+
+
 def test_names_that_only_the_models_know() -> None:
     """Models fitted elsewhere keep their names, whatever the recordings left out are called."""
     X, y = named_recordings(8, 0)

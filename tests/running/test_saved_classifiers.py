@@ -1,7 +1,5 @@
 """Models that hold classifiers of scikit-learn: the same predictions, and no foreign memory."""
 
-import sys
-
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -58,14 +56,4 @@ def test_foreign_parts_are_refused(tmp_path) -> None:
     pipeline = make_pipeline(Scaler(), LogisticRegression())
     model = FrameClassifier(pipeline, 1).fit(XS, NAMES)
     with pytest.raises(TypeError, match=r"metriclearn\.save stores"):
-        ml.save(model, tmp_path / "model.npz")
-
-
-def test_without_skops(tmp_path, monkeypatch) -> None:
-    model = FrameClassifier(LogisticRegression(), 1).fit(XS, NAMES)
-    monkeypatch.setitem(sys.modules, "skops", None)
-    monkeypatch.setitem(sys.modules, "skops.io", None)
-    with pytest.raises(
-        ImportError, match=r"needs skops .* pip install 'metriclearn\[classifiers\]'"
-    ):
         ml.save(model, tmp_path / "model.npz")

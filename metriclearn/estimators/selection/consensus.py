@@ -95,7 +95,7 @@ class Consensus(Streaming, ComponentParameters):
         weigh the same.
     names : bool, optional
         Whether labels mean the same in all recordings. By default they do if a label returns within
-        a recording after another one.
+        a recording after another one, and recordings of two groups share a label.
     n_folds : int
         Groups of recordings left out, at most one for each group.
     name_loss : float, optional
@@ -186,7 +186,10 @@ class Consensus(Streaming, ComponentParameters):
         data = read_data_sets(who, X)
         truths = read_labelings(who, y, data, segments=True, partial=True)
         units = read_groups(who, groups, 1 if data.single else len(truths))
-        labels, classes = list_labelings(who, y, data), self._classes(y, data, truths)
+        labels, classes = (
+            list_labelings(who, y, data),
+            self._classes(y, data, truths, units.tolist()),
+        )
         members = self.members
         if members is None:
             some_unknown = not isinstance(truths[0], Partition)
@@ -240,11 +243,16 @@ class Consensus(Streaming, ComponentParameters):
                 f"{' and '.join(map(str, sorted(sizes)))} models."
             )
         truths = read_labelings(cls.__name__, y, data, segments=True, partial=True)
-        labels, classes = list_labelings(cls.__name__, y, data), consensus._classes(y, data, truths)
+        labels, classes = (
+            list_labelings(cls.__name__, y, data),
+            consensus._classes(y, data, truths, range(len(truths))),
+        )
         consensus._weigh(members, data, labels, truths, classes, folds)
         return consensus
 
-    def _classes(self, y: Any, data: DataSets, truths: Sequence[Any]) -> NDArray | None:
+    def _classes(
+        self, y: Any, data: DataSets, truths: Sequence[Any], units: Sequence[int]
+    ) -> NDArray | None:
         """The labels where they are names."""
         if self.names is False:
             return None
@@ -254,7 +262,12 @@ class Consensus(Streaming, ComponentParameters):
             if self.names:
                 raise
             return None
-        return classes if self.names or any(map(_returns, codes)) else None
+        if self.names:
+            return classes
+        # Names that no two groups share, such as speakers, say nothing about other recordings.
+        pairs = {(u, c) for u, row in zip(units, codes) for c in np.unique(row[row >= 0]).tolist()}
+        shared = len({c for _, c in pairs}) < len(pairs)
+        return classes if shared and any(map(_returns, codes)) else None
 
     def _weigh(
         self,

@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from importlib.util import find_spec
 from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -54,9 +53,8 @@ class RecordingSegmenter(ComponentParameters):
     extractor : extractor, optional
         Features of a file, such as ``AudioFeatures()``; None where sequences are tables already.
     learner : segmenter, optional
-        By default ``Consensus()``, with classifiers if skops is installed to save them, or
-        ``WhitenedMetricLearner(retune=True)`` for a single recording. Another learner is fitted as
-        it is, without each group once, and the models agree.
+        By default ``Consensus()``, or ``WhitenedMetricLearner(retune=True)`` for a single
+        recording. Another learner is fitted as it is, without each group once, and the models agree.
     rate : float
         Rows per second, for tables; an extractor has its own.
     n_folds : int
@@ -180,9 +178,7 @@ class RecordingSegmenter(ComponentParameters):
         if isinstance(self.learner, Consensus):
             return clone(self.learner).set_params(verbose=progress)
         members = None if self.learner is None else {"learner": [self.learner]}
-        # A model with classifiers could not be saved without skops.
-        names = None if find_spec("skops") else False
-        return Consensus(members, names=names, n_folds=n_folds, verbose=progress)
+        return Consensus(members, n_folds=n_folds, verbose=progress)
 
     def _validate(
         self, data: LabeledSequences, truths: list[Partition], found: Mapping[int, Partition]
