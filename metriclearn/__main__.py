@@ -389,8 +389,8 @@ def _segments_of(
     if not files:
         raise ValueError(
             f"The folder {str(path)!r} holds no tables NAME.segments.csv, as metriclearn segment "
-            "writes them; for CSV files with a column of labels pass --label with --rate or --time, "
-            f"or a pattern of other files, such as '{path}/*.TextGrid'."
+            "writes them; for CSV files with a column of labels pass --label, with --rate or "
+            f"--time, or a pattern of other files, such as '{path}/*.TextGrid'."
         )
     return {name: spans for file in files for name, spans in read_labels(file).items()}
 

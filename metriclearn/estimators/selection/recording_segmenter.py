@@ -54,7 +54,8 @@ class RecordingSegmenter(ComponentParameters):
         Features of a file, such as ``AudioFeatures()``; None where sequences are tables already.
     learner : segmenter, optional
         By default ``Consensus()``, or ``WhitenedMetricLearner(retune=True)`` for a single
-        recording. Another learner is fitted as it is, without each group once, and the models agree.
+        recording. Another learner is fitted as it is, without each group once, and the models
+        agree.
     rate : float
         Rows per second, for tables; an extractor has its own.
     n_folds : int
