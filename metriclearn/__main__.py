@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from math import nan
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import metriclearn
-from metriclearn.running.command_line import command_line, noting_interruptions
+from metriclearn.running.command_line import command_line, counted, noting_interruptions
 from metriclearn.running.extras import install
 
 if TYPE_CHECKING:
@@ -41,6 +43,16 @@ Table = Annotated[str, "table in FOLDER, or files of other programs, such as '*.
 Formats = Annotated[
     list[Literal["csv", "audacity", "webvtt", "textgrid", "elan", "rttm", "jams"]] | None,
     "files to write; by default csv audacity webvtt",
+]
+Label = Annotated[str | None, "column of labels in CSV files; by default label", "COLUMN"]
+Unknown = Annotated[
+    str | None, "label that marks unlabeled time, which is not learned from", "LABEL"
+]
+Groups = Annotated[
+    Path | None,
+    "table recording,group outside of FOLDER, if several recordings are of one person, place or "
+    "day: a group is left out as a whole",
+    "TABLE",
 ]
 Tolerance = Annotated[
     float | None,
@@ -95,21 +107,12 @@ def fit(
     rate: Rate = None,
     segments: Table = "segments.csv",
     gap: Annotated[str | None, "label for time that the table leaves out", "LABEL"] = None,
-    label: Annotated[
-        str | None, "column of labels in CSV files; by default label", "COLUMN"
-    ] = None,
+    label: Label = None,
     time: Time = None,
     ignore: Ignore = None,
-    unknown: Annotated[
-        str | None, "label that marks unlabeled time, which is not learned from", "LABEL"
-    ] = None,
+    unknown: Unknown = None,
     quick: Annotated[bool, "learn one family of metrics, in less time"] = False,
-    groups: Annotated[
-        Path | None,
-        "table recording,group outside of FOLDER, if several recordings are of one person, place "
-        "or day: a group is left out as a whole",
-        "TABLE",
-    ] = None,
+    groups: Groups = None,
     tolerance: Tolerance = None,
     cache: Cache = None,
 ) -> None:
@@ -139,7 +142,7 @@ def fit(
     from metriclearn.datasets.annotations import read_groups
     from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
     from metriclearn.datasets.recordings import load_tables
-    from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
+    from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter, in_words
     from metriclearn.running.atomic import writable
 
     writable(out)  # before anything is learned
@@ -167,7 +170,7 @@ def fit(
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
     model = RecordingSegmenter(extractor, learner, rate=rate or 1.0, tolerance=tolerance)
     model.fit(data).save(out)
-    _print_summary(model)
+    _print(in_words(model))
     print(f"Model: {out}")
 
 
@@ -243,7 +246,7 @@ def segment(
         if len(paths) == 1:
             for start, end, label in found:
                 print(f"{start:9.2f} {end:9.2f}  {label}".rstrip())
-        print(f"{path}: {_counted(len(found), 'segment')}")
+        print(f"{path}: {counted(len(found), 'segment')}")
         print(f"Written: {written[0]}, {', '.join(file.name for file in written[1:])}")
     if failed:
         raise ValueError(f"{failed} of {len(paths)} files were not segmented, see above.")
@@ -305,15 +308,13 @@ def compare(
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
       metriclearn compare machines found --label state --rate 2
     """
-    import numpy as np
-
     from metriclearn.datasets.annotations import covering, numbered, typical_tolerance
     from metriclearn.datasets.files import sampling_rate, sequence_files
     from metriclearn.indices.summary import compare_times
 
-    left_out = [*(ignore or []), *([time] if time else [])]
-    if time and not rate and truth.is_dir():
+    if time and not rate:
         rate = sampling_rate(sequence_files("compare", truth, None, [".csv"]), time)
+    left_out = [column for column in (time, *(ignore or [])) if column]
     true, pred = _segments_of(truth, label, rate, left_out), _segments_of(predicted)
     shared = [recording for recording in true if recording in pred]
     if not shared:
@@ -321,8 +322,7 @@ def compare(
             f"{str(truth)!r} and {str(predicted)!r} need a recording in common, got "
             f"{sorted(true)[:5]} and {sorted(pred)[:5]}."
         )
-    longest = max(spans[-1][1] for table in (true, pred) for spans in table.values())
-    if longest > 1e7:
+    if (longest := max(spans[-1][1] for spans in (*true.values(), *pred.values()))) > 1e7:
         raise ValueError(
             f"Only times up to 1e7 s can be compared, got {longest:g}; give times in seconds."
         )
@@ -340,12 +340,12 @@ def compare(
     labels: tuple[list[str], list[str]] = [], []
     for row, name, pair in zip(rows, shared, pairs):
         if not (true[name][0][2] and pred[name][0][2]):
-            row[5:] = [np.nan] * 5  # no labels to compare
+            row[5:] = [nan] * 5  # no labels to compare
             continue
         for side, spans in zip(labels, pair):
             side += [label for *_, label in spans]
     recur = len(set(labels[0])) < len(labels[0]) and not set(labels[0]).isdisjoint(labels[1])
-    means = np.mean(rows, axis=0).tolist()
+    means = [fmean(column) for column in zip(*rows)]
     _print_comparison([*zip(shared, rows), ("mean", means)], recur, tolerance)
     if single := sorted(set(true) ^ set(pred)):
         print(f"Left out, as in only one table: {', '.join(single[:10])}.")
@@ -369,7 +369,7 @@ def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, toleranc
 
 
 def _segments_of(
-    path: Path, label: str = "", rate: float | None = None, ignore: Sequence[str] = ()
+    path: Path, label: str = "", rate: float | None = None, ignore: Collection[str] = ()
 ) -> dict[str, list[Segment]]:
     """Segments by recording: of a table, of all tables in a folder, or of runs of labels there."""
     from metriclearn.datasets.files import load_files
@@ -403,9 +403,11 @@ def info(model: Annotated[Path, "model file written by fit"]) -> None:
     example:
       metriclearn info songs.model
     """
+    from metriclearn.estimators.selection.recording_segmenter import in_words
+
     fitted = metriclearn.load(model)
     if isinstance(fitted, metriclearn.RecordingSegmenter) and hasattr(fitted, "learner_"):
-        _print_summary(fitted)
+        _print(in_words(fitted))
         return
     parts = [part for _, part in getattr(fitted, "steps", [("", fitted)])]
     names = " → ".join(type(part).__name__ for part in parts)
@@ -422,6 +424,11 @@ def info(model: Annotated[Path, "model file written by fit"]) -> None:
     if getattr(parts[-1], "feature_penalty_", None) is not None:
         weights = " ".join(f"{weight:.4g}" for weight in parts[-1].feature_penalty_.coef_)
         print(f"weights of the penalty's features: {weights}")
+
+
+def _print(lines: Mapping[str, str]) -> None:
+    for title, text in lines.items():
+        print(f"{title + ':':21} {text}")
 
 
 def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> None:
@@ -475,10 +482,6 @@ def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment
             "table; check that both are in seconds.",
             stacklevel=2,
         )
-
-
-def _counted(count: float, noun: str) -> str:
-    return f"{count:g} {noun}{'' if count == 1 else 's'}"
 
 
 def _sentence(error: BaseException) -> str:
@@ -615,61 +618,6 @@ def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture:
     figure = plot_timeline(strips, waveform, thumbnails)
     with replacing(picture) as stream:
         figure.savefig(stream, format="png", dpi=140)
-
-
-def _print_summary(model: Any) -> None:
-    import numpy as np
-
-    learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
-    models = getattr(learner, "models_", [learner])
-    shares = getattr(learner, "weights_", [1.0])
-    weights = np.zeros(len(names))
-    for share, one in zip(shares, models):
-        if (squares := (getattr(one, "components_", np.zeros((0, 1))) ** 2).sum(axis=0)).any():
-            weights += share * np.sqrt(squares / squares.sum())
-    heaviest = [names[i] for i in np.argsort(-weights, kind="stable")[:5] if weights[i] > 0]
-    kind = "tables" if model.extractor is None else type(model.extractor).__name__
-    more = " ..." if len(recordings) > 8 else ""
-    loss = found = "not known, as there is only one recording"
-    if model.validation_loss_ is not None:
-        loss = f"{model.validation_loss_:.2f} (mean ‖M − N‖² on held-out recordings; 0 is perfect)"
-    if checked := getattr(model, "validation_", None):  # older models lack it
-        without = f"0 is perfect, {checked['one segment']:.2f} without any boundary"
-        if "Euclidean" in checked:
-            without += f", {checked['Euclidean']:.2f} with the Euclidean metric"
-        loss = loss.replace("0 is perfect", without)
-        found = f"{checked['found']:.0%} of {checked['boundaries']:.0f} held-out ones within "
-        found += f"{checked.get('tolerance', 1.0):.3g} s, "
-        # without predictions "right" is 100 %
-        none = checked["right"] > checked["found"] == 0
-        found += "none predicted" if none else f"{checked['right']:.0%} of predictions right"
-    lines = {
-        "labels": ", ".join(model.labels_)
-        or "none, only boundaries (to learn classes, give segments of the same kind the same "
-        "label)",
-        "trained on": f"{_counted(len(recordings), 'recording')}: "
-        f"{', '.join(recordings[:8])}{more}",
-        "features": f"{kind}, {_counted(len(names), 'column')}, "
-        f"{_counted(model.rows_per_second, 'row')} per second",
-        "boundaries found": found,
-        "validation loss": loss,
-        "learner": _counted(len(models), "model") + " that agree: " + _families(learner)
-        if len(models) > 1
-        else f"metric of rank {len(learner.components_)}, penalty per segment "
-        f"{learner.penalty_:.4g}, certified gap {learner.solution_.relative_gap:.1e}",
-        "heaviest features": ", ".join(heaviest),
-    }
-    for title, text in lines.items():
-        print(f"{title + ':':21} {text}")
-
-
-def _families(consensus: Any) -> str:
-    """The weights of the families of a consensus, in words."""
-    weights = dict.fromkeys(consensus.families_, 0.0)
-    for name, weight in zip(consensus.families_, consensus.weights_):
-        weights[name] += weight
-    ordered = sorted(weights.items(), key=lambda pair: -pair[1])
-    return "; ".join(f"{name} {weight:.0%}" for name, weight in ordered)
 
 
 if __name__ == "__main__":

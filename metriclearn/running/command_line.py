@@ -106,3 +106,8 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
     if parameter.default is parameter.empty:
         return f"--{name}", {**settings, "required": True}
     return f"--{name}", {**settings, "default": parameter.default}
+
+
+def counted(count: float, noun: str) -> str:
+    """Such as "1 file" and "2 files"."""
+    return f"{count:g} {noun}{'' if count == 1 else 's'}"

@@ -30,6 +30,7 @@ from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
+from metriclearn.running.command_line import counted
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, component, either, number
 
@@ -325,3 +326,54 @@ def _euclidean_loss(data: LabeledSequences, truths: list[Partition], n_folds: in
             N = ChangePoints()(forms[i].shifted(-penalty))
             losses.append(N.n_samples * FrobeniusLoss()(N, truths[i]))
     return float(np.mean(losses))
+
+
+def in_words(model: RecordingSegmenter) -> dict[str, str]:
+    """What a fitted model learned from and how good it is, a line of text for each title."""
+    learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
+    models = getattr(learner, "models_", [learner])
+    shares = getattr(learner, "weights_", [1.0])
+    weights = np.zeros(len(names))
+    for share, one in zip(shares, models):
+        if (squares := (getattr(one, "components_", np.zeros((0, 1))) ** 2).sum(axis=0)).any():
+            weights += share * np.sqrt(squares / squares.sum())
+    heaviest = [names[i] for i in np.argsort(-weights, kind="stable")[:5] if weights[i] > 0]
+    kind = "tables" if model.extractor is None else type(model.extractor).__name__
+    more = " ..." if len(recordings) > 8 else ""
+    loss = found = "not known, as there is only one recording"
+    if model.validation_loss_ is not None:
+        loss = f"{model.validation_loss_:.2f} (mean ‖M − N‖² on held-out recordings; 0 is perfect)"
+    if checked := getattr(model, "validation_", None):  # older models lack it
+        without = f"0 is perfect, {checked['one segment']:.2f} without any boundary"
+        if "Euclidean" in checked:
+            without += f", {checked['Euclidean']:.2f} with the Euclidean metric"
+        loss = loss.replace("0 is perfect", without)
+        found = f"{checked['found']:.0%} of {checked['boundaries']:.0f} held-out ones within "
+        found += f"{checked.get('tolerance', 1.0):.3g} s, "
+        # without predictions "right" is 100 %
+        none = checked["right"] > checked["found"] == 0
+        found += "none predicted" if none else f"{checked['right']:.0%} of predictions right"
+    return {
+        "labels": ", ".join(model.labels_)
+        or "none, only boundaries (to learn classes, give segments of the same kind the same "
+        "label)",
+        "trained on": f"{counted(len(recordings), 'recording')}: {', '.join(recordings[:8])}{more}",
+        "features": f"{kind}, {counted(len(names), 'column')}, "
+        f"{counted(model.rows_per_second, 'row')} per second",
+        "boundaries found": found,
+        "validation loss": loss,
+        "learner": counted(len(models), "model") + " that agree: " + _families(learner)
+        if len(models) > 1
+        else f"metric of rank {len(learner.components_)}, penalty per segment "
+        f"{learner.penalty_:.4g}, certified gap {learner.solution_.relative_gap:.1e}",
+        "heaviest features": ", ".join(heaviest),
+    }
+
+
+def _families(consensus: Any) -> str:
+    """The weights of the families of a consensus, in words."""
+    weights = dict.fromkeys(consensus.families_, 0.0)
+    for name, weight in zip(consensus.families_, consensus.weights_):
+        weights[name] += weight
+    ordered = sorted(weights.items(), key=lambda pair: -pair[1])
+    return "; ".join(f"{name} {weight:.0%}" for name, weight in ordered)
