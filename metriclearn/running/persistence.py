@@ -119,7 +119,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         estimator that metriclearn no longer has.
     ImportError
         If the class of an encoder, or a package that the estimator needs, is missing, such as
-        skops for classifiers of scikit-learn.
+        torch for encoders.
 
     See Also
     --------
