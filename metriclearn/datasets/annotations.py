@@ -96,8 +96,8 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
         raise ValueError(f"{name!r} needs one group of each recording, got two of {twice[0]!r}.")
     if len({groups[one] for one in recordings}) < 2:
         raise ValueError(
-            f"{name!r} needs recordings in at least two groups, since each group is left out once, "
-            "but all are in one; leave the table out if they are independent."
+            f"{name!r} needs recordings in at least two groups, since each group is "
+            "held out once, but all are in one; leave the table out if they are independent."
         )
     return [groups[one] for one in recordings]
 

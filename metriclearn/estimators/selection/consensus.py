@@ -74,8 +74,8 @@ class Consensus(Streaming, ComponentParameters):
     On few recordings the choice of one model costs more than models differ. Here every member is
     fitted once for each group of recordings left out, and once to all recordings. All these models
     stay. They share one penalty, tuned on all recordings left out: in the unit of the data, and
-    once more in that of each sequence's variance. The answers N_j of all models for a new recording
-    have one best compromise,
+    once more in the unit of each sequence's variance. The answers N_j of all models for a new
+    recording have one best compromise,
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
 
@@ -547,7 +547,7 @@ def _distances(
     answers: Sequence[Mapping[int, Partition]],
     truths: Sequence[Any],
 ) -> NDArray[np.float64]:
-    """From boundaries of the compromises to the nearest true one and to that of every member.
+    """From boundaries of the compromises to the nearest true boundary, and of each member.
 
     Of recordings left out that are labeled throughout, (boundaries, 1 + members).
     """

@@ -77,8 +77,9 @@ class RecordingSegmenter(ComponentParameters):
         Mean ‖M − N‖² of recordings left out, segmented by models that have not seen them but for
         their penalties and the power of the weights, see :class:`~metriclearn.Consensus`.
     validation_ : dict or None
-        Of the same recordings: "one segment", the mean loss without any boundary; "Euclidean", that
-        of the Euclidean metric of standardized features with a penalty tuned on other recordings;
+        Of the same recordings: "one segment", the mean loss without any boundary; "Euclidean", the
+        loss of the Euclidean metric of standardized features with a penalty tuned on other
+        recordings;
         "found" and "right", the shares of true boundaries with a predicted one within the
         tolerance, and of predicted with a true one; "boundaries", the number of true ones;
         "tolerance", in seconds.
@@ -185,7 +186,7 @@ class RecordingSegmenter(ComponentParameters):
     def _validate(
         self, data: LabeledSequences, truths: list[Partition], found: Mapping[int, Partition]
     ) -> None:
-        """How good the consensus is on recordings left out, beside plain answers."""
+        """How good the consensus and plain answers are on recordings left out."""
         step = 1 / self.rows_per_second
         tolerance = self.tolerance
         if tolerance is None:
