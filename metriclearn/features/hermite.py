@@ -25,6 +25,7 @@ from metriclearn.running.parameters import (
     needs,
     number,
     real_array,
+    several,
 )
 
 _LARGE = 1e100  # rescale the recurrence beyond it
@@ -316,10 +317,7 @@ class SoftThresholds(_PerSeries):
     """
 
     PARAMETERS: ClassVar = {
-        "thresholds": Needs(
-            "one or more {name} of at least 0",
-            lambda values: len(values) > 0 and all(map(number().accepts, values)),
-        ),
+        "thresholds": several(number(), "one or more {name} of at least 0", least=1),
         "saturation": either(None, number(positive=True)),
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -204,6 +204,11 @@ class PartialPartition:
             )
         self.constraints: tuple[Region, ...] = tuple(map(region_of, facts))
         self._content: tuple = T, self.labels.tobytes(), self.same, self.constraints
+
+    @property
+    def partial_labels(self) -> Self:
+        """These labels; a completion keeps them under the same name."""
+        return self
 
     @classmethod
     def from_partition(cls, partition: Partition) -> PartialPartition:

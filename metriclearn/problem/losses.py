@@ -277,10 +277,9 @@ class KnownLoss:
 
     def __call__(self, partition: Partition, truth: Any) -> float:
         """ℓ of a segmentation, O(K); the truth may be the partial labels themselves."""
-        known = truth if isinstance(truth, PartialPartition) else truth.partial_labels
-        charged = charges(known)
+        charged = charges(truth.partial_labels)
         total = total_charge(charged.table, partition.change_points) + charged.pieces.n_segments
-        return max(0.0, total) / known.n_samples
+        return max(0.0, total) / truth.n_samples
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
         # The charges lack the constant Tr N of every stretch: its number of segments.

@@ -133,10 +133,11 @@ class Projector:
         filling: float = 0.0,
     ) -> None:
         self.weights = np.ones(vectors.shape[1]) if weights is None else weights
-        self.subspace = Basis(vectors) if subspace is None else subspace
-        self._inside = np.eye(vectors.shape[1]) if subspace is None else vectors
-        self.n_samples = self.subspace.n_samples
-        outside = 0 if subspace is None else self.n_samples - len(vectors)
+        outside = 0 if subspace is None else subspace.n_samples - len(vectors)
+        if subspace is None:
+            self.vectors, subspace = vectors, Basis(vectors)
+            vectors = np.eye(subspace.dimension)
+        self.subspace, self._inside, self.n_samples = subspace, vectors, subspace.n_samples
         self.filling = filling if outside else 0.0
         self.n_clusters = float(np.sum(self.weights)) + self.filling * outside
 
@@ -168,7 +169,7 @@ class Projector:
     def inner(self, truth: Partition) -> float:
         """⟨M, N⟩; O(Kk) for the partition of the subspace, O(Tk) for any other."""
         subspace = self.subspace
-        if subspace.truth == truth:
+        if subspace.truth is not None and subspace.truth == truth:
             # The first directions of Q are the clusters.
             rows = self._inside[: truth.n_clusters]
             return float(np.sum(self.weights * rows**2))

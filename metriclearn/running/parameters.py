@@ -255,12 +255,13 @@ def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
     return Needs(f"{{name}}={listed}", accepts, remedy)
 
 
-def several(row: Needs, words: str) -> Needs:
-    """A sequence, possibly empty, of values that another row accepts."""
+def several(row: Needs, words: str, *, least: int = 0) -> Needs:
+    """A sequence of ``least`` or more values that another row accepts."""
 
     def accepts(values: Any) -> bool:
-        listed = not isinstance(values, (str, bytes)) and len(values) >= 0  # raises for iterators
-        return listed and all(map(row.accepts, values))
+        # The length of an iterator raises.
+        enough = not isinstance(values, (str, bytes)) and len(values) >= least
+        return enough and all(map(row.accepts, values))
 
     return Needs(words, accepts)
 

@@ -235,7 +235,8 @@ class Segmentations(Task):
         compared with a fit. The Euclidean metric of standardized features has the best of ten
         penalties.
         """
-        if self.count_is_given or training.is_partial or self.learner.executor is not None:
+        fully = fitted.completions_ is None
+        if self.count_is_given or self.learner.executor is not None or not fully:
             return {}
         lengths = training.data.lengths
         places = np.flatnonzero(np.cumsum(lengths) - lengths < _COMPARED)

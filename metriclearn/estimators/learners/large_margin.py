@@ -235,7 +235,7 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
     ValueError
         If the learner's settings do not allow partial labels.
     """
-    if not training.is_partial:
+    if not any(map(attrgetter("partial_labels"), training.truths)):
         return training
     task, who = learner.task, type(learner).__name__
     count_is_given, needed = task.completes
@@ -296,7 +296,7 @@ def state_risk(
         count_known=task.count_is_given,
     )
     # alternation moves the cuts of every data set to its new completion
-    n_groups = _MOST_CUTS if terms.completion is None and task.certified else None
+    n_groups = _MOST_CUTS if terms.completion is None and task.starts is None else None
     executor = executor_of(learner)
     return StructuredHinge(terms, samples, truths, weights, n_groups=n_groups, executor=executor)
 
@@ -317,13 +317,14 @@ def minimize(
     fitted, problem = copy.copy(learner), statement.problem
     keep_features(fitted, statement.training.data)
     task: Task = fitted.task
+    solver: Any = fitted.solver
     found: dict[str, Any] = {}
 
     def snapshot(w: NDArray) -> LargeMarginLearner:
         return with_metric(fitted, statement, w)
 
     def solve(problem: Problem) -> Solution:
-        several = getattr(executor_of(fitted), "n_jobs", None) not in (None, 1)
+        several = getattr(problem.risk.executor, "n_jobs", None) not in (None, 1)
         threads = 1 if problem.cone.n_features < 500 or several else None
         watchers = list(fitted.callbacks)
         with ExitStack() as stack:
@@ -332,10 +333,11 @@ def minimize(
                 bar = ProgressBar(type(fitted).__name__, fitted.verbose)
                 watchers.insert(0, stack.enter_context(closing(bar)))
             watched = replace(problem, callbacks=watchers, estimator=snapshot)
-            if task.certified:
-                return fitted.solver.minimize(watched)
-            solution, more = task.minimize_from_starts(watched)
-        found.update(more)
+            if task.starts is None or problem.warm is not None:
+                return solver.minimize(watched)
+            points = list(np.outer(task.starts, problem.start))
+            solution, objectives = solver.minimize_from(watched, points)
+        found["start_objectives_"] = list(zip(map(float, task.starts), objectives))
         return solution
 
     completions, trace = None, None
@@ -380,7 +382,8 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
     """Log how fitting ended, and warn if the result is less than was asked for."""
     solution, who, problem = learner.solution_, type(learner).__name__, statement.problem
     rounds = len(solution.trace.objective)
-    gap = f" at a relative gap of {solution.relative_gap:.2g}" if learner.task.certified else ""
+    convex = learner.task.starts is None
+    gap = f" at a relative gap of {solution.relative_gap:.2g}" if convex else ""
     _LOGGER.info(
         "%s after %d rounds%s: objective %.6g", solution.reason, rounds, gap, solution.objective
     )

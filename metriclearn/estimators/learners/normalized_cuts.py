@@ -23,7 +23,7 @@ from metriclearn.estimators.prediction.cutter import (
 )
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.running.parameters import Needs, component, number
+from metriclearn.running.parameters import Needs, component, number, several
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, SimilarityFeatures
 from metriclearn.similarities.nodes import complete_nodes
 from metriclearn.similarities.operators import SimilarityForm
@@ -31,8 +31,6 @@ from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.cccp import CCCP
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, MetricCone
 from metriclearn.solvers.regularizers import Regularizer, Trace
-
-_START = number(1e-50)
 
 
 @dataclass(eq=False, repr=False)
@@ -158,10 +156,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         **LargeMarginLearner.PARAMETERS,
         "regularizer": component(Regularizer, "Trace()"),
         "solver": component(CCCP, "CCCP()"),
-        "starts": Needs(
-            "at least one positive start",
-            lambda starts: len(starts) > 0 and all(map(_START.accepts, starts)),
-        ),
+        "starts": several(number(1e-50), "at least one positive start", least=1),
     }
 
     metric: Metric = DiagonalMetric()  # noqa: RUF009
@@ -178,7 +173,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     def task(self) -> Cuts:
         """Labels of the pixels or superpixels of images."""
         given = (True, "a label of every cluster")
-        return Cuts(self, True, given, certified=False)
+        return Cuts(self, True, given, starts=self.starts)
 
 
 @dataclass(frozen=True)
@@ -223,16 +218,6 @@ class Cuts(Task):
         """The Euclidean metric, of which ``starts`` are multiples."""
         return self.learner.metric.identity(cone.n_features)
 
-    def minimize_from_starts(self, problem: Problem) -> tuple[Solution, dict[str, Any]]:
-        """From every start, or from an earlier solution if there is one."""
-        learner = self.learner
-        if problem.warm is not None:
-            return super().minimize_from_starts(problem)
-        points = [start * problem.start for start in learner.starts]
-        solution, objectives = learner.solver.minimize_from(problem, points)
-        pairs = list(zip(map(float, learner.starts), objectives))
-        return solution, {"start_objectives_": pairs}
-
     def complete(self, training: Training, fit: Any = None) -> list[Any]:
         """Completions under a mean over first components, or equal weights of given ones."""
         learner, truths = self.learner, training.truths
@@ -265,7 +250,8 @@ class Cuts(Task):
         cone = MetricCone(quiet.metric, arrays[0].shape[1], learns_penalty=False, unit=unit)
         risk = state_risk(quiet, cone, nodes, Training(training.data, labels, weights[used]), None)
         problem = Problem(risk, quiet.regularizer, cone, self.start(cone))
-        components = quiet.metric.components(quiet.task.minimize_from_starts(problem)[0].w)
+        points = list(np.outer(quiet.starts, problem.start))
+        components = quiet.metric.components(quiet.solver.minimize_from(problem, points)[0].w)
         # ``complete`` takes the mean over the components of a first metric; the learned metric is
         # their sum.
         return components * np.sqrt(len(components))

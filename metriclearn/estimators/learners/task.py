@@ -60,14 +60,6 @@ class Training:
     groups: NDArray | None = None
     classes: NDArray | None = None
 
-    @property
-    def is_partial(self) -> bool:
-        """Whether some labels are unknown, completed or not."""
-        return any(
-            isinstance(truth, PartialPartition) or truth.partial_labels is not None
-            for truth in self.truths
-        )
-
 
 class FitComponents(Protocol):
     """Learns Lᵀ, (r, P), from other data sets with the learner's parameters but for ``changes``."""
@@ -97,15 +89,16 @@ class Task(ABC):
         The ``count_is_given`` that partial labels need, and the setting for it in words.
     one_is_few : bool
         Whether a single data set may leave the penalty open.
-    certified : bool
-        Whether solvers have a lower bound of the objective.
+    starts : sequence of float or None
+        Multiples of the start, from each of which an objective that is not convex is minimized. Its
+        solver has no lower bound. None for convex objectives.
     """
 
     learner: Any
     count_is_given: bool
     completes: tuple[bool, str]
     one_is_few: bool = False
-    certified: bool = True
+    starts: Sequence[float] | None = None
 
     @property
     def who(self) -> str:
@@ -200,10 +193,6 @@ class Task(ABC):
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
         small = learner.loss_scale * float(density) / variance if density < 1 else 0.0
         return cone.join(small * cone.metric.coordinates(np.eye(cone.n_features)), 0.0)
-
-    def minimize_from_starts(self, problem: Problem) -> tuple[Solution, dict[str, Any]]:
-        """For objectives that are not convex: the solution, and fitted attributes about it."""
-        return self.learner.solver.minimize(problem), {}
 
     def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
         """Losses on training data of a fitted learner and of plain answers, where that is cheap."""

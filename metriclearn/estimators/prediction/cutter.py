@@ -337,8 +337,8 @@ class NormalizedCutSegmenter(LearnedMetric):
     ) -> None:
         """Choose the threshold that counts eigenvalues best on the training images."""
         self.max_clusters_ = min(2 * max(counts) + 2, *map(attrgetter("n_samples"), nodes))
-        cuts = [self._cut(one, unit) for one in nodes]
-        spectra = np.array([cut.eigenpairs(self.max_clusters_)[0] for cut in cuts])
+        most = self.max_clusters_
+        spectra = np.array([self._cut(one, unit).eigenpairs(most)[0] for one in nodes])
         edges = np.unique(spectra)
         middles = np.append(0.5 * (edges[1:] + edges[:-1]), edges[0] - 1e-12)
         errors = [np.abs(np.sum(spectra > t, axis=1) - counts).sum() for t in middles]

@@ -179,14 +179,15 @@ def regularization_path(
     for name, value in {"strengths": strengths, "ratio": ratio, **parts}.items():
         _NEEDS[name].check("regularization_path", name, value)
     training = read_training(learner, X, y, sample_weight)
-    statement = state_problem(learner, complete_labels(learner, training))
+    completed = complete_labels(learner, training)
+    statement = state_problem(learner, completed)
     values = _strengths(strengths, statement.problem, ratio)
     learners, losses = [], []
     warm: Solution | None = None
     for strength in values:
         step = copy.copy(learner).set_params(regularizer__strength=float(strength))
         # First completions depend on the strength.
-        if training.is_partial:
+        if completed is not training:
             statement = state_problem(step, complete_labels(step, training))
         else:
             problem = replace(statement.problem, regularizer=step.regularizer, warm=warm)
