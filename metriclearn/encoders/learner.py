@@ -255,7 +255,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         last.fit(outputs, labels)
         complete = all(isinstance(truth, Partition) for truth in truths)
         if self.retune and last.penalty_ is not None and complete and len(last.components_):
-            last.tune_penalty(outputs, truths)
+            last.penalty_, _ = last.penalty_of_least_loss(list(map(last.form, outputs)), truths)
         self.components_, self.penalty_ = last.components_, last.penalty_
         self.solution_, self.name_weights_ = last.solution_, last.name_weights_
         return self

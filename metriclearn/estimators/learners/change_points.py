@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import repeat
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -235,18 +234,22 @@ class Segmentations(Task):
         compared with a fit. The Euclidean metric of standardized features has the best of ten
         penalties.
         """
-        fully = fitted.completions_ is None
-        if self.count_is_given or self.learner.executor is not None or not fully:
+        # Only where all labels are known and the data are here.
+        here = fitted.completions_ is None and self.learner.executor is None
+        if self.count_is_given or not here:
             return {}
         lengths = training.data.lengths
-        places = np.flatnonzero(np.cumsum(lengths) - lengths < _COMPARED)
-        data, truths = training.data.subset(places), training.truths[: len(places)]
-        loss = FrobeniusLoss()
+        lengths = lengths[np.cumsum(lengths) - lengths < _COMPARED]
+        arrays, truths = training.data.arrays[: len(lengths)], training.truths[: len(lengths)]
+        loss, oracle = FrobeniusLoss(), segmentation_oracle(fitted.oracle, fitted.min_size)
 
-        def mean(segmenter: Any) -> float:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # segments of few samples
-                return float(np.mean(list(map(loss, segmenter.segmented(data, None), truths))))
+        def least(segmenter: Any, penalties: NDArray) -> float:
+            """The mean ℓ of a metric with the best of some penalties."""
+            forms, means = list(map(segmenter.form, arrays)), []
+            for penalty in penalties.tolist():
+                found = map(oracle, map(methodcaller("shifted", -penalty), forms))
+                means.append(np.mean(list(map(loss, found, truths))))
+            return float(min(means))
 
         plain = copy.copy(fitted)
         plain.components_ = np.diag(1.0 / fitted.scale_)[np.isfinite(fitted.scale_)]
@@ -254,14 +257,11 @@ class Segmentations(Task):
         plain.penalty_unit_ = None
         # With M = 11ᵀ/T, Tr MN = 1, so that one segment has the loss (K − 1)/T.
         counts = np.array(list(map(attrgetter("n_clusters"), truths)))
-        one, euclidean = np.mean((counts - 1) / lengths[places]), np.inf
-        for share in np.geomspace(0.01, 10.0, 10):
-            plain.penalty_ = share * len(plain.components_) * np.log(lengths[places]).mean()
-            euclidean = min(euclidean, mean(plain))
+        shares = np.geomspace(0.01, 10.0, 10)
         return {
-            "learned": mean(fitted),
-            "one segment": float(one),
-            "Euclidean": euclidean,
+            "learned": least(fitted, np.array([fitted.penalty_])),
+            "one segment": float(np.mean((counts - 1) / lengths)),
+            "Euclidean": least(plain, shares * len(plain.components_) * np.log(lengths).mean()),
         }
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
