@@ -29,7 +29,7 @@ from metriclearn.oracles.change_points import ConstrainedChangePoints
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.knowledge import PartialPartition, pieces_of
+from metriclearn.problem.knowledge import PartialPartition, fewest_changes, pieces_of
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss
 from metriclearn.problem.named_segments import NameScores, PartialNames
 from metriclearn.problem.partition import Partition
@@ -367,7 +367,7 @@ def _form(learner: Any, X: NDArray) -> LowRankForm:
 
 def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
     """A fitted learner, or None if nothing can be learned yet."""
-    counts = [_n_changes(truth) for _, truth in pieces]
+    counts = [fewest_changes(truth) for _, truth in pieces]
     if not any(counts):
         return None
     limit = TimeLimit(patience)
@@ -383,15 +383,6 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
         forms = [LowRankForm(X @ learner.components_.T) for X in arrays]
         learner.penalty_, _ = best_penalty(forms, truths)
     return learner
-
-
-def _n_changes(truth: PartialPartition | Partition) -> int:
-    """The least number of changes that agrees with labels."""
-    if isinstance(truth, Partition):
-        return truth.n_clusters - 1
-    pieces = pieces_of(truth)
-    inside = pieces.n_segments - len(pieces.stretches)
-    return inside + sum(map(attrgetter("kind.fewest"), pieces.regions))
 
 
 def _windows(labels: PartialPartition) -> list[tuple[int, int]]:

@@ -328,6 +328,15 @@ def pieces_of(known: PartialPartition) -> Pieces:
     return Pieces(stretches, sorted(regions, key=attrgetter("start")))
 
 
+def fewest_changes(labels: Partition | PartialPartition) -> int:
+    """The least number of changes of a segmentation that agrees with labels."""
+    if isinstance(labels, Partition):
+        return labels.n_clusters - 1
+    pieces = pieces_of(labels)
+    inside = pieces.n_segments - len(pieces.stretches)
+    return inside + sum(map(attrgetter("kind.fewest"), pieces.regions))
+
+
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
     """Move what follows from single regions into ``changes``; returns what stays open.
 

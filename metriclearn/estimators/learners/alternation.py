@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.estimators.learned_metric import principal_components
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.knowledge import PartialPartition, fewest_changes
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import move_cuts
 from metriclearn.running.parameters import Needs, component, number
@@ -45,9 +45,9 @@ from metriclearn.solvers.base import CutMemory, Iteration, Problem, Solution, St
 _LOGGER = logging.getLogger(__name__)
 
 
-Piece = tuple[NDArray, PartialPartition]
-FitKnown = Callable[[list[NDArray], list[PartialPartition], NDArray], NDArray]
-"""Learns from arrays with partial labels and weights; returns components (r, P)."""
+Piece = tuple[NDArray, Partition | PartialPartition]
+FitKnown = Callable[[list[NDArray], list[Any], NDArray], NDArray]
+"""Learns from the arrays and labels of pieces with weights; returns components (r, P)."""
 CutKnown = Callable[[NDArray, PartialPartition], list[Piece]]
 """The parts of a data set of which something is known."""
 
@@ -131,10 +131,9 @@ class KnownStart(BaseEstimator):
             lengths = np.array([len(part) for part, _ in parts])
             weights.extend(lengths / lengths.sum())
             pieces += parts
-        changes = [r for _, known in pieces for r in known.constraints if r.kind.fewest]
+        labels = [known for _, known in pieces]
         varies = np.sum([np.ptp(piece, axis=0) for piece, _ in pieces], axis=0) > 0
-        if changes and varies.any():
-            labels = [known for _, known in pieces]
+        if any(map(fewest_changes, labels)) and varies.any():
             learned = fit([piece[:, varies] for piece, _ in pieces], labels, np.array(weights))
             if len(learned):
                 components = np.zeros((len(learned), len(varies)))
@@ -146,7 +145,7 @@ class KnownStart(BaseEstimator):
 def labeled_samples(array: NDArray, known: PartialPartition) -> list[Piece]:
     """The labeled samples of a table, where there are two or more."""
     rows = np.flatnonzero(known.labels >= 0)
-    return [(array[rows], PartialPartition(len(rows), known.labels[rows]))] if len(rows) > 1 else []
+    return [(array[rows], Partition.from_labels(known.labels[rows]))] if len(rows) > 1 else []
 
 
 @dataclass(eq=False, repr=False)

@@ -27,7 +27,7 @@ from metriclearn.oracles.change_points import (
 )
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LinearFeatures, LowRankForm
-from metriclearn.problem.knowledge import PartialPartition, pieces_of
+from metriclearn.problem.knowledge import PartialPartition, fewest_changes, pieces_of
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
@@ -292,7 +292,8 @@ def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
     borders = np.flatnonzero(np.diff(covered, prepend=0, append=0)).reshape(-1, 2)
     pieces = []
     for first, stop in borders.tolist():
-        pieces.append((array[first - 1 : stop], known.within(first - 1, stop)))
+        inside = known.within(first - 1, stop)
+        pieces.append((array[first - 1 : stop], inside.segmentation() or inside))
     return pieces
 
 
@@ -301,11 +302,8 @@ def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partiti
     problem = PenalizedSegmentation(form, min_size, known)
     coarsest, finest = problem.extremes
     pieces = pieces_of(known)
-    changes = covered = 0
-    for start, ends in pieces.stretches:
-        changes, covered = changes + len(ends) - 1, covered + int(ends[-1]) - start
-    for region in pieces.regions:
-        changes, covered = changes + region.kind.fewest, covered + region.stop - region.start
-    share = known.n_samples / max(covered, 1)
-    wanted = int(np.clip(round(changes * share) + 1, len(coarsest.ends), len(finest.ends)))
+    covered = sum(int(ends[-1]) - start for start, ends in pieces.stretches)
+    covered += sum(region.stop - region.start for region in pieces.regions)
+    changes = round(fewest_changes(known) * (known.n_samples / max(covered, 1)))
+    wanted = int(np.clip(changes + 1, len(coarsest.ends), len(finest.ends)))
     return Partition(ends=problem.solve_count(wanted)).completing(known)

@@ -25,6 +25,8 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from metriclearn.estimators.inputs import (
+    DataSets,
+    alike,
     keep_features,
     note_constant,
     read_groups,
@@ -40,7 +42,6 @@ from metriclearn.estimators.learners.alternation import (
 )
 from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor
@@ -245,14 +246,13 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
             "alternation__checkpoint keeps the state instead."
         )
 
-    def fit(
-        arrays: list[NDArray], truths: list[PartialPartition], weights: NDArray, **changes: Any
-    ) -> NDArray:
+    def fit(arrays: list[NDArray], truths: list[Any], weights: NDArray, **changes: Any) -> NDArray:
         """Components of a quiet copy of the learner that begins with principal components."""
         start = Alternation(start=PrincipalStart())
         quiet = replace(learner, alternation=start, callbacks=(), verbose=False, **changes)
-        pieces = complete_labels(quiet, read_training(quiet, arrays, truths, weights))
-        return minimize(quiet, state_problem(quiet, pieces))[0].components_
+        pieces = Training(DataSets(arrays, False, None), alike(truths), weights / weights.max())
+        completed = complete_labels(quiet, pieces)
+        return minimize(quiet, state_problem(quiet, completed))[0].components_
 
     return replace(training, truths=task.complete(training, fit))
 

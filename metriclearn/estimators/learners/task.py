@@ -24,7 +24,6 @@ from metriclearn.estimators.inputs import check_range
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
 from metriclearn.problem.forms import LinearFeatures, Samples
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import charges
 from metriclearn.problem.partition import Partition
 from metriclearn.running.stored import StoredArrays, StoredSamples
@@ -67,7 +66,7 @@ class FitComponents(Protocol):
     def __call__(
         self,
         arrays: list[NDArray],
-        truths: list[PartialPartition],
+        truths: list[Any],
         weights: NDArray,
         **changes: Any,
     ) -> NDArray:
