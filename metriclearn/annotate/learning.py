@@ -28,7 +28,6 @@ from metriclearn.estimators.prediction.calibration import Calibration
 from metriclearn.oracles.change_points import ConstrainedChangePoints
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
-from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, fewest_changes, pieces_of
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss
 from metriclearn.problem.named_segments import NameScores, PartialNames
@@ -98,7 +97,7 @@ class Model:
         parts = []
         changes = chain(*(ends[:-1].tolist() for _, ends in pieces_of(labels).stretches))
         for start, stop in pairwise([0, *changes, len(X)]):
-            part: Any = _form(self.learner, X[start:stop])
+            part: Any = self.learner.form(X[start:stop]).shifted(-self.penalty)
             inside, near = labels.within(start, stop), min(tolerance, stop - start - 1)
             constrained = inside if inside.constraints else None
             if scores is not None:
@@ -186,21 +185,27 @@ class _Trial:
     squares: float = 0.0
 
     def add(
-        self, model: Model, X: NDArray, truth: Partition, tolerance: int, names: list[str]
+        self, model: Model, X: NDArray, truth: Partition, tolerance: int, names: NDArray
     ) -> None:
-        """Segment a stretch; ``names`` of its rows are empty where unknown, or everywhere."""
+        """Segment a stretch; ``names`` (T,) of its rows are empty where unknown."""
         found = model.margins(X, PartialPartition(len(X)), tolerance)
         self.squares += FrobeniusLoss().squared_norm(Partition(ends=found.change_points), truth)
         relative = found.losses / model.penalty
         self.margins.append(BoundaryMargins(found.change_points, relative, found.gains))
         self.truths.append(truth)
         agreed = _agreeing(found.change_points[:-1], truth.change_points[:-1], tolerance)
-        counts = 1, agreed, truth.n_clusters - 1 - agreed, len(found.losses) - agreed
+        counts: tuple[int, ...] = (
+            1,
+            agreed,
+            truth.n_clusters - 1 - agreed,
+            len(found.losses) - agreed,
+        )
         named, _ = model.named(X, found.change_points)
-        sizes = np.diff(found.change_points, prepend=0)
-        pairs = [pair for pair in zip(np.repeat(named, sizes), names) if pair[1]] if named else []
-        right = sum(name == given for name, given in pairs)
-        self.check += Check(*counts, right, len(pairs))
+        sizes, known = np.diff(found.change_points, prepend=0), names != ""
+        if named:
+            right = np.repeat(named, sizes) == names
+            counts = *counts, int(np.sum(right & known)), int(np.sum(known))
+        self.check += Check(*counts)
 
     @property
     def loss(self) -> float:
@@ -252,7 +257,8 @@ class Group:
             complete = ConstrainedChangePoints()
             for i, (X, truth) in enumerate(pieces):
                 if isinstance(truth, PartialPartition):
-                    pieces[i] = X, complete(_form(self.model.learner, X), None, truth)
+                    form = self.model.learner.form(X).shifted(-self.model.penalty)
+                    pieces[i] = X, complete(form, None, truth)
         learner = _fitted(pieces, self.patience)
         if learner is None:
             self.model = self.calibration = self.checked = None
@@ -300,6 +306,7 @@ class Group:
         if self.model is None or len(stretches) < 2:
             return
         features = [self.recordings[one.recording].features[one.rows] for one in stretches]
+        labels = np.array([*given.names, ""])  # −1, no label, is the last
         apart, joint = _Trial(), _Trial()
         for rest, left in KFold(min(_N_FOLDS, len(stretches))).split(stretches):
             learner = _fitted([(features[i], stretches[i].truth) for i in rest], self.patience)
@@ -309,8 +316,9 @@ class Group:
             for trial in (apart, joint) if names is not None else (apart,):
                 model = Model(learner, names, trial is joint)
                 for i in left:
-                    said = _said(given, stretches[i])
-                    trial.add(model, features[i], stretches[i].truth, self.tolerance, said)
+                    one = stretches[i]
+                    said = labels[given.codes[one.recording][one.rows]]
+                    trial.add(model, features[i], one.truth, self.tolerance, said)
         is_joint = len(joint.truths) == len(apart.truths) > 0 and joint.loss < apart.loss
         self.model = replace(self.model, is_joint=is_joint)
         best = joint if is_joint else apart
@@ -323,7 +331,7 @@ class Group:
 
     def _names_without(self, given: Given, left: list[Stretch]) -> Names | None:
         """Names learned without the rows of some stretches."""
-        codes = [rows.copy() for rows in given.codes]
+        codes = list(map(np.copy, given.codes))
         for one in left:
             codes[one.recording][one.rows] = -1
         return Names.learn(given.names, self.recordings, codes)
@@ -334,12 +342,6 @@ def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
     middles = [(ends[i] + ends[i + 1]) // 2 for i in range(1, len(ends) - 2, 2)]
     cuts = [start, *middles, int(ends[-1])]
     return [(a, np.append(ends[(ends > a) & (ends < b)], b)) for a, b in pairwise(map(int, cuts))]
-
-
-def _said(given: Given, one: Stretch) -> list[str]:
-    """The labels of the rows of a stretch, empty where a row has none."""
-    codes = given.codes[one.recording][one.rows]
-    return [given.names[code] if code >= 0 else "" for code in codes]
 
 
 def _agreeing(found: NDArray, truth: NDArray, tolerance: int) -> int:
@@ -360,11 +362,6 @@ def _some(pieces: list[Any], length: Callable[[Any], int]) -> list[Any]:
     return [pieces[i] for i in sorted(order[before < _MOST_ROWS].tolist())]
 
 
-def _form(learner: Any, X: NDArray) -> LowRankForm:
-    """The score of segmentations of X under a fitted learner."""
-    return LowRankForm(X @ learner.components_.T).shifted(-float(learner.penalty_))
-
-
 def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
     """A fitted learner, or None if nothing can be learned yet."""
     counts = [fewest_changes(truth) for _, truth in pieces]
@@ -380,8 +377,7 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
         return None
     if all(isinstance(truth, Partition) for truth in truths) and sum(counts) < _FEW_CHANGES:
         # with few labels many penalties have the least loss; the one in the middle is safest
-        forms = [LowRankForm(X @ learner.components_.T) for X in arrays]
-        learner.penalty_, _ = best_penalty(forms, truths)
+        learner.penalty_, _ = best_penalty(list(map(learner.form, arrays)), truths)
     return learner
 
 

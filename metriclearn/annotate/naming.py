@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -30,14 +31,20 @@ def names_of_rows(
     recordings: Sequence[Recording], annotations: Mapping[str, Sequence[Annotation]]
 ) -> tuple[list[str], list[NDArray[np.int64]]]:
     """The labels that cover a row, sorted, and the place of every row's label, −1 without one."""
-    labels = [np.full(len(one.features), "", dtype=object) for one in recordings]
-    for one, row in zip(recordings, labels):
+    labels = sorted({one.label for one in chain(*annotations.values())})
+    codes = []
+    for one in recordings:
+        row = np.full(len(one.features), -1)
         for given in annotations.get(one.name, ()):
             if given.kind == "segment":
-                row[row_at(given.start, one.rate) : row_at(given.end, one.rate)] = given.label
-    names = sorted(set(np.concatenate(labels)) - {""})
-    places = {"": -1} | {name: place for place, name in enumerate(names)}
-    return names, [np.array([places[label] for label in row], dtype=np.int64) for row in labels]
+                rows = slice(row_at(given.start, one.rate), row_at(given.end, one.rate))
+                row[rows] = labels.index(given.label)
+        codes.append(row)
+    # Labels of stretches without a row are left out.
+    covering = np.setdiff1d(np.concatenate(codes), [-1])
+    places = np.full(len(labels) + 1, -1)
+    places[covering] = np.arange(len(covering))
+    return [labels[code] for code in covering], [places[row] for row in codes]
 
 
 @dataclass(frozen=True)
