@@ -537,7 +537,7 @@ def _suggested(group: Group, given: Given) -> list[dict[str, Any]]:
         arrays,
         given.partial,
         n=_N_SUGGESTED,
-        length=int(max(2, min(_JUDGED * rate, min(map(len, arrays)) / 4))),
+        length=int(max(2, min(_JUDGED * rate, max(map(len, arrays)) / 4))),
         learner=group.model and group.model.learner,
         strategy=strategy_for(group.model),
     )

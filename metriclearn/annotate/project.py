@@ -239,8 +239,9 @@ class Project:
         ValueError
             If it is damaged, names unknown recordings, or is a link out of the folder.
         """
-        content = self.seen = read_project(self.folder, self.tier)
+        content = read_project(self.folder, self.tier)
         if not content:
+            self.seen = content
             return self
         with _reading(self.file):
             labels, entries = _read_labels(content["labels"]), content["recordings"]
@@ -249,14 +250,16 @@ class Project:
                     f"{str(self.file)!r} has annotations of {unknown[:5]}, which are not "
                     "in the folder; restore the recordings, or rename or remove them in the file."
                 )
-            self.annotations = {
+            annotations = {
                 name: read_annotations(given, self.seconds[name]) for name, given in entries.items()
             }
-            self.curve, self.revision = list(content.get("curve", [])), int(content["revision"])
-            self.annotators = {
+            curve, revision = list(content.get("curve", [])), int(content["revision"])
+            annotators = {
                 name: list(map(str, many)) for name, many in content.get("annotators", {}).items()
             }
-            self.labels = labels
+        # all at once: a file that cannot be read has not been seen, so no change overwrites it
+        self.labels, self.annotations, self.annotators = labels, annotations, annotators
+        self.curve, self.revision, self.seen = curve, revision, content
         return self
 
     def change(

@@ -464,8 +464,10 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
         optional(name, "label")
     earlier = read_project(folder)
     tiers = tiers_of(folder)
-    for name in ("features", "rate", "ignore"):
+    for name in ("features", "media_rate", "ignore"):
         options[name] = options.get(name) or earlier.get(name)
+    if not options.get("time"):  # whose column has the rate
+        options["rate"] = options.get("rate") or earlier.get("rate")
     recordings, settings = open_recordings(folder, extractor, **options)
     lengths = {one.name: one.seconds for one in recordings}
     project = Project(folder, lengths, settings=settings).load()
@@ -496,7 +498,7 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
     Raises
     ------
     OSError
-        If the port is in use.
+        If the port is in use, or there is no such port.
     ValueError
         If the check fails.
     """
@@ -521,11 +523,15 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
             one.loop.thread.start()
         listening.listen()  # early requests wait until the server answers
         if check:
-            threading.Thread(target=server.run, args=([listening],), daemon=True).start()
+            serving = threading.Thread(target=server.run, args=([listening],), daemon=True)
+            serving.start()
             while not server.started:
                 time.sleep(0.05)
-            _check(page, address)
-            server.should_exit = True
+            try:
+                _check(page, address)
+            finally:
+                server.should_exit = True
+                serving.join()  # before its socket is closed
             return
         for one in page.tiers.values():
             one.project.mend_table()
@@ -548,10 +554,14 @@ def _listening(port: int | None, last: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(("127.0.0.1", port or last))
-    except OSError:
+    except (OSError, OverflowError) as error:
         if port or not last:
             listening.close()
-            raise
+            reason = getattr(error, "strerror", None) or "there is no such port"
+            raise OSError(
+                f"metriclearn label needs a free port, got {port or 0} ({reason}); choose "
+                "another one, or leave --port out."
+            ) from error
         listening.bind(("127.0.0.1", 0))
     return listening
 

@@ -180,6 +180,7 @@ def open_recordings(
     rate: float | None = None,
     time: str | None = None,
     ignore: Collection[str] | None = None,
+    media_rate: float | None = None,
     cache: Path | None = None,
 ) -> tuple[list[Recording], dict[str, Any]]:
     """All recordings and tables of a folder, sorted by name, and the settings used to read them.
@@ -189,8 +190,10 @@ def open_recordings(
     extractor : callable
         (kind of features, rows per second) -> extractor.
     features, rate, time, ignore, cache
-        As for ``metriclearn fit``; by default sound if there is an audio file, else pictures, with
-        four rows per second.
+        As for ``metriclearn fit``; by default sound if there is an audio file, else pictures.
+    media_rate
+        Rows per second of sound and pictures where ``rate`` is missing or that of tables; by
+        default four.
 
     Raises
     ------
@@ -211,7 +214,7 @@ def open_recordings(
         )
     if features == "tables":
         media = []
-    left_out = [*(ignore or []), *([time] if time else [])]
+    left_out = list(dict.fromkeys([*(ignore or []), *([time] if time else [])]))
     if time and rate is None:
         rate = sampling_rate([p for p in tables if p.suffix.lower() in (".csv", ".tsv")], time)
     recordings = []
@@ -223,15 +226,14 @@ def open_recordings(
     if media:
         if features is None:
             features, media = _chosen(media)
-        media_rate = (None if tables else rate) or 4.0
+        media_rate = (None if tables else rate) or media_rate or 4.0
         computing = extractor(features, media_rate)
     for path in media:
         kind = "audio" if path.suffix.lower() in AUDIO_SUFFIXES else "video"
         X = cached_features(path, computing, cache)
         names = [str(name) for name in computing.get_feature_names_out()]
-        length = _whole(duration(path) or len(X) / computing.rate)
-        one = Recording(path.stem, kind, path, X, names, float(computing.rate), length, computing)
-        recordings.append(one)
+        length, rows = _whole(duration(path) or len(X) / computing.rate), float(computing.rate)
+        recordings.append(Recording(path.stem, kind, path, X, names, rows, length, computing))
     recordings.sort(key=lambda one: one.name)
     names = [one.name for one in recordings]
     if twice := sorted({name for name in names if names.count(name) > 1}):

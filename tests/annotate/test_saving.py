@@ -310,3 +310,15 @@ def test_a_server_that_is_stopped_with_a_page_open_prints_a_line(tmp_path: Path)
     _, printed = process.communicate(timeout=30)
     waiting.close()
     assert printed == "Interrupted. No file was left incomplete.\n"
+
+
+def test_a_file_merged_by_hand_with_an_error_is_never_overwritten(server: Server) -> None:
+    assert server.change(0, one=SEGMENTS)[0] == 200
+    file = server.folder / "metriclearn.json"
+    entries = [{"start": a, "end": 3.0, "kind": "no change"} for a in (1.0, 2.0)]
+    merged = json.dumps(json.loads(file.read_text()) | {"recordings": {"two": entries}})
+    file.write_text(merged)
+    for _ in range(2):  # the page sends a refused change again
+        status, content = server.change(1, one=[])
+        assert (status, "do not overlap" in content["error"]) == (422, True)
+    assert file.read_text() == merged

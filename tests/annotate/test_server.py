@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 import metriclearn
 from metriclearn.__main__ import main
+from metriclearn.annotate.project import read_project
 from metriclearn.annotate.server import application, open_page
 from metriclearn.datasets.annotations import read_segments
 from metriclearn.features.media.audio import AudioFeatures
@@ -399,6 +401,52 @@ def test_error_for_a_file_that_was_removed(tmp_path: Path) -> None:
         assert server.ask("GET", f"/{TOKEN}/media/sound")[0] == 200
         path.unlink()
         assert server.ask("GET", f"/{TOKEN}/media/sound")[0] == 404
+
+
+def test_ports_that_cannot_be_used_are_refused_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = str(two_tables(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for given, reason in ((port, "Address already in use"), (99999, "there is no such port")):
+            assert main(["label", place, "--quiet", "--rate", "10", "--port", str(given)]) == 1
+            sentence = f"got {given} ({reason}); choose another one, or leave --port out.\n"
+            assert capsys.readouterr().err.endswith(sentence)
+
+
+def test_rates_are_as_at_the_last_start(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile", reason="needs the extra audio")
+    soundfile.write(tmp_path / "sound.wav", np.random.default_rng(0).normal(size=16000), 8000)
+
+    def opened(**options: Any) -> Any:
+        page = open_page(tmp_path, lambda _, rate: AudioFeatures(rate), **options)
+        page.project.change(page.project.revision, {})
+        return page
+
+    for options in ({"rate": 8.0}, {}):
+        page = opened(**options)
+        assert [one.rate for one in page.recordings.values()] == [8.0]
+        assert read_project(tmp_path)["media_rate"] == 8.0
+    for rate in (50, 20):  # the rate of a column of times is found again
+        lines = [f"{row / rate},{row % 3}" for row in range(40)]
+        (tmp_path / "table.csv").write_text("\n".join(["time,x", *lines]))
+        page = opened(time="time")
+        assert page.recordings["sound"].rate == 8.0
+        assert page.recordings["table"].rate == pytest.approx(rate)
+        assert page.project.settings["ignore"] == ["time"]
+
+
+def test_a_short_recording_does_not_shorten_the_stretches_of_others(tmp_path: Path) -> None:
+    for name, n_rows in (("one", 90), ("short", 2)):
+        write_table(tmp_path / f"{name}.csv", n_rows)
+    page = open_page(tmp_path, lambda *_: None, rate=10.0)
+    page.loop.thread.start()
+    while page.loop.learned.get("busy", True):
+        time.sleep(0.01)
+    found = page.loop.learned["suggestions"]
+    lengths = {one["recording"]: round(one["end"] - one["start"], 3) for one in found}
+    assert lengths == {"one": 2.2, "short": 0.2}
 
 
 def test_the_model_that_is_exported_segments(server: Server, tmp_path: Path) -> None:
