@@ -195,8 +195,8 @@ def test_fit_learns_what_is_best_by_default_and_shows_progress(
     assert len(set(learned.families_)) > 2
     text = capsys.readouterr().out
     assert "models that agree: " in text
-    loss = r"loss: +\d.\d\d .*; 0 is perfect, 3.00 without any boundary, \d.\d\d with the Euclidean"
-    assert re.search(loss, text)
+    plain = r"3.00 without any boundary, \d.\d\d with equal cuts, \d.\d\d with the Euclidean"
+    assert re.search(rf"loss: +\d.\d\d .*; 0 is perfect, {plain}", text)
 
 
 def test_files_of_other_programs_are_learned_from_written_and_compared(

@@ -22,10 +22,9 @@ from experiments.benchmarks.segmentation import boundaries_f1, boundary_row, tun
 from experiments.data.assembled_shows import build_shows
 from experiments.data.drawn_scenes import FOLDERS, FRAME_RATE
 from experiments.data.generated_videos import build_videos, plan
-from experiments.rivals.trivial import EqualCuts
 from experiments.studies.audio_and_video import folder_cases
 from metriclearn import Partition
-from metriclearn.baselines import TunedSegmenter
+from metriclearn.baselines import EqualCuts, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_musanmix
 from metriclearn.features.media.audio import AudioFeatures
 from metriclearn.features.media.video import ColorHistogram, VideoFeatures

@@ -14,3 +14,4 @@ from metriclearn.estimators.penalties.interval_regression import (
 )
 from metriclearn.estimators.penalties.penalty_learner import BayesianCriterion as BayesianCriterion
 from metriclearn.estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearner
+from metriclearn.estimators.prediction.equal_cuts import EqualCuts as EqualCuts

@@ -22,6 +22,7 @@ from metriclearn.datasets.recordings import cached_features
 from metriclearn.datasets.sequences import LabeledSequences, runs
 from metriclearn.estimators.inputs import NamedColumns
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
+from metriclearn.estimators.prediction.equal_cuts import EqualCuts
 from metriclearn.estimators.selection.consensus import Consensus
 from metriclearn.features.media.decoding import duration
 from metriclearn.indices import precision_recall
@@ -77,9 +78,9 @@ class RecordingSegmenter(ComponentParameters):
         Mean ‖M − N‖² of recordings left out, segmented by models that have not seen them but for
         their penalties and the power of the weights, see :class:`~metriclearn.Consensus`.
     validation_ : dict or None
-        Of the same recordings: "one segment", the mean loss without any boundary; "Euclidean", the
-        loss of the Euclidean metric of standardized features with a penalty tuned on other
-        recordings;
+        Of the same recordings: "one segment", the mean loss without any boundary; "equal cuts" and
+        "Euclidean", the losses of segments of one length and of the Euclidean metric of
+        standardized features, with the length and the penalty tuned on other recordings;
         "found" and "right", the shares of true boundaries with a predicted one within the
         tolerance, and of predicted with a true one; "boundaries", the number of true ones;
         "tolerance", in seconds.
@@ -203,7 +204,7 @@ class RecordingSegmenter(ComponentParameters):
         true, share, predicted, right = counts.tolist()
         self.validation_ = {
             "one segment": true / len(truths),  # ‖M − N‖² = K − 1
-            "Euclidean": _euclidean_loss(data, truths, self.n_folds),
+            **_plain_losses(data, truths, self.n_folds),
             "found": share / true,
             "right": right / predicted if predicted else 1.0,
             "boundaries": true,
@@ -314,19 +315,27 @@ def _spelled(label: str) -> str:
     return "".join(label.split()).casefold()
 
 
-def _euclidean_loss(data: LabeledSequences, truths: list[Partition], n_folds: int) -> float:
-    """Mean ‖M − N‖² of the Euclidean metric with a penalty tuned on the other recordings."""
+def _plain_losses(
+    data: LabeledSequences, truths: list[Partition], n_folds: int
+) -> dict[str, float]:
+    """Mean ‖M − N‖² of equal cuts and of the Euclidean metric, tuned on the other recordings."""
     scale = np.concatenate(data.sequences).std(axis=0)
     varies = scale > 0
     forms = [LowRankForm(X[:, varies] / scale[varies]) for X in data.sequences]
-    losses = []
+    losses: dict[str, list[float]] = {"equal cuts": [], "Euclidean": []}
     folds = GroupKFold(min(n_folds, len(set(data.groups))))
     for rest, held in folds.split(forms, groups=data.groups):
-        penalty, _ = best_penalty([forms[i] for i in rest], [truths[i] for i in rest])
+        known = [truths[i] for i in rest]
+        cuts = EqualCuts().fit([data.sequences[i] for i in rest], known)
+        penalty, _ = best_penalty([forms[i] for i in rest], known)
         for i in held:
-            N = ChangePoints()(forms[i].shifted(-penalty))
-            losses.append(N.n_samples * FrobeniusLoss()(N, truths[i]))
-    return float(np.mean(losses))
+            answers = {
+                "equal cuts": cuts.segmented(cuts.read_data(data.sequences[i]))[0],
+                "Euclidean": ChangePoints()(forms[i].shifted(-penalty)),
+            }
+            for name, N in answers.items():
+                losses[name].append(N.n_samples * FrobeniusLoss()(N, truths[i]))
+    return {name: float(np.mean(values)) for name, values in losses.items()}
 
 
 def in_words(model: RecordingSegmenter) -> dict[str, str]:
@@ -346,6 +355,8 @@ def in_words(model: RecordingSegmenter) -> dict[str, str]:
         loss = f"{model.validation_loss_:.2f} (mean ‖M − N‖² on held-out recordings; 0 is perfect)"
     if checked := getattr(model, "validation_", None):  # older models lack it
         without = f"0 is perfect, {checked['one segment']:.2f} without any boundary"
+        if "equal cuts" in checked:
+            without += f", {checked['equal cuts']:.2f} with equal cuts"
         if "Euclidean" in checked:
             without += f", {checked['Euclidean']:.2f} with the Euclidean metric"
         loss = loss.replace("0 is perfect", without)

@@ -22,10 +22,9 @@ from experiments.harness.comparison import (
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Method
 from experiments.harness.results import headline
-from experiments.rivals.trivial import EqualCuts
 from experiments.studies.unlabeled_stretches import counts
 from metriclearn import ChangePointMetricLearner
-from metriclearn.baselines import Euclidean, FrameClassifier, TunedSegmenter
+from metriclearn.baselines import EqualCuts, Euclidean, FrameClassifier, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from tests.experiments.command import outcomes_of

@@ -28,8 +28,8 @@ from experiments.league.ranks import (
     unseen_table,
 )
 from experiments.league.series import block_features
-from experiments.rivals.trivial import EqualCuts
 from metriclearn import Consensus
+from metriclearn.baselines import EqualCuts
 from metriclearn.datasets import PenaltyTargets, data_folder, load_texts
 from tests.datasets.test_published import write as write_texts
 from tests.experiments.command import call, configuration

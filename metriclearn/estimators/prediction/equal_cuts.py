@@ -1,0 +1,147 @@
+"""EqualCuts: segments of one length, without a look at the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.estimators.inputs import (
+    DataSets,
+    check_features,
+    read_counts,
+    read_data_sets,
+    read_labeled,
+    read_labelings,
+    refuse_unknown,
+)
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
+from metriclearn.problem.partition import Partition
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Needs, either, number
+
+_MOST_LENGTHS = 100
+
+
+@dataclass(eq=False, repr=False)
+class EqualCuts(ComponentParameters):
+    """Segments of one length: the trivial answer that a method has to beat.
+
+    The length has the least mean loss ‖M − N‖²_F on the training recordings, of at most a hundred
+    lengths. Features are not used.
+
+    Parameters
+    ----------
+    n_segments : int, optional
+        In every recording, in place of a length; 1 is the answer without any boundary.
+
+    Attributes
+    ----------
+    length_ : float or None
+        Samples of a segment; None where ``n_segments`` is given.
+
+    Raises
+    ------
+    ValueError
+        If data, labels or parameters are unusable, or a prediction is made before ``fit``.
+
+    See Also
+    --------
+    TunedSegmenter : the Euclidean metric with a tuned penalty, the next thing to beat.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.baselines import EqualCuts
+    >>> labels = np.repeat(["verse", "chorus", "verse"], 20)
+    >>> cuts = EqualCuts().fit([np.zeros((60, 2))] * 2, [labels] * 2)
+    >>> cuts.predict_change_points(np.zeros((100, 2))).tolist()
+    [20, 40, 60, 80, 100]
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "n_segments": either(None, number(1, whole=True)),
+    }
+
+    n_segments: int | None = None
+
+    def fit(self, X: Any, y: Any = None, **unknown: Any) -> Self:
+        """Choose the length; O(lengths · segments). A given number of segments needs no labels.
+
+        Parameters
+        ----------
+        X : sequence of (T_i, P) arrays, or one
+        y : labels, change-points or partial labels, for each of them
+            Where samples are labeled −1, only the labeled parts count.
+        """
+        refuse_unknown(self, unknown)
+        needed = y is not None or self.n_segments is None
+        _, truths = read_labeled(self, X, y, segments=True if needed else None, partial=True)
+        self.length_: float | None = None
+        if self.n_segments is None:
+            longest = max(truth.n_samples for truth in truths)
+            lengths = np.unique(np.geomspace(2, longest, _MOST_LENGTHS).round())
+            losses = []
+            for length in lengths:
+                cuts = [_equal(t.n_samples, round(t.n_samples / length)) for t in truths]
+                losses.append(sum(t.n_samples * _loss(cut, t) for cut, t in zip(cuts, truths)))
+            self.length_ = float(lengths[np.argmin(losses)])
+        return self
+
+    def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
+        """Segment ends of every recording, the last one T, as in ruptures.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+            Number of segments, in place of the learned length.
+        """
+        data = self.read_data(X)
+        ends = [found.change_points for found in self.segmented(data, n_segments)]
+        return ends[0] if data.single else ends
+
+    def predict(self, X: Any, n_segments: Any = None) -> Any:
+        """The number of its segment for every sample, (T,) for each recording."""
+        data = self.read_data(X)
+        labels = [found.labels for found in self.segmented(data, n_segments)]
+        return labels[0] if data.single else labels
+
+    def score(self, X: Any, y: Any) -> float:
+        """Minus the mean loss ℓ = ‖M − N‖²_F / T, at best 0."""
+        data = self.read_data(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
+        return -float(np.mean(list(map(_loss, self.segmented(data), truths))))
+
+    def read_data(self, X: Any) -> DataSets:
+        """Data sets with as many features as those of the training."""
+        return check_features(self, read_data_sets(type(self).__name__, X))
+
+    def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
+        """The segmentation of every recording."""
+        counts: Sequence[int | None] = read_counts(
+            type(self).__name__, "n_segments", n_segments, data, optional=True
+        )
+        found = []
+        for array, count in zip(data.arrays, counts):
+            if count is None:
+                count = self.n_segments or round(len(array) / (self.length_ or len(array)))
+            found.append(_equal(len(array), count))
+        return found
+
+
+def _loss(found: Partition, truth: Any) -> float:
+    """ℓ, on the labeled parts."""
+    loss: Any = KnownLoss() if isinstance(truth, PartialPartition) else FrobeniusLoss()
+    return loss(found, truth)
+
+
+def _equal(n_samples: int, count: int) -> Partition:
+    """So many segments, one at least, whose lengths differ by one sample at most."""
+    count = min(max(count, 1), n_samples)
+    ends: NDArray = np.linspace(0, n_samples, count + 1).round().astype(np.int64)
+    return Partition(ends=ends[1:])

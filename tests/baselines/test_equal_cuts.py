@@ -1,0 +1,69 @@
+"""Equal cuts: the length of least loss, given numbers of segments, and a place in a consensus."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import metriclearn as ml
+from metriclearn.baselines import EqualCuts, TunedSegmenter
+
+RNG = np.random.default_rng(0)
+LENGTHS = (60, 90, 47)
+X = [RNG.normal(size=(n, 2)) for n in LENGTHS]
+Y = [np.arange(n) // 15 for n in LENGTHS]
+
+
+def losses(cuts: EqualCuts) -> np.ndarray:
+    """‖M − N‖² of each recording."""
+    found = [ml.Partition(ends=ends) for ends in cuts.predict_change_points(X)]
+    truths = [ml.Partition.from_runs(labels) for labels in Y]
+    return np.array([ml.FrobeniusLoss().squared_norm(a, b) for a, b in zip(found, truths)])
+
+
+def test_no_length_has_less_loss_than_the_chosen_one() -> None:
+    cuts = EqualCuts().fit(X, Y)
+    chosen = losses(cuts)
+    assert cuts.score(X, Y) == pytest.approx(-np.mean(chosen / LENGTHS))
+    for length in range(2, 91):
+        cuts.length_ = float(length)
+        assert losses(cuts).sum() >= chosen.sum() - 1e-12
+    assert EqualCuts().fit(X, Y).predict_change_points(X[1]).tolist() == [15, 30, 45, 60, 75, 90]
+
+
+def test_given_numbers_of_segments_need_no_labels() -> None:
+    one = EqualCuts(1).fit(X)
+    assert [ends.tolist() for ends in one.predict_change_points(X)] == [[60], [90], [47]]
+    assert one.predict(X[0]).tolist() == [0] * 60
+    assert one.predict_change_points(X[0], n_segments=4).tolist() == [15, 30, 45, 60]
+    with pytest.raises(ValueError, match="EqualCuts requires y to be passed"):
+        EqualCuts().fit(X)
+
+
+def test_only_labeled_parts_count() -> None:
+    labels = [np.where(np.arange(n) < 30, np.arange(n) // 10, -1) for n in LENGTHS]
+    assert EqualCuts().fit(X, labels).length_ == pytest.approx(10.0, abs=1.0)
+
+
+def test_bad_input_is_refused_in_one_sentence() -> None:
+    with pytest.raises(NotFittedError):
+        EqualCuts().predict(X)
+    with pytest.raises(ValueError, match="EqualCuts needs n_segments=None or a whole number"):
+        EqualCuts(0).fit(X, Y)
+    with pytest.raises(ValueError, match="EqualCuts is expecting 2 features"):
+        EqualCuts().fit(X, Y).predict(np.zeros((9, 3)))
+    with pytest.raises(TypeError, match="EqualCuts needs X, y as arguments of fit"):
+        EqualCuts().fit(X, Y, length=3)
+
+
+def test_it_is_a_member_of_a_consensus_that_is_saved(tmp_path: Path) -> None:
+    members = {"equal cuts": [EqualCuts()], "euclidean": [TunedSegmenter()]}
+    consensus = ml.Consensus(members, n_folds=3).fit(X, Y)
+    # The features are noise, so the cuts have nearly all of the weight.
+    share = consensus.weights_[[name == "equal cuts" for name in consensus.families_]].sum()
+    assert share > 0.9
+    ml.save(consensus, tmp_path / "model.npz")
+    again = ml.load(tmp_path / "model.npz")
+    for a, b in zip(again.predict_change_points(X), consensus.predict_change_points(X)):
+        np.testing.assert_array_equal(a, b)
