@@ -185,6 +185,7 @@ GOOD: dict[str, Any] = {
     "ChangePointMetricLearnerCV.y": [LABELS] * 4,
     "NormalizedCutMetricLearner.solver": ml.CCCP(max_rounds=2),
     "TunedSegmenter.y": LABELS,
+    "EqualCuts.y": LABELS,
     "save.estimator": ml.ChangePointMetricLearner(),
     "PenaltyLearner.X": [X] * 4,
     "PenaltyLearner.y": [LABELS] * 4,
