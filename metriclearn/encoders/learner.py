@@ -121,6 +121,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         λ; None after fitting with ``n_segments="given"``.
     solution_ : Solution
         Certificate of the last layer.
+    feature_penalty_ : FeaturePenalty or None
+        Penalty that depends on the outputs, if the last layer learns one.
     name_weights_ : NameWeights or None
         Scores of names, if the last layer learns them.
     classes_ : array (C,)
@@ -221,6 +223,13 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
+        learner = copy.copy(self)  # a fit that fails changes nothing
+        learner.feature_penalty_ = learner.name_weights_ = None
+        learner._train(X, y, groups)
+        self.__dict__ = learner.__dict__
+        return self
+
+    def _train(self, X: Any, y: Any, groups: ArrayLike | None) -> None:
         data, truths = read_labeled(self, X, y, segments=True, partial=True)
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
@@ -257,20 +266,21 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         if self.retune and last.penalty_ is not None and complete and len(last.components_):
             last.penalty_, _ = last.penalty_of_least_loss(list(map(last.form, outputs)), truths)
         self.components_, self.penalty_ = last.components_, last.penalty_
-        self.solution_, self.name_weights_ = last.solution_, last.name_weights_
-        return self
+        self.feature_penalty_, self.name_weights_ = last.feature_penalty_, last.name_weights_
+        self.solution_ = last.solution_
 
     @property
     def encoder_(self) -> nn.Module:
         """The trained encoder; a loaded model makes it again from its weights."""
+        check_parameters(self)  # a file, or set_params, may name a device that this machine lacks
         if not hasattr(self, "kept_"):
             from safetensors.torch import load
 
-            check_parameters(self)  # the file may name a device that this machine lacks
-            _, network = self._made_network()
+            with seeded(0):  # the numbers that are drawn for first weights change nothing outside
+                _, network = self._made_network()
             network.load_state_dict(load(self.weights_.tobytes()))
-            self.kept_ = network  # model files leave it out, as they have ``weights_``
-        return self.kept_
+            self.kept_ = network.eval()  # model files leave it out, as they have ``weights_``
+        return self.kept_.to(self.device)
 
     @property
     def classes_(self) -> NDArray:
@@ -307,7 +317,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         check_is_fitted(self)
         optional("onnxscript", "onnx")
         components = torch.as_tensor(self.components_, dtype=torch.float32)
-        last = nn.Linear(components.shape[1], len(components), bias=False)
+        with seeded(0):
+            last = nn.Linear(components.shape[1], len(components), bias=False)
         last.weight = nn.Parameter(components)
         network = nn.Sequential(copy.deepcopy(self.encoder_).cpu(), last).eval()
         example = torch.zeros(1, 64, self.n_features_in_)

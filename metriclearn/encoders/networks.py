@@ -540,6 +540,9 @@ def rows_seen(network: nn.Module) -> tuple[int, int] | None:
 
     A module of the user states it by an attribute ``rows_seen``.
     """
+    stated = getattr(network, "rows_seen", None)
+    if stated is not None:  # also where its class extends one of those below
+        return stated
     if isinstance(network, _BY_ROW):
         return 0, 0
     if isinstance(network, TemporalBlock):
@@ -561,7 +564,7 @@ def rows_seen(network: nn.Module) -> tuple[int, int] | None:
         combined = np.max if isinstance(network, Ensemble) else np.sum
         behind, ahead = combined(np.array(seen).reshape(-1, 2), axis=0).tolist()
         return behind, ahead
-    return getattr(network, "rows_seen", None)
+    return None
 
 
 @dataclass(eq=False, repr=False)

@@ -174,6 +174,7 @@ class Training:
         words += [
             repr(self.network),
             repr(self.head),
+            repr((self.seed, len(self.held), vars(self.loss.forms))),
             *(repr(getattr(settings, name)) for name in names),
         ]
         arrays = [

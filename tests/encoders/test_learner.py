@@ -15,9 +15,11 @@ from metriclearn import (
     BundleDual,
     ChangePointMetricLearner,
     EarlyStopping,
+    FeaturePenalty,
     FullMetric,
     NamedSegmentLearner,
     NeighborFeatures,
+    SequenceFeatures,
     SquaredFrobenius,
 )
 from metriclearn.datasets import make_change_points
@@ -196,6 +198,16 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
             learner(**same, **other).fit(XS, YS)
     with pytest.raises(ValueError, match="other data, settings"):
         learner(**same).fit([2.0 * X for X in XS], YS)
+    module, other = SMALL(6), str(tmp_path / "other")  # whose first weights any seed has
+    learner(module, n_epochs=1, checkpoint=other).fit(XS, YS)
+    for changed in ({"random_state": 1}, {"validation": 0.2}):
+        with pytest.raises(ValueError, match="other data, settings"):
+            learner(module, **{"n_epochs": 1, "checkpoint": other, **changed}).fit(XS, YS)
+    named = {"n_epochs": 1, "checkpoint": str(tmp_path / "named"), "last_layer": NAMED}
+    learner(**named).fit(XS, YS)
+    named["last_layer"] = clone(NAMED).set_params(name_loss=0.5)
+    with pytest.raises(ValueError, match="other data, settings"):
+        learner(**named).fit(XS, YS)
 
 
 class Doubled(torch.nn.Module):
@@ -233,6 +245,10 @@ class Tied(Doubled):
 def test_files_hold_weights_and_the_class_of_the_encoder(encoder: Any, tmp_path: Path) -> None:
     fitted = learner(encoder, n_epochs=1, augmentations=[lambda batch, random: batch]).fit(XS, YS)
     back = metriclearn.load(fitted.save(tmp_path / "model.npz"))
+    state, given = torch.get_rng_state(), torch.as_tensor(XS[0], dtype=torch.float32)[None]
+    with torch.no_grad():  # without dropout, as after fitting
+        assert torch.equal(back.encoder_(given), fitted.encoder_(given))
+    assert torch.equal(torch.get_rng_state(), state)
     np.testing.assert_array_equal(back.transform(XS[0]), fitted.transform(XS[0]))
     assert back.augmentations == ()
     assert back.score(XS, YS) == fitted.score(XS, YS)
@@ -241,11 +257,73 @@ def test_files_hold_weights_and_the_class_of_the_encoder(encoder: Any, tmp_path:
 def test_a_model_of_another_machine_says_which_device_is_missing(tmp_path: Path) -> None:
     fitted = learner(n_epochs=1).fit(XS, YS)
     fitted.device = "cuda:99"
+    with pytest.raises(ValueError, match="needs a device of this machine"):
+        fitted.predict(XS[0])
     back = metriclearn.load(fitted.save(tmp_path / "model.npz"))
     with pytest.raises(ValueError, match="needs a device of this machine"):
         back.predict(XS[0])
     expected = fitted.set_params(device="cpu").predict(XS[0])
     np.testing.assert_array_equal(back.set_params(device="cpu").predict(XS[0]), expected)
+
+
+class Failing(ChangePointMetricLearner):
+    """A last layer that fails only after the encoder was trained."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        raise ValueError("stopped")
+
+
+def test_a_fit_that_fails_changes_nothing() -> None:
+    fitted = learner(n_epochs=1).fit(XS, YS)
+    before, expected = dict(vars(fitted)), fitted.transform(XS[0])
+    last = Failing(FullMetric(), SquaredFrobenius(1.0), standardize=False)
+    with pytest.raises(ValueError, match="stopped"):
+        fitted.set_params(last_layer=last, n_epochs=2).fit([X[:, :4] for X in XS], YS)
+    assert vars(fitted) == before | {"last_layer": last, "n_epochs": 2}
+    np.testing.assert_array_equal(fitted.transform(XS[0]), expected)
+
+
+def test_a_second_fit_forgets_the_names_of_the_first() -> None:
+    fitted = learner(partial(SMALL, n_outputs=2), last_layer=NAMED, n_epochs=1).fit(XS, YS)
+    options: dict[str, Any] = {"encoder": SMALL, "validation": 0.2}
+    options["last_layer"] = learner().last_layer
+    fitted.set_params(**options).fit(XS, YS)
+    expected = learner(n_epochs=1, validation=0.2).fit(XS, YS)
+    for name, values in expected.history_.items():
+        np.testing.assert_array_equal(fitted.history_[name], values)
+    assert not hasattr(fitted, "classes_")
+
+
+def test_penalties_of_features_are_those_of_the_last_layer(tmp_path: Path) -> None:
+    penalty = FeaturePenalty((SequenceFeatures(("log_noise",)),), strength=0.01)
+    last = learner().last_layer
+    last = ChangePointMetricLearner(last.metric, last.regularizer, penalty=penalty)
+    fitted = learner(last_layer=last, n_epochs=1, retune=False).fit(XS, YS)
+    with torch.no_grad():
+        outputs = [
+            fitted.encoder_(torch.as_tensor(X, dtype=torch.float32)[None])[0].numpy() for X in XS
+        ]
+    alone = clone(last).set_params(verbose=False).fit(outputs, YS)
+    assert fitted.penalty_ == pytest.approx(alone.penalty_, rel=1e-3)
+    coefficients = alone.feature_penalty_.coef_
+    np.testing.assert_allclose(fitted.feature_penalty_.coef_, coefficients, rtol=1e-3)
+    assert np.abs(coefficients).max() > 0
+    back = metriclearn.load(fitted.save(tmp_path / "model.npz"))
+    for X, Z in zip(XS, outputs):
+        ends = alone.predict_change_points(Z).tolist()
+        assert fitted.predict_change_points(X).tolist() == ends
+        assert back.predict_change_points(X).tolist() == ends
+
+
+class Wide(WindowEncoder):
+    """A user's class, which says how many rows it sees."""
+
+    rows_seen = (7, 3)
+
+
+def test_a_stream_reads_the_rows_that_an_encoder_says_it_sees() -> None:
+    source = learner(partial(Wide, width=4, n_outputs=2), n_epochs=1).fit(XS, YS).stream_source()
+    assert (source.behind, source.ahead) == (7, 3)
 
 
 def test_what_a_file_cannot_hold_or_find_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
