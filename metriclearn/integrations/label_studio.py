@@ -37,9 +37,10 @@ from metriclearn.integrations.label_studio_json import (
     regions_of,
     write_tasks,
 )
-from metriclearn.running.atomic import locked, replacing
+from metriclearn.running.atomic import locked, reading, replacing
 from metriclearn.running.command_line import command_line
 from metriclearn.running.extras import optional
+from metriclearn.running.parameters import needs, number
 
 _LOGGER = logging.getLogger(__name__)
 _UNKNOWN = "unknown"  # label of time in no region
@@ -80,6 +81,8 @@ class Backend:
     ------
     NotADirectoryError
         If there is no such folder.
+    ValueError
+        If the rate is not a positive number.
 
     See Also
     --------
@@ -92,6 +95,7 @@ class Backend:
     >>> backend.fit("ANNOTATION_CREATED", event)  # doctest: +SKIP
     """
 
+    @needs(rate=number(positive=True))
     def __init__(
         self,
         folder: PathLike,
@@ -126,18 +130,23 @@ class Backend:
             return False
         project = _project(data)
         annotations = _many(data.get("annotation")) + _many(data.get("annotations"))
-        tasks = {one.get("id"): one for one in _many(data.get("task"))}
+        tasks = {str(one.get("id")): one for one in _many(data.get("task"))}
         self.state.mkdir(parents=True, exist_ok=True)
         with locked(self.state):
             content = self._content(project)
             content["config"] = _config(data) or content["config"]
             for one in annotations:
-                number = str(one.get("id"))
+                number, home = str(one.get("id")), str(one.get("task"))
+                if one.get("task") is None:
+                    home = next(iter(tasks), home)
+                task = tasks.get(home) or content["tasks"].get(home)
+                if task is None and event in _LEARNED:
+                    _LOGGER.warning("Left out: annotation %s, whose task is unknown", number)
+                    continue
                 for known in content["tasks"].values():
                     known["annotations"].pop(number, None)
-                task = tasks.get(one.get("task")) or next(iter(tasks.values()), None)
                 if task is not None and event in _LEARNED:
-                    place = content["tasks"].setdefault(str(task.get("id")), {"annotations": {}})
+                    place = content["tasks"].setdefault(home, {"annotations": {}})
                     place.update(id=task.get("id"), data=task.get("data"))
                     place["annotations"][number] = one
             self._write(project, content)
@@ -149,25 +158,29 @@ class Backend:
         config = content["config"]
         if not config:
             return {"waiting": "The project has no labeling configuration yet."}
-        interface, parts, columns, rate = Interface.read(config), {}, [""], self.rate
+        interface, found = Interface.read(config), dict[str, tuple[Task, list[Segment]]]()
         for task in content["tasks"].values():
             given = task | {"annotations": list(task["annotations"].values())}
             try:
-                one = self.task(given, interface)
                 segments = read_tasks([given], config, folder=self.folder, rate=self.rate)
+                if segments.keys() & found:
+                    raise ValueError(
+                        f"Task {task.get('id')} has the file of another task, "
+                        f"{next(iter(segments))!r}; remove one of them."
+                    )
+                found |= {name: (self.task(given, interface), segments[name]) for name in segments}
             except (ValueError, OSError) as error:
                 _LOGGER.warning("Left out: %s", " ".join(str(error).split()))
-                continue
-            if one.name in segments:
-                parts[one.name] = one.X, _labels(one, segments[one.name])
-                columns, rate = one.columns, len(one.X) / one.length
-        if not parts:
+        if not found:
             return {"waiting": "No task has an annotation with regions yet."}
-        data = of_parts(project, parts, columns)
+        plain = len({label for _, spans in found.values() for *_, label in spans}) == 1
+        parts = {name: (one.X, _labels(one, spans, plain)) for name, (one, spans) in found.items()}
+        last, _ = [*found.values()][-1]
+        data = of_parts(project, parts, last.columns)
         if any(_UNKNOWN in labels for _, labels in parts.values()):
             data = data.without(_UNKNOWN)
         extractor = self._extractor() if interface.is_sound else None
-        model = RecordingSegmenter(extractor, self.learner, rate=rate)
+        model = RecordingSegmenter(extractor, self.learner, rate=len(last.X) / last.length)
         try:
             model.fit(data, progress=False)
         except ValueError as error:  # as a single segment holds no boundary
@@ -177,7 +190,8 @@ class Backend:
             content["version"] += 1
             model.save(self._model(project, content["version"]))
             self._write(project, content)
-            self._model(project, content["version"] - 1).unlink(missing_ok=True)
+            # a prediction may be about to read the last model but this one
+            self._model(project, content["version"] - 2).unlink(missing_ok=True)
         return {"model_version": str(content["version"]), "tasks": len(parts)}
 
     def predict(
@@ -203,7 +217,8 @@ class Backend:
             answer: dict[str, Any] = {"result": [], "score": 0.0, "model_version": str(version)}
             if model is not None:
                 try:
-                    answer |= _predicted(self.task(task, interface), model, interface)
+                    given = self.task(task, interface, model.extractor)
+                    answer |= _predicted(given, model, interface)
                 except (ValueError, OSError, ImportError) as error:
                     answer["error"] = " ".join(str(error).split())
                     _LOGGER.warning("No prediction: %s", answer["error"])
@@ -214,18 +229,20 @@ class Backend:
         """Number of the model of a project; "0" if there is none."""
         return str(self._content(str(project).partition(".")[0])["version"])
 
-    def task(self, task: Mapping[str, Any], interface: Interface) -> Task:
-        """The features of a task's file, or of the time series that it holds itself."""
+    def task(self, task: Mapping[str, Any], interface: Interface, extractor: Any = None) -> Task:
+        """The features of a task's file, or of the time series that it holds itself.
+
+        Those of sound are computed by the extractor of a model, by default at the backend's rate.
+        """
         name = recording_name(task, interface)
         inline = task["data"].get(interface.key)
         if interface.is_sound:
             files = recording_files(self.folder)
             self._found(name, files)
-            extractor = self._extractor()
-            X = cached_features(files[name], extractor)
-            times = ((np.arange(len(X)) + 0.5) / self.rate).astype(np.float64)
+            extractor = self._extractor() if extractor is None else extractor
+            X, rate = cached_features(files[name], extractor), extractor.rate
             columns = [str(column) for column in extractor.get_feature_names_out()]
-            return Task(name, X, columns, times, Clock(), len(X) / self.rate)
+            return Task(name, X, columns, (np.arange(len(X)) + 0.5) / rate, Clock(), len(X) / rate)
         tables = {file.stem: file for file in sorted(self.folder.glob("*.[ct]sv"))}
         if isinstance(inline, Mapping):
             table = pd.DataFrame(dict(inline))
@@ -240,6 +257,11 @@ class Backend:
         times = np.arange(len(table)) / self.rate
         if interface.time_column is not None:
             times = clock.all_seconds(table[interface.time_column])
+            if not np.all(np.diff(times) > 0):
+                raise ValueError(
+                    f"{name!r} needs increasing times in column {interface.time_column!r}; sort "
+                    "its rows, and leave out times that recur."
+                )
         return Task(name, X, columns, times, clock, float(clock.length or len(table) / self.rate))
 
     def _found(self, name: str, files: Mapping[str, Path]) -> None:
@@ -260,7 +282,8 @@ class Backend:
     def _content(self, project: str) -> dict[str, Any]:
         path = self.state / f"project{project}.json"
         if path.is_file():
-            return json.loads(path.read_text("utf8"))
+            with reading(path, "the annotations of a backend"):
+                return json.loads(path.read_text("utf8"))
         return {"config": "", "version": 0, "tasks": {}}
 
     def _write(self, project: str, content: Mapping[str, Any]) -> None:
@@ -288,9 +311,11 @@ def _config(data: Mapping[str, Any]) -> str:
     return str(given.get("label_config") or "") if isinstance(given, Mapping) else ""
 
 
-def _labels(one: Task, segments: Sequence[Segment]) -> NDArray[np.str_]:
-    """Label of every row; a row at the end of a region belongs to it unless the next begins."""
-    plain = len({label for *_, label in segments}) == 1  # then every boundary counts
+def _labels(one: Task, segments: Sequence[Segment], plain: bool) -> NDArray[np.str_]:
+    """Label of every row; a row at the end of a region belongs to it unless the next begins.
+
+    With ``plain`` no task has two labels, so every boundary counts.
+    """
     names = [f"{one.name} {i}" if plain else label for i, (*_, label) in enumerate(segments)]
     labels = np.full(len(one.X), _UNKNOWN, dtype=f"U{max(map(len, [_UNKNOWN, *names]))}")
     for (start, end, _), name in zip(segments, names):
@@ -441,6 +466,11 @@ def read(
     """read an export into a table of segments"""
     text = None if config is None else config.read_text("utf8")
     tables = read_tasks(export, text, folder=folder, rate=rate or 1.0, annotator=annotator)
+    if not tables:
+        raise ValueError(
+            f"{str(export)!r} holds no regions{f' of annotator {annotator}' if annotator else ''}; "
+            "export annotated tasks from Label Studio as JSON."
+        )
     save_segments(tables, out)
     print(f"{out}: {sum(map(len, tables.values()))} segments of {len(tables)} recordings")
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.annotations import Segment, disjoint
 from metriclearn.datasets.files import read_text_table
 from metriclearn.datasets.registry import PathLike
+from metriclearn.running.parameters import needs, number
 
 _OBJECTS = {"TimeSeries": "TimeSeriesLabels", "Audio": "Labels", "AudioPlus": "Labels"}
 _KINDS = {"timeserieslabels", "timeseries", "labels", "audio"}  # results that have times
@@ -170,6 +171,7 @@ class Clock(NamedTuple):
         return stamp.strftime(str(interface.time_format).replace("%L", milliseconds))
 
 
+@needs(rate=number(positive=True))
 def read_tasks(
     tasks: PathLike | Sequence[Mapping[str, Any]],
     config: str | None = None,
@@ -211,7 +213,8 @@ def read_tasks(
     Raises
     ------
     ValueError
-        If the file is none of this kind, or regions overlap or have no time that can be read.
+        If the file is none of this kind, two tasks have annotations of files of one name, or
+        regions overlap or have no time that can be read.
 
     See Also
     --------
@@ -226,8 +229,8 @@ def read_tasks(
     """
     interface = None if config is None else Interface.read(config)
     tables: dict[str, list[Segment]] = {}
-    for number, task in enumerate(_listed(tasks)):
-        where = f"Task {task.get('id', number + 1)}" if isinstance(task, Mapping) else "A task"
+    for place, task in enumerate(_listed(tasks)):
+        where = f"Task {task.get('id', place + 1)}" if isinstance(task, Mapping) else "A task"
         if not isinstance(task, Mapping) or not isinstance(task.get("data"), Mapping):
             raise ValueError(f"{where} needs data; export from Label Studio as JSON.")
         name = recording_name(task, interface)
@@ -237,11 +240,17 @@ def read_tasks(
         clock = Clock.of(interface, _table(interface, folder, task, name), rate)
         regions = list(_regions(results, where, interface, channel))
         segments = _segments(where, regions, clock)
+        if segments and name in tables:
+            raise ValueError(
+                f"{where} has annotations of {name!r}, as another task has; remove one of them, or "
+                "rename its file."
+            )
         if segments:
             tables |= disjoint(where, {name: segments})
     return tables
 
 
+@needs(rate=number(positive=True))
 def write_tasks(
     tables: Mapping[str, Sequence[Segment]],
     config: str,
@@ -410,7 +419,7 @@ def _results(
 def _names(annotator: Any) -> tuple[Any, ...]:
     """Number and e-mail address of who made an annotation."""
     if isinstance(annotator, Mapping):
-        return annotator.get("id"), annotator.get("email")
+        return annotator.get("id"), str(annotator.get("id")), annotator.get("email")
     return (annotator, str(annotator))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import metriclearn
 from metriclearn.datasets.annotations import read_segments, save_segments
 from metriclearn.integrations.label_studio import Backend, application, main
 from metriclearn.integrations.label_studio_json import read_tasks, write_tasks
@@ -89,7 +90,8 @@ def test_the_annotation_that_counts() -> None:
     given = task() | {"annotations": made}
     with pytest.warns(UserWarning, match=r"Task 5 has 2 annotations; the newest is read"):
         assert read_tasks([given])["monday"][0][2] == "new"
-    assert read_tasks([given], annotator="a@b.c")["monday"][0][2] == "old"
+    for annotator in ("a@b.c", 2, "2"):
+        assert read_tasks([given], annotator=annotator)["monday"][0][2] == "old"
     assert read_tasks([given], annotator="1")["monday"][0][2] == "new"
     made[1]["ground_truth"] = True
     assert read_tasks([given])["monday"][0][2] == "old"
@@ -375,6 +377,81 @@ def test_many_annotations_at_once_are_kept_with_their_tasks(tmp_path: Path) -> N
     check_prediction({"results": [prediction]}, truths[3])
 
 
+def test_annotations_stay_with_their_tasks(tmp_path: Path) -> None:
+    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
+    backend = Backend(tmp_path)
+    for i in range(2):
+        backend.keep("ANNOTATION_CREATED", submitted(i, truths[i], project))
+    # its task is known from before, and not told again
+    update = submitted(1, truths[1][:2], project)
+    backend.keep("ANNOTATION_UPDATED", update | {"task": submitted(0, [], project)["task"]})
+    # of this one nothing is known
+    backend.keep("ANNOTATION_CREATED", submitted(3, truths[3], project) | {"task": []})
+    content = json.loads((tmp_path / ".label_studio" / "project7.json").read_text())
+    kept = {name: one["annotations"] for name, one in content["tasks"].items()}
+    assert {name: list(many) for name, many in kept.items()} == {"0": ["100"], "1": ["101"]}
+    assert len(kept["1"]["101"]["result"]) == 2
+
+
+def test_a_task_with_one_label_keeps_it(tmp_path: Path) -> None:
+    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
+    backend = Backend(tmp_path)
+    backend.keep("ANNOTATION_CREATED", submitted(0, truths[0], project))
+    walks = [one for one in truths[1] if one[2] == "Walk"]
+    assert backend.fit("ANNOTATION_CREATED", submitted(1, walks, project))["tasks"] == 2
+    model = metriclearn.load(tmp_path / ".label_studio" / "project7.1.model")
+    assert model.labels_ == ["Run", "Walk"]
+    (prediction,) = backend.predict(asked(3, STAMPED)["tasks"], STAMPED, 7)
+    assert {one["value"]["timeserieslabels"][0] for one in prediction["result"]} == {"Run", "Walk"}
+
+
+def test_a_model_that_is_replaced_meanwhile_still_predicts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
+    backend, load = Backend(tmp_path), metriclearn.load
+    event = submitted(0, truths[0], project)
+    backend.fit("ANNOTATION_CREATED", event)
+
+    def slow(path: Path) -> Any:
+        backend.fit("ANNOTATION_UPDATED", event)
+        return load(path)
+
+    monkeypatch.setattr(metriclearn, "load", slow)
+    (prediction,) = backend.predict(asked(3, STAMPED)["tasks"], STAMPED, 7)
+    check_prediction({"results": [prediction]}, truths[3])
+
+
+@pytest.mark.parametrize("rate", [0, -1.0, float("nan")])
+def test_rates_that_cannot_be_are_refused(rate: float, tmp_path: Path) -> None:
+    for use in (Backend, lambda _, rate: read_tasks([], rate=rate)):
+        with pytest.raises(ValueError, match="needs a positive rate"):
+            use(tmp_path, rate=rate)
+
+
+def test_tables_whose_times_do_not_increase_are_left_out(tmp_path: Path, caplog: Any) -> None:
+    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
+    table = pd.read_csv(tmp_path / "s0.csv")
+    table.iloc[[*range(9, -1, -1), *range(10, len(table))]].to_csv(tmp_path / "s0.csv", index=False)
+    backend = Backend(tmp_path)
+    backend.keep("ANNOTATION_CREATED", submitted(0, truths[0][1:], project))
+    assert backend.fit("ANNOTATION_CREATED", submitted(1, truths[1], project))["tasks"] == 1
+    assert "'s0' needs increasing times in column 'time'" in caplog.text
+
+
+def test_two_tasks_of_one_file(tmp_path: Path, caplog: Any) -> None:
+    one, other = task(region(0, 1, "speech")), task(region(1, 2, "music"), id=6)
+    with pytest.raises(ValueError, match="Task 6 has annotations of 'monday', as another task"):
+        read_tasks([one, other])
+    assert read_tasks([one, other | {"annotations": []}]) == {"monday": [(0.0, 1.0, "speech")]}
+    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
+    backend, twice = Backend(tmp_path), submitted(1, truths[0], project)
+    twice["task"]["data"] = submitted(0, [], project)["task"]["data"]
+    backend.keep("ANNOTATION_CREATED", submitted(0, truths[0], project))
+    assert backend.fit("ANNOTATION_CREATED", twice)["tasks"] == 1
+    assert "Task 1 has the file of another task, 's0'" in caplog.text
+
+
 def test_sound_is_learned_from(tmp_path: Path) -> None:
     pytest.importorskip("librosa")
     from tests.features.sounds import RATE, write_wave
@@ -396,6 +473,9 @@ def test_sound_is_learned_from(tmp_path: Path) -> None:
     assert [value["labels"] for value in values] == [["music"], ["speech"], ["music"]]
     assert np.abs(np.subtract([value["start"] for value in values], [0, 4, 8])).max() <= 0.5
     assert all(value["channel"] == 0 for value in values)
+    # started again at another rate, it goes on with the rate of its model
+    again = Backend(tmp_path, rate=5.0).predict([{"id": 2, "data": {"audio": "r2.wav"}}], SOUND, 1)
+    assert again == [answer]
 
 
 def test_label_studio_ml_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,3 +513,7 @@ def test_commands_read_and_write(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "2 segments of 1 recordings" in capsys.readouterr().out
     assert main(["read", str(table), "--out", str(tmp_path / "c.csv")]) == 1
     assert capsys.readouterr().err.startswith("Error: ")
+    nobody = ["--annotator", "nobody"]
+    assert main(["read", str(tasks), "--out", str(tmp_path / "c.csv"), *nobody]) == 1
+    assert "holds no regions of annotator nobody" in capsys.readouterr().err
+    assert not (tmp_path / "c.csv").exists()
