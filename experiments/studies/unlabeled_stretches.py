@@ -19,7 +19,6 @@ from experiments.harness.comparison import Comparison, read_cases
 from experiments.harness.procedure import Case, Method, Outcome, Scores, Story, tables_and_rows
 from metriclearn import PartialPartition
 from metriclearn.datasets import LabeledSequences
-from metriclearn.problem.knowledge import pieces_of
 
 _NOTE = (
     "The loss on what is known: of every labeled stretch, and 1 where no change is found between "
@@ -78,7 +77,7 @@ def counts(model: Any, data: LabeledSequences) -> tuple[NDArray, NDArray]:
     """Segments of every prediction in the stretches that are known, and how many are true, (N,)."""
     found, known = [], []
     for ends, labels in zip(model.predict_change_points(data.sequences), data.labels):
-        stretches = pieces_of(PartialPartition(len(labels), labels)).stretches
+        stretches = PartialPartition(len(labels), labels).pieces.stretches
         inside = [(start < ends) & (ends < true[-1]) for start, true in stretches]
         found.append(sum(1 + np.count_nonzero(changes) for changes in inside))
         known.append(sum(len(true) for _, true in stretches))

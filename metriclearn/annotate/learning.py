@@ -28,7 +28,7 @@ from metriclearn.estimators.prediction.calibration import Calibration
 from metriclearn.oracles.change_points import ConstrainedChangePoints
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
-from metriclearn.problem.knowledge import PartialPartition, fewest_changes, pieces_of
+from metriclearn.problem.knowledge import PartialPartition, fewest_changes
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss
 from metriclearn.problem.named_segments import NameScores, PartialNames
 from metriclearn.problem.partition import Partition
@@ -95,7 +95,7 @@ class Model:
         if self.is_joint and self.names is not None:
             scores = _NAME_SHARE * self.penalty * np.log(self.names.probabilities(X))
         parts = []
-        changes = chain(*(ends[:-1].tolist() for _, ends in pieces_of(labels).stretches))
+        changes = chain(*(ends[:-1].tolist() for _, ends in labels.pieces.stretches))
         for start, stop in pairwise([0, *changes, len(X)]):
             part: Any = self.learner.form(X[start:stop]).shifted(-self.penalty)
             inside, near = labels.within(start, stop), min(tolerance, stop - start - 1)
@@ -297,7 +297,7 @@ class Group:
             [
                 Stretch(i, slice(first, int(ends[-1])), Partition(ends=ends - first))
                 for i, partial in enumerate(given.partial)
-                for start, stretch in pieces_of(partial).stretches
+                for start, stretch in partial.pieces.stretches
                 for first, ends in _divided(start, stretch)
                 if ends[-1] - first > 2
             ],
@@ -383,7 +383,7 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
 
 def _windows(labels: PartialPartition) -> list[tuple[int, int]]:
     """Stretches whose labels are complete, and other annotated changes with some context."""
-    pieces = pieces_of(labels)
+    pieces = labels.pieces
     spans = [(start, int(ends[-1])) for start, ends in pieces.stretches]
     windows = [(start, stop) for start, stop in spans if stop - start > 2]
     short = [(start, stop) for start, stop in spans if stop - start <= 2]

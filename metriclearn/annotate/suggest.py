@@ -24,7 +24,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from metriclearn.estimators.inputs import DataSets, read_data_sets, read_labelings
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.problem.forms import center
-from metriclearn.problem.knowledge import PartialPartition, pieces_of
+from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import component, either, needs, number
 
@@ -83,7 +83,7 @@ class _Labeled(NamedTuple):
             if isinstance(truth, Partition):
                 stretches.append((i, 0, truth.change_points))
             else:
-                stretches += [(i, start, ends) for start, ends in pieces_of(truth).stretches]
+                stretches += [(i, start, ends) for start, ends in truth.pieces.stretches]
         return cls(data, stretches)
 
     @property

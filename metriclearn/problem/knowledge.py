@@ -6,13 +6,14 @@ import numbers
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metriclearn.problem.charges import Charges, charge_table
 from metriclearn.problem.partition import Partition, factorize, label_values
 from metriclearn.running.parameters import shown
 
@@ -80,6 +81,10 @@ class Region:
     def allows(self, change_points: NDArray) -> bool:
         """Whether a segmentation with these change-points has as many here as the kind says."""
         return self.kind.allows(self.count(change_points))
+
+    def mirrored(self, n_samples: int) -> Region:
+        """The region among the samples in reverse order."""
+        return Region(n_samples - self.stop, n_samples - self.start, self.kind)
 
 
 class SegmentRules(NamedTuple):
@@ -251,9 +256,35 @@ class PartialPartition:
         missed = sum(n < kind.fewest for kind, n in counts)
         return sum(not kind.allows(n) for kind, n in counts) - missed, missed
 
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The stretches and regions that all annotations make together.
+
+        O(T + R log R) for every deduction that needs another.
+        """
+        T = self.n_samples
+        # whether there is a change at the positions 1 … T−1; 0 and T stay open
+        changes = np.full(T + 1, _OPEN, dtype=np.int8)
+        regions, before = set(self.constraints), None
+        while before != (regions, changes.tobytes()):
+            before = regions, changes.tobytes()
+            regions = _deduce(regions, changes)
+        settled = np.flatnonzero(np.diff(changes != _OPEN)) + 1
+        stretches = []
+        # Positions first … stop−1 are settled.
+        for first, stop in settled.reshape(-1, 2):
+            inner = np.flatnonzero(changes[first:stop]) + first
+            stretches.append((int(first) - 1, np.append(inner, stop)))
+        return Pieces(stretches, sorted(regions, key=attrgetter("start")))
+
+    @cached_property
+    def charges(self) -> Charges:
+        """What segments are charged for disagreeing with the labels."""
+        return charge_table(self.pieces, self.n_samples)
+
     def segmentation(self) -> Partition | None:
         """The segmentation, if it is known at every position, else None."""
-        stretches, regions = pieces_of(self)
+        stretches, regions = self.pieces
         # A single sample has no position for a change.
         start, ends = stretches[0] if stretches else (0, np.array([1]))
         known = not regions and len(stretches) < 2 and (start, ends[-1]) == (0, self.n_samples)
@@ -271,8 +302,7 @@ class PartialPartition:
     def mirrored(self) -> PartialPartition:
         """The same constraints for the samples in reverse order; labels become constraints."""
         T = self.n_samples
-        turned = [Region(T - r.stop, T - r.start, r.kind) for r in self.constraints]
-        return PartialPartition(T, regions=turned)
+        return PartialPartition(T, regions=[region.mirrored(T) for region in self.constraints])
 
     def __eq__(self, other: Any) -> bool:
         known = isinstance(other, PartialPartition)
@@ -308,31 +338,19 @@ class Pieces(NamedTuple):
         """How many segments the known stretches have together."""
         return sum(map(len, map(itemgetter(1), self.stretches)))
 
-
-@lru_cache(maxsize=1024)
-def pieces_of(known: PartialPartition) -> Pieces:
-    """Deduce stretches and regions, O(T + R log R) for every deduction that needs another."""
-    T = known.n_samples
-    # whether there is a change at the positions 1 … T−1; 0 and T stay open
-    changes = np.full(T + 1, _OPEN, dtype=np.int8)
-    regions, before = set(known.constraints), None
-    while before != (regions, changes.tobytes()):
-        before = regions, changes.tobytes()
-        regions = _deduce(regions, changes)
-    settled = np.flatnonzero(np.diff(changes != _OPEN)) + 1
-    stretches = []
-    # Positions first … stop−1 are settled.
-    for first, stop in settled.reshape(-1, 2):
-        inner = np.flatnonzero(changes[first:stop]) + first
-        stretches.append((int(first) - 1, np.append(inner, stop)))
-    return Pieces(stretches, sorted(regions, key=attrgetter("start")))
+    def mirrored(self, n_samples: int) -> Pieces:
+        """The same with the samples in reverse order."""
+        T, stretches = n_samples, []
+        for start, ends in reversed(self.stretches):
+            stretches.append((int(T - ends[-1]), T - np.append(ends[-2::-1], start)))
+        return Pieces(stretches, [region.mirrored(T) for region in reversed(self.regions)])
 
 
 def fewest_changes(labels: Partition | PartialPartition) -> int:
     """The least number of changes of a segmentation that agrees with labels."""
     if isinstance(labels, Partition):
         return labels.n_clusters - 1
-    pieces = pieces_of(labels)
+    pieces = labels.pieces
     inside = pieces.n_segments - len(pieces.stretches)
     return inside + sum(map(attrgetter("kind.fewest"), pieces.regions))
 

@@ -371,4 +371,4 @@ class NamedLoss:
         wrong = np.where(codes[:, None] >= 0, scale * self.weight * ~right, 0.0)
         augmented, constant = self.of_partitions.augment(form, truth, scale)
         names = form.names._replace(emissions=emissions + NameScores.of(wrong).emissions)
-        return augmented.with_names(names), constant
+        return augmented.with_parts(names=names), constant

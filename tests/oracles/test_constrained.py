@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metriclearn import ChangePoints, ConstrainedChangePoints, LowRankForm, Partition
+from metriclearn.problem.charges import charge
 from metriclearn.problem.knowledge import (
     AT_LEAST_ONE,
     EXACTLY_ONE,
@@ -19,7 +20,7 @@ from metriclearn.problem.knowledge import (
     Region,
     segment_rules,
 )
-from metriclearn.problem.losses import ChargedForm, KnownLoss, charge
+from metriclearn.problem.losses import ChargedForm, KnownLoss
 from tests.budget import examples
 from tests.exhaustive import (
     all_segmentations,

@@ -9,9 +9,10 @@ import pytest
 
 from metriclearn import ConstrainedChangePoints, LowRankForm, Partition, boundary_margins
 from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.problem.charges import charge
 from metriclearn.problem.forms import cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import ChargedForm, charge
+from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import (
     NamedLoss,
     NamedPartition,

@@ -27,7 +27,7 @@ from metriclearn.oracles.change_points import (
 )
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LinearFeatures, LowRankForm
-from metriclearn.problem.knowledge import PartialPartition, fewest_changes, pieces_of
+from metriclearn.problem.knowledge import PartialPartition, fewest_changes
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
@@ -301,7 +301,7 @@ def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partiti
     """A completion with about as many segments per sample as where the labels are known."""
     problem = PenalizedSegmentation(form, min_size, known)
     coarsest, finest = problem.extremes
-    pieces = pieces_of(known)
+    pieces = known.pieces
     covered = sum(int(ends[-1]) - start for start, ends in pieces.stretches)
     covered += sum(region.stop - region.start for region in pieces.regions)
     changes = round(fewest_changes(known) * (known.n_samples / max(covered, 1)))

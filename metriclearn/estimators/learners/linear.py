@@ -20,7 +20,7 @@ from metriclearn.estimators.learned_metric import (
     whitening,
 )
 from metriclearn.oracles.completion import groups_of
-from metriclearn.problem.knowledge import PartialPartition, pieces_of
+from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, either, number
 
@@ -197,7 +197,7 @@ def _chunklets(known: Partition | PartialPartition, contiguous: bool) -> tuple[P
         return known, known.n_samples
     if contiguous:
         groups, count = np.arange(known.n_samples), 0
-        for start, ends in pieces_of(known).stretches:
+        for start, ends in known.pieces.stretches:
             sizes = np.diff(ends, prepend=start)
             groups[start : ends[-1]] = np.repeat(ends - 1, sizes)
             count += int(ends[-1]) - start

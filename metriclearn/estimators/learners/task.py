@@ -24,7 +24,6 @@ from metriclearn.estimators.inputs import check_range
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
 from metriclearn.problem.forms import LinearFeatures, Samples
-from metriclearn.problem.losses import charges
 from metriclearn.problem.partition import Partition
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution
@@ -184,7 +183,7 @@ class Task(ABC):
             gain = 1.0
             for truth in truths:
                 if truth.partial_labels is not None:
-                    gain = max(gain, float(charges(truth.partial_labels).slack.max()))
+                    gain = max(gain, float(truth.partial_labels.charges.slack.max()))
             return cone.join(np.zeros(cone.n_metric), learner.loss_scale * gain * (1.0 + 1e-6))
         deviation = training.data.pooled_deviation(self.who, training.weights)
         varies = np.isfinite(deviation)

@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from metriclearn.problem.losses import charge
+from metriclearn.problem.charges import charge
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.callbacks import is_interrupt
 
@@ -84,7 +84,7 @@ class Signal(NamedTuple):
     truth : array (T+1, 6) or None
         See :func:`truth_table`.
     charges : array (T+1, 11) or None
-        See :func:`~metriclearn.problem.losses.charge_table`.
+        See :func:`~metriclearn.problem.charges.charge_table`.
     slack : array (T+1,) or None
         The slack of the charges, times α.
     rules : int array (4, T+1) or None
