@@ -17,8 +17,13 @@ from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from metriclearn.problem.metric import metric_factor
-from metriclearn.running.parameters import check_parameters, either, number, real_array
+from metriclearn.running.parameters import (
+    check_parameters,
+    either,
+    metric_factor,
+    number,
+    real_array,
+)
 
 Kernel = Literal["gaussian", "laplacian", "cauchy"]
 

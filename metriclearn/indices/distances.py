@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels, label_codes
-from metriclearn.problem.metric import metric_factor
-from metriclearn.running.parameters import check_scale, real_array
+from metriclearn.running.parameters import check_scale, metric_factor, real_array
 
 _BLOCK_ENTRIES = 4_000_000  # distances held at once, 32 MB
 

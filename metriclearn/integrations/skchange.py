@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.forms import center, check_squares
-from metriclearn.problem.metric import metric_factor
 from metriclearn.running.extras import optional
+from metriclearn.running.parameters import metric_factor
 
 BaseCost: Any = optional("skchange.interval_scorers", "skchange").BaseCost
 penalties = optional("skchange.penalties", "skchange")
