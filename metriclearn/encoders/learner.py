@@ -251,7 +251,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             names = NamedProducts(len(classes), weight)
         recordings = list(map(Recording, data.arrays, truths))
         is_held = self._held_out(len(recordings), groups)
-        held, rest = (list(compress(recordings, chosen)) for chosen in (is_held, ~is_held))
+        held, rest = list(compress(recordings, is_held)), list(compress(recordings, ~is_held))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with seeded(seed):
             standardization, network = self._made_network()
@@ -262,8 +262,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         self.weights_ = packed(self.kept_)
         outputs = encoded(self.kept_, data.arrays, self.device)
         last.fit(outputs, labels)
-        complete = all(isinstance(truth, Partition) for truth in truths)
-        if self.retune and last.penalty_ is not None and complete and len(last.components_):
+        # Either all truths are complete or none is.
+        tunable = isinstance(truths[0], Partition) and last.penalty_ is not None
+        if self.retune and tunable and len(last.components_):
             last.penalty_, _ = last.penalty_of_least_loss(list(map(last.form, outputs)), truths)
         self.components_, self.penalty_ = last.components_, last.penalty_
         self.feature_penalty_, self.name_weights_ = last.feature_penalty_, last.name_weights_
@@ -367,14 +368,13 @@ class EncoderMetricLearner(MahalanobisSegmenter):
 
     def _check(self, data: DataSets, truths: list[Any]) -> None:
         """Refuse before training whatever the last layer would refuse after it."""
-        who = type(self).__name__
-        complete = [truth for truth in truths if isinstance(truth, Partition)]
-        if len(complete) < len(truths) and self.n_segments == "given":
+        who, complete = type(self).__name__, isinstance(truths[0], Partition)
+        if not complete and self.n_segments == "given":
             raise ValueError(
                 f"{who} needs n_segments=None for partial labels, which do not determine it, got "
                 "'given'."
             )
-        least = min((truth.sizes.min() for truth in complete), default=self.min_size)
+        least = min(truth.sizes.min() for truth in truths) if complete else self.min_size
         if least < self.min_size or data.lengths.min() < 2:
             raise ValueError(
                 f"{who} needs 2 samples or more in every recording and labeled segments of at "
