@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise, starmap
 from operator import attrgetter
@@ -252,7 +252,7 @@ class Group:
             for start, stop in _windows(partial):
                 inside = partial.within(start, stop)
                 pieces.append((one.features[start:stop], inside.segmentation() or inside))
-        pieces = _some(pieces, lambda piece: len(piece[0]))
+        pieces = _some(pieces, [len(X) for X, _ in pieces])
         if self.model is not None:
             complete = ConstrainedChangePoints()
             for i, (X, truth) in enumerate(pieces):
@@ -293,16 +293,14 @@ class Group:
         Names decide on boundaries, too, where this leads to less loss.
         """
         self.checked = self.calibration = None
-        stretches = _some(
-            [
-                Stretch(i, slice(first, int(ends[-1])), Partition(ends=ends - first))
-                for i, partial in enumerate(given.partial)
-                for start, stretch in partial.pieces.stretches
-                for first, ends in _divided(start, stretch)
-                if ends[-1] - first > 2
-            ],
-            lambda one: one.truth.n_samples,
-        )
+        every = [
+            Stretch(i, slice(first, int(ends[-1])), Partition(ends=ends - first))
+            for i, partial in enumerate(given.partial)
+            for start, stretch in partial.pieces.stretches
+            for first, ends in _divided(start, stretch)
+            if ends[-1] - first > 2
+        ]
+        stretches = _some(every, [one.truth.n_samples for one in every])
         if self.model is None or len(stretches) < 2:
             return
         features = [self.recordings[one.recording].features[one.rows] for one in stretches]
@@ -355,10 +353,11 @@ def _agreeing(found: NDArray, truth: NDArray, tolerance: int) -> int:
     return count
 
 
-def _some(pieces: list[Any], length: Callable[[Any], int]) -> list[Any]:
+def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
     """Pieces with about ``_MOST_ROWS`` rows, the same ones every time."""
     order = np.random.default_rng(0).permutation(len(pieces))
-    before = np.cumsum([0, *(length(pieces[i]) for i in order)])[:-1]
+    rows = np.array(lengths, dtype=np.int64)[order]
+    before = np.cumsum(rows) - rows
     return [pieces[i] for i in sorted(order[before < _MOST_ROWS].tolist())]
 
 
@@ -375,7 +374,7 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
         learner.fit(arrays, truths)
     if not len(learner.components_) or not learner.penalty_:
         return None
-    if all(isinstance(truth, Partition) for truth in truths) and sum(counts) < _FEW_CHANGES:
+    if PartialPartition not in map(type, truths) and sum(counts) < _FEW_CHANGES:
         # with few labels many penalties have the least loss; the one in the middle is safest
         learner.penalty_, _ = best_penalty(list(map(learner.form, arrays)), truths)
     return learner
