@@ -85,7 +85,7 @@ class MahalanobisCost(BaseCost):
         Raises
         ------
         ValueError
-            If the penalty is in units of each sequence's variance.
+            If the penalty is in units of each sequence's variance, or depends on features or names.
         """
         validation.check_is_fitted(self)
         if getattr(self.metric, "penalty_unit_", None) is not None:
@@ -93,6 +93,13 @@ class MahalanobisCost(BaseCost):
                 f"{type(self).__name__} needs a penalty in units of squared distance, but the "
                 "metric has one in units of each sequence's variance; call "
                 "tune_penalty(X, y, unit=None), or pass a penalty to the detector."
+            )
+        parts = ("feature_penalty_", "name_weights_")
+        if any(getattr(self.metric, part, None) is not None for part in parts):
+            raise ValueError(
+                f"{type(self).__name__} needs one penalty for all boundaries, but the metric was "
+                "learned with penalties of features or names of segments; pass a penalty to the "
+                "detector."
             )
         learned = getattr(self.metric, "penalty_", None)
         if learned:

@@ -72,10 +72,11 @@ class MetricChangePointDetector(BaseDetector):
         labels = None
         if y is not None:
             events = instances(pd.DataFrame(y))
-            if set(events) != set(series):
+            if different := set(events) ^ set(series):
                 raise ValueError(
-                    f"{who} needs events of the {len(series)} series of X, got "
-                    f"{len(events)} others; name the instances in the first level of the index."
+                    f"{who} needs events of every series of X and of no other, but one of both "
+                    f"lacks {sorted(map(str, different))[:5]}; name the instances in the first "
+                    "level of the index, and give a series without changes the event 0."
                 )
             names = isinstance(self.learner, _NAMED)
             labels = [

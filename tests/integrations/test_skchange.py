@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from metriclearn import ChangePointMetricLearner
+from metriclearn import ChangePointMetricLearner, FeaturePenalty, SequenceFeatures
 from tests.integrations.series import labeled_series
 
 pytest.importorskip("skchange", reason="skchange is not installed; make integrations runs these")
@@ -54,6 +54,14 @@ def test_pelt_with_the_learned_metric_has_the_learners_change_points() -> None:
     detector = PELT(cost, penalty=learner.penalty_).fit(X[1])
     np.testing.assert_array_equal(detector.predict(X[1]), learner.predict_change_points(X[1])[:-1])
     assert cost.fit(X[1]).get_default_penalty() == learner.penalty_
+
+
+def test_a_penalty_that_is_not_one_number_is_no_default() -> None:
+    X, y = labeled_series(2)
+    features = FeaturePenalty((SequenceFeatures(("log_noise",)),))
+    learner = ChangePointMetricLearner(penalty=features).fit(X, y)
+    with pytest.raises(ValueError, match="needs one penalty for all boundaries"):
+        MahalanobisCost(learner).fit(X[1]).get_default_penalty()
 
 
 def test_the_cost_is_the_residual_under_the_metric() -> None:

@@ -60,8 +60,13 @@ def test_panels_are_learned_from_and_segmented() -> None:
     assert segmenter.predict_points(X).loc["a", "ilocs"].tolist() == [0, *CHANGES["ilocs"]]
     for segments in (detector.predict_segments(X), segmenter.predict(X)):
         assert segments.loc["b", "ilocs"].tolist() == SEGMENTS.tolist()
-    with pytest.raises(ValueError, match="events of the 2 series of X, got 1"):
+    with pytest.raises(
+        ValueError, match=r"one of both lacks \['b'\].* without changes the event 0"
+    ):
         detector.fit(X, y.loc[["a"]])
+    short = pd.concat({"a": X.loc["a"], "b": X.loc["b"][:25]})  # up to its first change
+    still = pd.concat({"a": CHANGES, "b": pd.DataFrame({"ilocs": [0]})})
+    assert detector.fit(short, still).predict(short).loc["a"].equals(CHANGES)
 
 
 def test_a_fitted_learner_stays_fitted_and_without_one_the_metric_is_euclidean() -> None:
