@@ -33,11 +33,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from metriclearn.oracles.change_points.segment_values import LIGHT, called, name_score
+from metriclearn.oracles.change_points.segment_values import LIGHT, NO_RULES, called, name_score
 from metriclearn.oracles.local_search import Bounds, LocalSearch
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.knowledge import PartialPartition, segment_rules
-from metriclearn.problem.named_segments import NamedPartition, NameScores
+from metriclearn.problem.named_segments import NO_SCORES, NamedPartition, NameScores
 from metriclearn.problem.partition import Partition, check_count
 
 
@@ -69,7 +69,7 @@ def best_consensus(
     check_count("Consensus", T, n_segments, 1)
     ends = [member.change_points for member in form.members]
     positions = np.unique(np.concatenate([[0], *ends]))
-    rules, names = None, None
+    allowed, names = NO_RULES, NO_SCORES
     if known is not None:
         # A change next to a border of an annotation may be the one that it asks for or allows.
         borders = np.array([(r.start, r.start + 1, r.stop - 1, r.stop) for r in known.constraints])
@@ -94,8 +94,9 @@ def best_consensus(
             positions = np.union1d(positions, np.flatnonzero(np.diff(given)) + 1)
         names = NameScores.of(form.name_loss * votes, given)
     table = overlap_table(ends, [0] * len(ends), positions)
-    allowed = None if rules is None else np.ascontiguousarray(rules[:, positions])
-    scores = None if names is None else (names.emissions, names.given, positions)
+    if known is not None:
+        allowed = np.ascontiguousarray(rules[:, positions])
+    scores = (names.emissions, names.given, positions)
     signal = (positions, table, 2.0 * form.weights, scores, allowed, form.shift - 1.0)
     back, value = _layers(*signal, n_segments) if n_segments else _recursion(*signal)
     if value == -np.inf:
@@ -104,7 +105,9 @@ def best_consensus(
             f"{'' if n_segments is None else f' and has {n_segments} segments'}, but there is none."
         )
     found = positions[_ends(back)]
-    return Partition(ends=found) if names is None else NamedPartition(found, names.names_of(found))
+    if not form.named:
+        return Partition(ends=found)
+    return NamedPartition(found, names.names_of(found))
 
 
 def best_clustering(
@@ -182,7 +185,7 @@ def _value(positions, table, weights, names, c, s, u):
         else:
             total += weights[j] * (table[2, u, j] + table[3, s, j])
     total = total / length + c
-    if names is not None:
+    if names[0].shape[1]:
         total += name_score(names[0], names[1], names[2][s], names[2][u])
     return total
 
@@ -190,7 +193,7 @@ def _value(positions, table, weights, names, c, s, u):
 @njit(**LIGHT)
 def _is_allowed(positions, rules, s, u):
     """Whether annotations allow the segment."""
-    if rules is None:
+    if rules.shape[1] == 0:
         return True
     return rules[0, u] != 0 and rules[1, u] <= positions[s] < rules[2, u]
 
@@ -210,8 +213,8 @@ def advance(program, best, back, live, n_live, first):
     Parameters
     ----------
     program : tuple
-        Positions, the table of overlaps, 2q, scores of names with their rows at the positions or
-        None, rules or None, and −1.
+        Positions, the table of overlaps, 2q, scores of names with their rows at the positions,
+        rules, and −1.
     best, back, live : arrays (E,)
         The values of the best segmentations up to every position, where their last segments begin,
         and the starts that may still win; the first is 0.
@@ -229,7 +232,7 @@ def advance(program, best, back, live, n_live, first):
         for i in range(n_live):
             # PELT, as above: f − c of a whole is at most the sum of f − c of its parts. The last
             # term allows for rounding. Annotations may forbid a change at u, and then s stays.
-            if rules is not None or values[i] - c >= best[u] - 1e-9 * (1.0 + abs(best[u])):
+            if rules.shape[1] or values[i] - c >= best[u] - 1e-9 * (1.0 + abs(best[u])):
                 live[kept] = live[i]
                 kept += 1
         live[kept] = u

@@ -123,9 +123,9 @@ class NameScores(NamedTuple):
 
     Attributes
     ----------
-    emissions : array (T+1, C)
+    emissions : array (T+1, C), or (1, 0) for no names
         E, cumulative, first row 0.
-    given : int32 array (2, T+1) or None
+    given : int32 array (2, T+1), or (2, 0) where no name is given
         For every position, the end of the first sample from there on whose name is given (T+1
         after the last one), and its name. A segment with such a sample has this name.
     transitions : array (C, C) or None
@@ -133,7 +133,7 @@ class NameScores(NamedTuple):
     """
 
     emissions: NDArray
-    given: NDArray | None = None
+    given: NDArray = np.empty((2, 0), dtype=np.int32)
     transitions: NDArray | None = None
 
     @classmethod
@@ -182,7 +182,7 @@ class NameScores(NamedTuple):
         """Scores of the segments with these ends by name, (K, C)."""
         starts = np.append(0, ends[:-1])
         scores = self.emissions[ends] - self.emissions[starts]
-        if self.given is not None:
+        if self.given.size:
             bound = self.given[0, starts] <= ends
             others = self.given[1, starts, None] != np.arange(scores.shape[1])
             scores[bound[:, None] & others] = -np.inf
@@ -207,6 +207,9 @@ class NameScores(NamedTuple):
         return value
 
 
+NO_SCORES = NameScores(np.empty((1, 0)))
+
+
 @njit(nogil=True, cache=True)
 def _below_best(emissions: NDArray, backward: bool) -> NDArray:
     """Cumulative scores (T+1, C), less the best score of each sample; of the reversed samples."""
@@ -222,10 +225,10 @@ def _below_best(emissions: NDArray, backward: bool) -> NDArray:
     return sums
 
 
-def _next_given(codes: NDArray | None) -> NDArray[np.int32] | None:
-    """``NameScores.given`` from given names (T,), −1 where unknown; None if none is given."""
+def _next_given(codes: NDArray | None) -> NDArray[np.int32]:
+    """``NameScores.given`` from given names (T,), −1 where unknown."""
     if codes is None or not np.any(codes >= 0):
-        return None
+        return NO_SCORES.given
     # The first labeled sample i from t on; T stands for none. A segment (s, u] holds it if
     # i + 1 ≤ u, so that i + 1 is stored, and T + 1 is beyond every end.
     labeled = np.append(np.flatnonzero(codes >= 0), len(codes))
@@ -265,7 +268,7 @@ class NamedSamples(Samples):
         self, components: NDArray, weights: NDArray, transitions: NDArray | None
     ) -> ChargedForm:
         """XBXᵀ with the scores of names W = ``weights`` (C, Q), and τ (C, C) if there is one."""
-        names = NameScores(self.emission_sums @ weights.T, None, transitions)
+        names = NameScores(self.emission_sums @ weights.T, transitions=transitions)
         return ChargedForm(self.form(components), names=names)
 
 

@@ -235,9 +235,9 @@ class SegmenterStream(ComponentParameters):
             losses = np.maximum(boundary_worths(signal._replace(c=0.0), ends) + signal.c, 0.0)
         else:
             form: Any = LowRankForm(cumulative=signal.cumulative[base : now + 1])
-            form, names, penalties = form.shifted(signal.c), signal.names, signal.penalties
-            if names is not None:
-                form = ChargedForm(form, names=NameScores(names.emissions[base : now + 1]))
+            form, penalties = form.shifted(signal.c), self.penalties_
+            if self.emissions_ is not None:
+                form = ChargedForm(form, names=NameScores(self.emissions_[base : now + 1]))
             if penalties is not None:
                 form = ChargedForm(form, penalties=penalties[base : now + 1])
             best = boundary_margins(form, min_size=signal.min_size)
@@ -372,11 +372,13 @@ class SegmenterStream(ComponentParameters):
         if scores is not None:
             # As for whole sequences: the best name of every sample scores 0.
             scores = scores - scores.max(axis=1, keepdims=True)
+        else:
+            scores = np.empty((len(rows), 0))
+        penalties = np.empty(0) if penalties is None else penalties
         self._reserve(len(rows))
         found, used = [], 0
         while used < len(rows):
-            rest = (None if part is None else part[used:] for part in (rows, scores, penalties))
-            n, change = follow(*self._kept().state, *rest)
+            n, change = follow(*self._kept().state, rows[used:], scores[used:], penalties[used:])
             used += n
             found += self._settled(change)
         return found
@@ -459,9 +461,11 @@ class SegmenterStream(ComponentParameters):
 
     def _state(self, source: StreamSource) -> tuple[Signal, Program, Progress]:
         """The arrays as the kernels take them."""
-        names = None if self.emissions_ is None else NameScores(self.emissions_)
-        terms = None, None, None, None, self.penalties_, names, source.min_size
-        signal = Signal(self.sums_, 0.0, *terms, -float(source.penalty), self.head_)
+        signal = Signal(self.sums_, 0.0, source.min_size, c=-float(source.penalty), head=self.head_)
+        if self.penalties_ is not None:
+            signal = signal._replace(penalties=self.penalties_)
+        if self.emissions_ is not None:
+            signal = signal.named(NameScores(self.emissions_))
         live = Live(self.positions_[1], self.values_[1], self.positions_[2])
         levels = Levels(*self.whole_levels_, *self.real_levels_)
         program = Program(self.values_[0], self.positions_[0], live, levels)

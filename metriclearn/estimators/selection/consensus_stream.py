@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.prediction.stream import SegmenterStream, StreamedSegments
+from metriclearn.oracles.change_points.segment_values import NO_RULES
 from metriclearn.oracles.expected_loss import advance, overlap_table
+from metriclearn.problem.named_segments import NO_SCORES, NameScores
 from metriclearn.running.parameters import Needs, check_parameters, component, either, number
 
 
@@ -200,9 +202,10 @@ class ConsensusStream(SegmenterStream):
         more = np.zeros(n - used, dtype=np.int64)
         self.best_, self.back_ = np.append(self.best_, 1.0 * more), np.append(self.back_, more)
         live = np.append(self.live_, more)
-        names = None if self.votes_ is None else (self.votes_, None, np.arange(n))
+        names = NO_SCORES if self.votes_ is None else NameScores(self.votes_)
+        scores = names.emissions, names.given, np.arange(n)
         table = np.ascontiguousarray(self.table_)
-        signal = (self.places_, table, 2.0 * self._weights, names, None, -1.0)
+        signal = (self.places_, table, 2.0 * self._weights, scores, NO_RULES, -1.0)
         n_live = advance(signal, self.best_, self.back_, live, len(self.live_), used)
         self.live_ = live[:n_live]
 

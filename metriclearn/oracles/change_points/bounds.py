@@ -25,10 +25,12 @@ from metriclearn.oracles.change_points.segment_values import (
     INTEGER,
     LACK,
     LIGHT,
+    ONCE,
     SHARE,
     START,
     WITHIN,
     energy,
+    is_given,
     legal_from,
     overlap,
     penalty_at,
@@ -105,8 +107,12 @@ class Levels(NamedTuple):
 @njit(**WITHIN)
 def new_levels():
     """One level without starts."""
-    whole = np.zeros((6, MOST_LEVELS), dtype=np.int32)
-    real = np.zeros((2, MOST_LEVELS))
+    # np.empty is compiled for the arrays of the program anyhow, np.zeros would come on top of it.
+    whole, real = np.empty((6, MOST_LEVELS), dtype=np.int32), np.empty((2, MOST_LEVELS))
+    for k in range(MOST_LEVELS):
+        for row in range(6):
+            whole[row, k] = 0
+        real[0, k] = real[1, k] = 0.0
     whole[0, 0], real[0, 0] = 1, -np.inf
     return Levels(whole[0], whole[1], whole[2], whole[3], whole[4], whole[5], real[0], real[1])
 
@@ -120,12 +126,12 @@ def better(best, value, s):
 @njit(**LIGHT)
 def no_fresh(signal, first):
     """Fresh starts from ``first`` on, none of which has been tried."""
-    S, weight, _, charges, _, rules, _, _, _, c, _ = signal
-    light = LOOK_AHEAD and S.ndim == 2 and rules is None and charges is None and weight <= -c
+    bound = LOOK_AHEAD and signal.cumulative.ndim == 2 and signal.weight <= -signal.c
+    light = bound and not is_given(signal.rules) and not is_given(signal.charges)
     return Fresh(first, 0.0 if light else np.nan, -np.inf, INTEGER(0))
 
 
-@njit(**LIGHT)
+@njit(**ONCE)
 def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
     """Try the fresh starts at the end u, unless one bound excludes them all; store their values.
 
@@ -153,7 +159,7 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
     return best, Fresh(fresh.first, spread, top, looked)
 
 
-@njit(**LIGHT)
+@njit(**ONCE)
 def try_levels(signal, F, u, allowed, live, levels, best):
     """Try the live starts at the end u whose bound beats the incumbent; the first level due.
 
@@ -207,7 +213,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     F(s) + f(s,u) + slack(u) + f(u,v) ≤ F(u) + f(u,v). (PELT's rule for κ = 0, c = −λ; Killick,
     Fearnhead & Eckley, JASA 107, 2012.) Starts before ``low`` are not allowed from now on.
     """
-    _, _, _, _, slacks, rules, _, _, min_size, c, _ = signal
+    slacks, rules, min_size, c = signal.slack, signal.rules, signal.min_size, signal.c
     begin, n = INTEGER(levels.first[due]), INTEGER(levels.first[levels.number[0]])
     # Fresh starts join the live ones. Starts without a segmentation before them never win.
     old = n
@@ -224,7 +230,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     until, kept = legal_from(rules, u, min_size), begin
     # Values of fresh starts that were just tried lie where try_fresh put them, behind the old ones.
     # Kept starts move down only, so that none of these values is overwritten before it is read.
-    known = n if fresh.looked == 0 or rules is not None else old
+    known = n if fresh.looked == 0 or is_given(rules) else old
     for j in range(begin, n):
         s, end = INTEGER(live.starts[j]), live.expiry[j]
         value = live.bounds[max(j, old + s - fresh.first)]
@@ -276,7 +282,7 @@ def loss_slack(truth, weight, first, t):
     from 0 on. So bounds have the slack −c and a :func:`gain` that depends on t and u alone, and the
     largest gain decides which starts are dropped.
     """
-    if truth is None or not GAIN:
+    if len(truth) == 0 or not GAIN:
         return weight, 0.0, weight
     growth = _growth(truth, weight, first, t)
     return 0.0, growth, _largest_gain(truth, weight, growth, first, t)
@@ -315,7 +321,7 @@ def gain(truth, kappa, growth, t, u):
     ρ(s,u) = g(s,u)/(u−s), every s has a gain (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u))
     κv/(l+v) from e to u = e + v, and b the largest, as ρ(s,e) ≤ 1 and, in C, ρ(s,e) = L/|C|.
     """
-    if truth is None or not GAIN:
+    if len(truth) == 0 or not GAIN:
         return 0.0
     end = truth[t, END]
     if u <= end:

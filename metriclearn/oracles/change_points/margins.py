@@ -33,6 +33,7 @@ from metriclearn.oracles.change_points.segment_values import (
     allowed_starts,
     boundary_worths,
     called,
+    is_given,
     penalty_at,
     segment_value,
     split_slack,
@@ -204,14 +205,13 @@ def boundary_margins(
         ends = problem.solve(-form.shift).ends
         forward, backward = problem.both_sides(-form.shift)
         through = forward + backward
-        sides = Sides(forward, np.ascontiguousarray(backward), None, None, 0)
+        sides = Sides(forward, np.ascontiguousarray(backward), _NO_LAYERS, _NO_LAYERS, 0)
         without, _ = _without(problem.signal.penalized(-form.shift), sides, ends[:-1], tolerance)
     else:
         ends = problem.solve_count(n_clusters)
         through, without = _given_count(problem, ends, tolerance)
-    penalties = None if problem.has_states else problem.signal.penalties
-    if penalties is not None:  # which both sides have paid
-        through += penalties
+    if not problem.has_states and problem.penalties is not None:  # which both sides have paid
+        through += problem.penalties
     best = through[-1]
     gains = np.minimum(through[:-1] - best, 0.0)
     gains[0] = gains[ends[:-1]] = 0.0  # up to the rounding of both sums
@@ -224,7 +224,7 @@ def _with_states(
     """The best with a change at every t, and W of every boundary by a program of its own."""
     T, without = problem.n_samples, np.full(len(boundaries), -np.inf)
     signal = problem.signal.penalized(penalty)
-    rules = np.array(segment_rules((), T)) if signal.rules is None else signal.rules
+    rules = np.array(segment_rules((), T)) if problem.known is None else np.array(signal.rules)
     for k, t in enumerate(boundaries.tolist()):
         fewer = rules.copy()
         fewer[0, max(1, t - tolerance) : min(T - 1, t + tolerance) + 1] = 0  # no change there
@@ -250,13 +250,16 @@ class Layers(NamedTuple):
     limits: NDArray
 
 
+_NO_LAYERS = Layers(np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))
+
+
 class Sides(NamedTuple):
-    """F and B, (T+1,) each; with a given count of segments the layers of both, else None."""
+    """F and B, (T+1,) each; with a given count of segments the layers of both."""
 
     forward: NDArray
     backward: NDArray
-    ahead: Layers | None
-    behind: Layers | None
+    ahead: Layers
+    behind: Layers
     n_segments: int
 
 
@@ -278,7 +281,7 @@ def _given_count(
     signal, turned = (p.signal.penalized(penalty) for p in (problem, problem.mirrored()))
     forward, backward = map(np.ascontiguousarray, problem.both_sides(penalty))
     through = forward + backward
-    lost = forward[-1] - through - (0.0 if signal.penalties is None else signal.penalties)
+    lost = forward[-1] - through - (0.0 if problem.penalties is None else problem.penalties)
     wide, largest = (window + share * abs(penalty) for share in (_WIDE, _LIMIT))
     while True:
         windows = np.full(T + 1, window)
@@ -393,9 +396,10 @@ def _improve(signal, sides, t, first, last, best, room):
     their segments may be split there and do not pay it. So one start that is too low excludes all
     before it, and a pair that is too low by both slacks excludes all pairs around it.
     """
-    _, weight, _, _, slacks, rules, penalties, _, min_size, c, _ = signal
+    weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
+    min_size, c = signal.min_size, signal.c
     forward, backward = sides.forward, sides.backward
-    free = rules is None  # under rules not every split is allowed
+    free = not is_given(rules)  # under rules not every split is allowed
     (right, beyond), ceiling = room
     most_left = forward[t] + penalty_at(penalties, t)
     for s in range(max(0, t - min_size + 1), t):  # too near t for a segment of the program
@@ -443,7 +447,8 @@ def _end_blocks(signal, backward, t, last, needed, right, beyond):
     From the first end that cannot reach ``needed``, all are excluded. Returns the last end, the
     largest right(u) and the number of blocks.
     """
-    _, weight, _, _, slacks, rules, penalties, _, min_size, c, _ = signal
+    weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
+    min_size, c = signal.min_size, signal.c
     stop, u, slack = len(backward) - 1, last, split_slack(slacks, weight, c, t)
     most_right = backward[t] + slack + penalty_at(penalties, t)
     while u < stop:
@@ -451,7 +456,7 @@ def _end_blocks(signal, backward, t, last, needed, right, beyond):
         right[u] = segment_value(signal, t, u) + backward[u] + slack
         most_right = max(most_right, right[u])
         most = right[u] + split_slack(slacks, weight, c, u) + penalty_at(penalties, u)
-        if rules is None and most <= needed and backward[u] > -np.inf:
+        if not is_given(rules) and most <= needed and backward[u] > -np.inf:
             stop = min(stop, u + min_size - 1)
     n_blocks, begin = 0, last + 1
     while begin <= stop:
@@ -511,7 +516,8 @@ def _near(signal, best, lost, need, u, near, lacks):
     segment is split at s, which needs min_size samples before s. So a low value excludes them all.
     A segmentation through s and u loses lost[s] at least, and lost[u] + need at most.
     """
-    _, weight, _, _, slacks, rules, penalties, _, min_size, c, _ = signal
+    weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
+    min_size, c = signal.min_size, signal.c
     low, high = allowed_starts(rules, u, u - min_size + 1)
     top, s, found = best[u] + penalty_at(penalties, u), high, 0
     while s > low:
@@ -521,7 +527,7 @@ def _near(signal, best, lost, need, u, near, lacks):
         value = best[s] + segment_value(signal, s, u)
         if value >= top - need:
             near[found], lacks[found], found = s, top - value, found + 1
-        elif rules is None:
+        elif not is_given(rules):
             value += split_slack(slacks, weight, c, s) + penalty_at(penalties, s)
             low = max(low, s - min_size + 1) if value < top - need else low
     return found
@@ -569,7 +575,7 @@ def _least_deficit(ahead, behind, s, u, n_segments):
 
     It is exact up to the limit, infinite where there are none within it, and 0 without layers.
     """
-    if ahead is None:
+    if len(ahead.limits) == 0:
         return 0.0, np.inf
     begin, fewest, number = ahead.rows[s]
     other, fewest_behind, number_behind = behind.rows[u]

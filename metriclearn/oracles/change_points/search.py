@@ -196,25 +196,28 @@ class PenalizedSegmentation:
         if isinstance(form, ChargedForm):
             plain, charges, weight = form.form, form.charges, form.scale
             penalties, names = form.penalties, form.names
-        truth = table = slack = None
-        if charges is not None:
-            table, slack = charges.table, weight * charges.slack
-        elif plain.truth is not None and plain.weight:
-            weight, truth = float(plain.weight), truth_table(plain.truth.change_points, T)
+        if charges is None and plain.truth is not None:
+            weight = float(plain.weight)
         if not 0.0 <= weight <= _LARGEST:
             raise ValueError(
                 f"ChangePoints needs a weight from 0 to {_LARGEST:g} for the reference partition, "
                 f"got {weight:g}; SummedArea takes negative ones."
             )
-        rules = None if known is None else np.array(segment_rules(known.constraints, T))
         self.form, self.charges, self.n_samples = plain, charges, T
         self.min_size, self.known = min_size, known
         self.names: Any = None if names is None else names.normalized(getattr(known, "names", None))
         # Names with costs of transitions have a recursion with states; the signal is without them.
         self.has_states = names is not None and names.transitions is not None
-        names = None if self.has_states else self.names
-        terms = truth, table, slack, rules, penalties, names
-        self.signal = Signal(cumulative, weight, *terms, min_size)
+        self.penalties, self.signal = penalties, Signal(cumulative, weight, min_size)
+        if charges is None and weight:
+            self.signal = self.signal._replace(truth=truth_table(plain.truth.change_points, T))
+        if penalties is not None:
+            self.signal = self.signal._replace(penalties=penalties)
+        if charges is not None or known is not None or self.has_states:
+            rules = None if known is None else segment_rules(known.constraints, T)
+            self.signal = self.signal.constrained(charges, rules)
+        if self.names is not None and not self.has_states:
+            self.signal = self.signal.named(self.names)
         self._latest: Any = (None,)  # the last penalty, F and the ends at it
 
     def best(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -273,8 +276,8 @@ class PenalizedSegmentation:
             penalty += weight * self.n_samples * (1 + n_pieces)
         elif self.form.truth is not None:
             penalty += weight * self.form.truth.n_clusters
-        if self.signal.penalties is not None:
-            penalty += float(np.abs(self.signal.penalties).sum())
+        if self.penalties is not None:
+            penalty += float(np.abs(self.penalties).sum())
         if self.names is not None:
             penalty -= float(np.diff(self.names.emissions, axis=0).min(axis=1).sum())
         if self.has_states:
@@ -411,8 +414,8 @@ class PenalizedSegmentation:
         else:
             F, rest = self.best(penalty)[0], turned.best(penalty)[0][::-1].copy()
         # The segments before and after t share no charge; the first ones alone pay p_t.
-        if self.signal.penalties is not None:
-            rest += self.signal.penalties.reshape(-1, *[1] * (rest.ndim - 1))
+        if self.penalties is not None:
+            rest += self.penalties.reshape(-1, *[1] * (rest.ndim - 1))
         if not self.has_states:
             return float(F[-1]), rest, F + rest
         through = np.max(H + self.names.emissions + rest, axis=1)
@@ -431,7 +434,7 @@ class PenalizedSegmentation:
         """The same problem with the samples in reverse order."""
         form, sums, T = self.form, self.form.cumulative, self.n_samples
         turned: Any = LowRankForm(cumulative=sums[-1] - sums[::-1])
-        charges, penalties = self.charges, self.signal.penalties
+        charges, penalties = self.charges, self.penalties
         if charges is None and form.truth is not None and form.weight:
             # Ends of true segments are T minus their starts, turned around.
             ends = T - np.append(form.truth.change_points[-2::-1], 0)
@@ -447,7 +450,9 @@ class PenalizedSegmentation:
             problem.names = self.names.normalized(codes, backward=True)
             problem.has_states = self.has_states
             if not self.has_states:
-                problem.signal = problem.signal._replace(names=problem.names)
+                problem.signal = problem.signal.named(problem.names)
+            elif problem.signal.rules is None:
+                problem.signal = problem.signal.constrained(None, None)
         if self.signal.cumulative.ndim == 3:
             table = np.ascontiguousarray(self.signal.cumulative[::-1, ::-1])
             problem.signal = problem.signal._replace(cumulative=table)

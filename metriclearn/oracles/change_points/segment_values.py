@@ -12,8 +12,10 @@ with the charges of :class:`~metriclearn.problem.losses.KnownLoss`. Segments wit
 
     max_c E_c(u) − E_c(s),
 
-the score of the best name from cumulative emissions E. Each kernel is written once. Numba compiles
-it for the terms that a signal has and leaves out those that are None.
+the score of the best name from cumulative emissions E. Each kernel is written once. Numba takes
+seconds to compile it for every combination of arrays and None, so there are four kinds of signals:
+with names or without, with constraints (charges and rules) or without. What does not belong to the
+kind is None, and its tests are left out. What belongs to it but is missing is an empty array.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from metriclearn.problem.charges import charge
+from metriclearn.problem.charges import Charges, charge
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.callbacks import is_interrupt
 
@@ -40,6 +42,9 @@ WITHIN: Any = {
 }
 # Kernels that allocate nothing count no references: counts would cost more than their arithmetic.
 LIGHT: Any = {**WITHIN, "_nrt": False, "forceinline": True}
+# Long kernels that are called at one place become part of it before numba infers types: fewer
+# functions are optimized, which is most of the time of a compilation.
+ONCE: Any = {**LIGHT, "inline": "always"}
 # Counts and positions have one type: a literal 0, and positions as they are stored in 32 bits,
 # would each have numba compile every kernel once more.
 INTEGER: Any = np.int64
@@ -48,6 +53,7 @@ _REDUCTION = {"reassoc", "contract", "nsz"}
 # Columns of truth_table and rows of SegmentRules.
 START, SHARE, BEFORE, AFTER, END, LACK = range(6)
 _ALLOWED, _FLOOR, _CEILING, _REACH = range(4)
+NO_RULES = np.empty((4, 0), dtype=np.int64)
 
 
 def called(function: Callable[..., Any]) -> Any:
@@ -81,20 +87,23 @@ class Signal(NamedTuple):
         S, or a table (T+1, T+1, 1) of ‖S_u − S_s‖².
     weight : float
         κ of true segments, α of charges, 0 without either.
-    truth : array (T+1, 6) or None
-        See :func:`truth_table`.
-    charges : array (T+1, 11) or None
-        See :func:`~metriclearn.problem.charges.charge_table`.
-    slack : array (T+1,) or None
-        The slack of the charges, times α.
-    rules : int array (4, T+1) or None
-        The rows of :class:`~metriclearn.problem.knowledge.SegmentRules`.
-    penalties : array (T+1,) or None
-        p_t of a change at t; 0 at both ends.
-    names : NameScores or None
-        Normalized, so that no sum of scores is above 0.
     min_size : int
         Smallest number of samples in a segment.
+    truth : array (T+1, 6), or (0, 6) without
+        See :func:`truth_table`.
+    penalties : array (T+1,), or (0,) without
+        p_t of a change at t; 0 at both ends.
+    charges : array (T+1, 11), or (0, 11) without; None without constraints
+        See :func:`~metriclearn.problem.charges.charge_table`.
+    slack : array (T+1,), or (0,) without; None without constraints
+        The slack of the charges, times α.
+    rules : int array (4, T+1), or (4, 0) without; None without constraints
+        The rows of :class:`~metriclearn.problem.knowledge.SegmentRules`.
+    emissions : array (T+1, C) or None
+        E of :class:`~metriclearn.problem.named_segments.NameScores`, normalized so that no sum of
+        scores is above 0.
+    given : int32 array (2, T+1), or (2, 0) without; None without names or constraints
+        The given names in there.
     c : float
         Minus the penalty of a segment.
     head : int or None
@@ -104,21 +113,35 @@ class Signal(NamedTuple):
 
     cumulative: NDArray
     weight: float
-    truth: NDArray | None
-    charges: NDArray | None
-    slack: NDArray | None
-    rules: NDArray | None
-    penalties: NDArray | None
-    names: NameScores | None
     min_size: int
+    truth: NDArray = np.empty((0, 6))
+    penalties: NDArray = np.empty(0)
+    charges: NDArray | None = None
+    slack: NDArray | None = None
+    rules: NDArray | None = None
+    emissions: NDArray | None = None
+    given: NDArray | None = None
     c: float = 0.0
     head: int | None = None
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is no truth, charge, rule, penalty of positions or name."""
-        terms = self.truth, self.charges, self.slack, self.rules, self.penalties, self.names
-        return {*map(type, terms)} == {type(None)}
+        """Whether there is no truth, penalty of positions, constraint or name."""
+        missing = self.charges is None and self.emissions is None
+        return missing and not len(self.truth) and not len(self.penalties)
+
+    def constrained(self, charges: Charges | None, rules: Any) -> Signal:
+        """The same with charges, with rules, or with both or neither of the same kind."""
+        table, slack = np.empty((0, 11)), np.empty(0)
+        if charges is not None:
+            table, slack = charges.table, self.weight * charges.slack
+        rules = NO_RULES if rules is None else np.array(rules)
+        return self._replace(charges=table, slack=slack, rules=rules)
+
+    def named(self, names: NameScores) -> Signal:
+        """The same with names, after constraints."""
+        given = None if self.rules is None else names.given
+        return self._replace(emissions=names.emissions, given=given)
 
     def penalized(self, penalty: float) -> Signal:
         """The same with this penalty of a segment."""
@@ -183,7 +206,7 @@ def name_score(E, given, s, u):
     """
     # Numba drops this branch for None only if the test for None stands alone.
     if given is not None:  # noqa: SIM102
-        if given[0, s] <= u:
+        if given.shape[1] and given[0, s] <= u:
             return E[u, given[1, s]] - E[s, given[1, s]]
     best = E[u, 0] - E[s, 0]
     for name in range(1, E.shape[1]):
@@ -202,36 +225,54 @@ def n_between(head, s, u):
 
 
 @njit(**LIGHT)
-def _value(S, weight, truth, charges, names, c, span):
-    s, u, length = span
-    value = energy(S, s, u)
-    if truth is not None:
-        value -= weight * overlap(truth, s, u)
-    value = value / length + c
-    if charges is not None:
-        value += weight * charge(charges, s, u)
-    if names is not None:
-        value += name_score(names[0], names[1], s, u)
-    return value
+def is_given(term):
+    """Whether a term of a signal is there."""
+    if term is None:
+        return False
+    return term.size > 0
+
+
+@njit(**LIGHT)
+def _with_loss(value, weight, truth, charges, s, u, length):
+    """The energy per sample with the loss of a truth or of charges, if the weight is not 0."""
+    if charges is None:
+        if len(truth):
+            value -= weight * overlap(truth, s, u)
+        return value / length
+    # One test that mostly fails, and two after it, are faster than two of their own.
+    if weight == 0.0:
+        return value / length
+    if len(truth):
+        return (value - weight * overlap(truth, s, u)) / length
+    return value / length + weight * charge(charges, s, u)
+
+
+@njit(**LIGHT)
+def _with_names(value, E, given, s, u):
+    return value if E is None else value + name_score(E, given, s, u)
 
 
 @njit(**LIGHT)
 def segment_value(signal, s, u):
     """f(s, u)."""
-    S, weight, truth, charges, _, _, _, names, _, c, head = signal
-    return _value(S, weight, truth, charges, names, c, (s, u, n_between(head, s, u)))
+    S, weight, _, truth, _, charges, _, _, emissions, given, c, head = signal
+    value, length = energy(S, s, u), n_between(head, s, u)
+    value = _with_loss(value, weight, truth, charges, s, u, length) + c
+    return _with_names(value, emissions, given, s, u)
 
 
 @njit(**LIGHT)
 def penalty_at(penalties, t):
     """p_t."""
-    return 0.0 if penalties is None else penalties[t]
+    return penalties[t] if len(penalties) else 0.0
 
 
 @njit(**LIGHT)
 def allowed_starts(rules, u, stop):
     """(low, high): segments (s, u] are allowed for low ≤ s < high, at most ``stop``."""
     if rules is None:
+        return 0, stop
+    if rules.shape[1] == 0:
         return 0, stop
     if rules[_ALLOWED, u] == 0:  # no change may be at u
         return 0, 0
@@ -241,13 +282,17 @@ def allowed_starts(rules, u, stop):
 @njit(**LIGHT)
 def split_slack(slack, weight, c, t):
     """slack(t), the largest f(s,u) − f(s,t) − f(t,u); see :mod:`.bounds`."""
-    return weight - c if slack is None else slack[t] - c
+    if slack is None:
+        return weight - c
+    return slack[t] - c if len(slack) else weight - c
 
 
 @njit(**LIGHT)
 def legal_from(rules, t, min_size):
     """The first end u for which t is a legal split of (s,u], whatever the start."""
-    return t + min_size if rules is None else max(t + min_size, rules[_REACH, t] + 1)
+    if rules is None:
+        return t + min_size
+    return max(t + min_size, rules[_REACH, t] + 1) if rules.shape[1] else t + min_size
 
 
 @called

@@ -90,9 +90,9 @@ def follow(signal, program, progress, rows, scores, penalties):
     signal, program, progress
         With room for all samples.
     rows : array (n, r)
-    scores : array (n, C) or None
-        Of names, at most 0.
-    penalties : array (n,) or None
+    scores : array (n, C)
+        Of names, at most 0; C = 0 without names.
+    penalties : array (n,) or (0,)
         Of a change after each sample.
 
     Returns
@@ -116,7 +116,7 @@ def follow(signal, program, progress, rows, scores, penalties):
         stop = min(clock[CHECK], clock[CENTER], u + len(rows) - used)
         for t in range(u + 1, stop + 1):
             row = used + t - u - 1
-            _append(signal.cumulative, signal.names, signal.penalties, center, more, row, t)
+            _append(signal.cumulative, signal.emissions, signal.penalties, center, more, row, t)
             program.F[t], program.last[t] = -np.inf, -1
         best, fresh = advance(signal, program, max(u + 1, min_size), stop, fresh, best)
         used, u = used + stop - u, stop
@@ -139,16 +139,15 @@ def follow(signal, program, progress, rows, scores, penalties):
 
 
 @njit(**LIGHT)
-def _append(S, names, penalties, center, more, row, t):
+def _append(S, E, penalties, center, more, row, t):
     """Continue the sums at position t, by one row of the samples, scores and penalties."""
     rows, scores, of_changes = more
     for d in range(S.shape[1]):
         S[t, d] = S[t - 1, d] + (rows[row, d] - center[d])
-    # Numba drops branches on arguments that are None.
-    if names is not None:
-        for c in range(names[0].shape[1]):
-            names[0][t, c] = names[0][t - 1, c] + scores[row, c]
-    if penalties is not None:
+    if E is not None:
+        for c in range(E.shape[1]):
+            E[t, c] = E[t - 1, c] + scores[row, c]
+    if len(penalties):
         penalties[t] = of_changes[row]
 
 
@@ -173,7 +172,7 @@ def _discard(signal, program, u):
         s = INTEGER(live.starts[j])
         if s == best or live.expiry[j] <= u + signal.min_size:
             continue
-        k, n_names = 0, _number(signal.names)
+        k, n_names = 0, _number(signal.emissions)
         while k < n_names and _never_wins(signal, F, s, best, u, k):
             k += 1
         if k == n_names:
@@ -181,20 +180,22 @@ def _discard(signal, program, u):
 
 
 @njit(**LIGHT)
-def _number(names):
+def _number(E):
     """How many names there are; 1 without any."""
-    if names is None:
-        return 1
-    return names[0].shape[1]
+    return 1 if E is None else E.shape[1]
 
 
 @njit(**LIGHT)
-def _ball(S, names, head, F, s, t, k):
+def _name_score(E, s, t, k):
+    """The score of the name k in (s,t]."""
+    return 0.0 if E is None else E[t, k] - E[s, k]
+
+
+@njit(**LIGHT)
+def _ball(signal, F, s, t, k):
     """The squared radius of the ball of s and t, its error, and the number of samples."""
-    length = n_between(head, s, t)
-    value = energy(S, s, t) / length
-    if names is not None:
-        value += names[0][t, k] - names[0][s, k]
+    length = n_between(signal.head, s, t)
+    value = energy(signal.cumulative, s, t) / length + _name_score(signal.emissions, s, t, k)
     rounding = 1e-12 * (abs(value) + abs(F[s]) + abs(F[t]))
     return (F[s] + value - F[t]) / length, rounding / length, length
 
@@ -202,12 +203,12 @@ def _ball(S, names, head, F, s, t, k):
 @njit(**LIGHT)
 def _never_wins(signal, F, s, best, u, k):
     """Whether no mean makes s better than u and the best start, with the name k."""
-    S, names, head = signal.cumulative, signal.names, signal.head
-    square, error, n = _ball(S, names, head, F, s, u, k)
+    S = signal.cumulative
+    square, error, n = _ball(signal, F, s, u, k)
     if square + error <= 0.0:
         return True
     radius, a, b = np.sqrt(square + error), min(s, best), max(s, best)
-    square, error, m = _ball(S, names, head, F, a, b, k)
+    square, error, m = _ball(signal, F, a, b, k)
     distance = 0.0
     for d in range(S.shape[1]):
         difference = (S[u, d] - S[s, d]) / n - (S[b, d] - S[a, d]) / m
@@ -272,12 +273,12 @@ def compact(signal, program, progress, base, first):
     """
     clock, needed, center = progress.clock, progress.needed, progress.center
     (F, last, live, levels), S, u = program, signal.cumulative, clock[NOW]
-    shift, head = first - 1, signal.head
+    shift = first - 1
     _mark(program, needed, base, clock[FIRST], u)
     for t in range(u, first - 1, -1):
         if needed[t] and last[t] >= first:
             needed[last[t]] = True
-    _move_sums(S, signal.names, signal.penalties, center, base, shift, head, u)
+    _move_sums(S, signal.emissions, signal.penalties, center, base, shift, signal.head, u)
     F[0], last[0], lost = 0.0, -1, False
     for t in range(first, u + 1):
         before, value, start = INTEGER(last[t]), -np.inf, INTEGER(-1)
@@ -313,7 +314,7 @@ def compact(signal, program, progress, base, first):
 
 
 @njit(**LIGHT)
-def _move_sums(S, names, penalties, center, base, shift, head, u):
+def _move_sums(S, E, penalties, center, base, shift, head, u):
     """Sums since ``base`` at the new positions, centered by their mean."""
     length = u - shift + head
     for d in range(S.shape[1]):
@@ -323,12 +324,12 @@ def _move_sums(S, names, penalties, center, base, shift, head, u):
         S[0, d] = 0.0
         for t in range(shift + 1, u + 1):
             S[t - shift, d] = (S[t, d] - origin) - (t - shift + head) * mean
-    if names is not None:
-        for c in range(names[0].shape[1]):
-            origin, names[0][0, c] = names[0][base, c], 0.0
+    if E is not None:
+        for c in range(E.shape[1]):
+            origin, E[0, c] = E[base, c], 0.0
             for t in range(shift + 1, u + 1):
-                names[0][t - shift, c] = names[0][t, c] - origin
-    if penalties is not None:
+                E[t - shift, c] = E[t, c] - origin
+    if len(penalties):
         for t in range(shift + 1, u + 1):
             penalties[t - shift] = penalties[t]
 

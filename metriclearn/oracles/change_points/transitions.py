@@ -83,11 +83,7 @@ def best_named(signal, names):
 @njit(**LIGHT)
 def _given_name(given, s, u):
     """The name that is given in (s,u], −1 if there is none."""
-    # Numba drops this branch for None only if the test for None stands alone.
-    if given is not None:  # noqa: SIM102
-        if given[0, s] <= u:
-            return given[1, s]
-    return -1
+    return given[1, s] if given.shape[1] and given[0, s] <= u else -1
 
 
 @njit(**LIGHT)
