@@ -366,7 +366,7 @@ class SegmenterStream(ComponentParameters):
             # Every component weighs a single feature.
             columns = np.argmax(components != 0, axis=1)
             weights = components[np.arange(len(components)), columns]
-            rows = (features[:, columns] - self.offset_[columns]) * weights
+            rows = np.ascontiguousarray((features[:, columns] - self.offset_[columns]) * weights)
         else:
             rows = projected(np.ascontiguousarray(features), self.offset_, components)
         if scores is not None:
