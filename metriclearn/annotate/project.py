@@ -251,9 +251,11 @@ class Project:
                     "in the folder; restore the recordings, or rename or remove them in the file."
                 )
             annotations = {
-                name: read_annotations(given, self.seconds[name]) for name, given in entries.items()
+                name: self._annotations_of(name, given) for name, given in entries.items()
             }
             curve, revision = list(content.get("curve", [])), int(content["revision"])
+            if not all(isinstance(point, dict) and "seconds" in point for point in curve):
+                raise ValueError("every point of its curve needs seconds")
             annotators = {
                 name: list(map(str, many)) for name, many in content.get("annotators", {}).items()
             }
@@ -261,6 +263,13 @@ class Project:
         self.labels, self.annotations, self.annotators = labels, annotations, annotators
         self.curve, self.revision, self.seen = curve, revision, content
         return self
+
+    def _annotations_of(self, name: str, given: Any) -> list[Annotation]:
+        """Those of a recording in the file."""
+        try:
+            return read_annotations(given, self.seconds[name])
+        except ValueError as error:
+            raise ValueError(f"{str(self.file)!r}, recording {name!r}: {error}") from error
 
     def change(
         self,

@@ -205,6 +205,7 @@ class Page:
         try:
             number = self.project.change(revision, annotations, content.get("labels"), annotator)
         except Conflict as conflict:
+            self.loop.wake()  # what was changed elsewhere is learned from, too
             return answer({"error": str(conflict), **self.annotated()}, 409)
         self.loop.wake()
         return {"revision": number}

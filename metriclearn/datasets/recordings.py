@@ -326,6 +326,11 @@ def cached_features(
     ----------
     cache : path, optional
         By default ``$METRICLEARN_CACHE/features``, or a folder in the current user's cache.
+
+    Raises
+    ------
+    ValueError
+        If features are not finite.
     """
     import joblib
     import pooch
@@ -345,6 +350,11 @@ def cached_features(
     except Exception as error:  # a damaged archive fails in many ways
         _LOGGER.info("%s is damaged (%s) and computed again", entry, error)
     X = extractor.extract(path)
+    if not np.isfinite(X).all():
+        raise ValueError(
+            f"{os.fspath(path)!r} has features that are NaN or infinite; check its samples, and "
+            "export it again at a usual level."
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(entry) as stream:

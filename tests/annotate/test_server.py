@@ -342,6 +342,11 @@ PROJECT = '{"format": 1, "revision": 0, "labels": [], "recordings": {}%s}'
             PROJECT.replace("{}", '{"renamed": []}') % "",
             r"\['renamed'\], which are not in the folder",
         ),
+        (
+            PROJECT.replace("{}", '{"one": [{"start": 0, "end": 10, "kind": "no change"}]}') % "",
+            r"metriclearn\.json', recording 'one': An annotation needs .* of 9 s",
+        ),
+        (PROJECT % ', "curve": [3]', "every point of its curve needs seconds"),
         (PROJECT % ', "rate": "fast"', "rows per second"),
         (PROJECT % ', "ignore": 3', "list of columns"),
         (PROJECT % ', "features": "smell"', "features one of"),
@@ -435,6 +440,25 @@ def test_rates_are_as_at_the_last_start(tmp_path: Path) -> None:
         assert page.recordings["sound"].rate == 8.0
         assert page.recordings["table"].rate == pytest.approx(rate)
         assert page.project.settings["ignore"] == ["time"]
+
+
+def test_what_was_changed_elsewhere_is_learned_from(server: Server) -> None:
+    server.page.loop.thread.start()
+    assert server.change(0, one=SEGMENTS)[0] == 200
+
+    def is_learned(revision: int) -> bool:
+        deadline, loop = time.monotonic() + 120, server.page.loop
+        while time.monotonic() < deadline:
+            if loop.learned["revision"] == revision and not loop.learned["busy"]:
+                return True
+            time.sleep(0.01)
+        return False
+
+    assert is_learned(1)
+    file = server.folder / "metriclearn.json"
+    file.write_text(file.read_text().replace("5.5", "6.5").replace('revision": 1', 'revision": 9'))
+    assert server.change(1, one=SEGMENTS)[0] == 409
+    assert is_learned(9)
 
 
 def test_a_short_recording_does_not_shorten_the_stretches_of_others(tmp_path: Path) -> None:

@@ -131,6 +131,14 @@ def test_cache_is_by_content_and_parameters(tmp_path: Path) -> None:
     assert extractor.calls == 3
 
 
+def test_features_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.wav"
+    file.write_bytes(b"abc")
+    with pytest.raises(ValueError, match=r"a\.wav' has features that are NaN or infinite"):
+        cached_features(file, Bytes(factor=np.inf), tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+
+
 def test_damaged_or_unwritable_cache_costs_only_time(tmp_path: Path) -> None:
     file, cache, extractor = tmp_path / "a.wav", tmp_path / "cache", Bytes()
     file.write_bytes(b"abc")
