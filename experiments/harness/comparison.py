@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -56,6 +57,7 @@ from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.indices import compare
 from metriclearn.plots.canvas import number
+from metriclearn.problem.named_segments import NamedPartition
 
 NAMES = "names_right"
 LEARNED, TUNED, RELATIVE = "learned", "tuned", "relative"  # where a penalty comes from
@@ -65,6 +67,7 @@ _WORDS = {
     RELATIVE: ", penalty tuned in units of each sequence's variance",
 }
 Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
+Pairs = Sequence[tuple[Partition, Partition]]  # found and true
 
 
 class Comparison(Procedure):
@@ -123,11 +126,20 @@ class Comparison(Procedure):
         if option in (TUNED, RELATIVE):
             unit = "variance" if option == RELATIVE else None
             model = with_tuned_penalty(model, case.train, unit)
-        scores = {MEASURE: sequence_losses(model, case.test, column)}
+        begun = time.thread_time()
+        pairs = segmented(model, case.test, column)
+        seconds = time.thread_time() - begun
+        return model, self.measured(model, pairs, seconds, column, case)
+
+    def measured(
+        self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case
+    ) -> Scores:
+        """All measures of the segmentations that the model found in so many seconds."""
+        scores = {MEASURE: squared_norms(pairs, case.test)}
         if column == "estimated" and getattr(model, "classes_", None) is not None:
-            named = named_scores(model, case.test)
+            named = named_scores(model, [found for found, _ in pairs], case.test)
             scores |= {name: named[name] for name in named if name in self.measures}
-        return model, scores
+        return scores
 
     def is_member(self, method: Method) -> bool:
         """Whether a method is one of ours, or has the option ``member``."""
@@ -240,18 +252,28 @@ def sequence_losses(
 
     Where samples are labeled −1, only the labeled parts count.
     """
-    pairs = zip(segmented(model, data, n_clusters), data.labels)
-    return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in pairs])
+    return squared_norms(segmented(model, data, n_clusters), data)
 
 
-def named_scores(model: Any, data: LabeledSequences) -> Scores:
+def squared_norms(pairs: Pairs, data: LabeledSequences) -> NDArray[np.float64]:
+    """‖M − N‖²_F of segmentations that were found in the sequences, (N,)."""
+    labeled = zip(pairs, data.labels)
+    return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in labeled])
+
+
+def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences) -> Scores:
     """How well names fit in every sequence, on the samples that have one, (N,) each.
 
-    The share of samples with the right name, and edit score and F1 of action segmentation.
+    The share of samples with the right name, and edit score and F1 of action segmentation. A model
+    whose segmentations ``found`` are without names is asked for names.
     """
+    if isinstance(found[0], NamedPartition):
+        named_samples = [model.classes_[one.sample_names] for one in found]
+    else:
+        named_samples = model.predict(data.sequences)
     rows = []
-    for found, labels in zip(model.predict(data.sequences), data.labels):
-        pair = labels[labels != -1], found[labels != -1]
+    for names, labels in zip(named_samples, data.labels):
+        pair = labels[labels != -1], names[labels != -1]
         segments = compare(*pair, field="video")
         named = {f"named_{name}": value for name, value in segments.items()}
         rows.append({NAMES: float(np.mean(pair[0] == pair[1])), **named})
@@ -272,11 +294,15 @@ def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float
     return FrobeniusLoss().squared_norm(found, truth)
 
 
-def segmented(
-    model: Any, data: LabeledSequences, n_clusters: str
-) -> list[tuple[Partition, Partition]]:
-    """Predicted and true partition of every sequence, number of segments estimated or given."""
+def segmented(model: Any, data: LabeledSequences, n_clusters: str) -> Pairs:
+    """Predicted and true partition of every sequence, number of segments estimated or given.
+
+    Estimated ones have names where a model of this package has learned names.
+    """
     truths = [Partition.from_runs(labels) for labels in data.labels]
+    if n_clusters == "estimated" and hasattr(model, "segmented"):
+        found = model.segmented(model.read_data(data.sequences), None)
+        return list(zip(found, truths))
     given = {"n_segments": [truth.n_clusters for truth in truths]} if n_clusters == "given" else {}
     ends = model.predict_change_points(data.sequences, **given)
     return [(Partition(ends=e), truth) for e, truth in zip(ends, truths)]

@@ -178,7 +178,7 @@ class Member(BaseEstimator):
     model: Any
 
     def __post_init__(self) -> None:
-        if hasattr(self.model, "classes_"):
+        if getattr(self.model, "classes_", None) is not None:
             self.classes_ = self.model.classes_
 
     def fit(self, X: Arrays, y: Arrays) -> Self:

@@ -19,12 +19,12 @@ from omegaconf import OmegaConf
 from experiments.data.drawn_scenes import FOLDERS
 from experiments.harness.comparison import (
     Comparison,
+    Pairs,
     case_of,
     group_cases,
     group_folds,
     joined,
     refuse_seen,
-    segmented,
 )
 from experiments.harness.procedure import (
     Case,
@@ -99,15 +99,16 @@ class AudioAndVideo(Comparison):
             streams = {name: some for name, some in streams.items() if name in named or not named}
         return streams
 
-    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        model, scores = super().score(model, option, column, case)
+    def measured(
+        self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case
+    ) -> Scores:
+        scores = super().measured(model, pairs, seconds, column, case)
         field = (self.config.get("fields") or {}).get(case.table)
         if field is not None:
-            pairs = segmented(model, case.test, column)
             measured = [compare(truth, found, **field) for found, truth in pairs]
             names = [name for name in measured[0] if name in _OF_FIELDS]
             scores |= {name: np.array([values[name] for values in measured]) for name in names}
-        return model, scores
+        return scores
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         """One report, its pictures and metrics by stream."""
