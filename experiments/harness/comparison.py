@@ -131,9 +131,7 @@ class Comparison(Procedure):
         seconds = time.thread_time() - begun
         return model, self.measured(model, pairs, seconds, column, case)
 
-    def measured(
-        self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case
-    ) -> Scores:
+    def measured(self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case) -> Scores:
         """All measures of the segmentations that the model found in so many seconds."""
         scores = {MEASURE: squared_norms(pairs, case.test)}
         if column == "estimated" and getattr(model, "classes_", None) is not None:
@@ -267,12 +265,11 @@ def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences)
     The share of samples with the right name, and edit score and F1 of action segmentation. A model
     whose segmentations ``found`` are without names is asked for names.
     """
-    if isinstance(found[0], NamedPartition):
-        named_samples = [model.classes_[one.sample_names] for one in found]
-    else:
-        named_samples = model.predict(data.sequences)
+    named = [one for one in found if isinstance(one, NamedPartition)]
+    predicted = [model.classes_[one.sample_names] for one in named]
+    predicted = predicted or model.predict(data.sequences)
     rows = []
-    for names, labels in zip(named_samples, data.labels):
+    for names, labels in zip(predicted, data.labels):
         pair = labels[labels != -1], names[labels != -1]
         segments = compare(*pair, field="video")
         named = {f"named_{name}": value for name, value in segments.items()}

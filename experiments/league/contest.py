@@ -128,9 +128,7 @@ class League(Comparison):
         segmented(model, case.test.select([0]), column)  # what is compiled once is not timed
         return super().score(model, option, column, case)
 
-    def measured(
-        self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case
-    ) -> Scores:
+    def measured(self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case) -> Scores:
         scores = super().measured(model, pairs, seconds, column, case)
         scores[F1] = np.array(
             [boundary_f1(truth.change_points, found.change_points) for found, truth in pairs]

@@ -99,9 +99,7 @@ class AudioAndVideo(Comparison):
             streams = {name: some for name, some in streams.items() if name in named or not named}
         return streams
 
-    def measured(
-        self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case
-    ) -> Scores:
+    def measured(self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case) -> Scores:
         scores = super().measured(model, pairs, seconds, column, case)
         field = (self.config.get("fields") or {}).get(case.table)
         if field is not None:

@@ -1,44 +1,71 @@
 """Learned features against linear metrics: encoders of raw signals and of hand-made features.
 
 The encoder's settings are chosen like all others: on folds of the training data. Its loss on the
-test data is the mean over several seeds; the loss of each seed is a separate measure.
+test data is the mean over several seeds; the loss of each seed is a separate measure. With
+``seeds_agree`` the models from all seeds are members of the consensus, in place of the first alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 from matplotlib.figure import Figure
 from omegaconf import DictConfig
 from sklearn.base import clone
 
 from experiments.harness.comparison import Comparison, sequence_losses
-from experiments.harness.procedure import Case, Outcome, Scores, Story
+from experiments.harness.procedure import Case, Method, Outcome, Scores, Story
 from experiments.harness.results import MEASURE, OURS
 from experiments.studies.audio_and_video import AudioAndVideo
-from metriclearn import Partition
+from metriclearn import Consensus, Partition
+from metriclearn.datasets import LabeledSequences
 
 
 class Encoders(AudioAndVideo):
     """The procedure of a data set or a ``stream``; encoders are fitted from ``seeds`` seeds."""
 
     relative = False  # outputs of encoders are normalized, and seeds compared with one penalty
+    backend = "processes"  # torch has one source of random numbers in a process
 
     def __init__(self, config: DictConfig) -> None:
-        import torch
-
         if "stream" in config:
             config.streams = {config.stream: config.streams[config.stream]}
         super().__init__(config)
-        torch.set_num_threads(1)  # the same weights anywhere; fits run side by side
         words = {f"seed_{seed}": (f"‖M − N‖², seed {seed}", "less") for seed in range(config.seeds)}
         self.measures = {**AudioAndVideo.measures, **words}
         self._others: dict[tuple[int, int], Any] = {}  # by the model of seed 0, and the seed
 
     def cases(self) -> list[Case]:
         return super().cases() if "streams" in self.config else Comparison.cases(self)
+
+    def fit(self, estimator: Any, data: Any, method: Method) -> Any:
+        with_one_thread()
+        return super().fit(estimator, data, method)
+
+    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Consensus:
+        if not self.config.seeds_agree:
+            return super().consensus(members, case)
+        fitted_to = [*(train for train, _ in case.folds), case.train]
+        rows = {
+            name: [
+                [(model, seed, data) for model, data in zip(row, fitted_to)]
+                for row in family
+                for seed in range(1, self.config.seeds)
+                if hasattr(row[0], "encoder_")
+            ]
+            for name, family in members.items()
+        }
+        fits = [
+            joblib.delayed(from_seed)(*one) for some in rows.values() for r in some for one in r
+        ]
+        models = iter(joblib.Parallel(self.config.n_jobs, backend="loky")(fits))
+        more = {name: [[next(models) for _ in row] for row in some] for name, some in rows.items()}
+        every = {name: [*family, *more[name]] for name, family in members.items()}
+        return super().consensus(every, case)
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         first, scores = super().score(model, option, column, case)
@@ -47,9 +74,7 @@ class Encoders(AudioAndVideo):
         losses = [scores[MEASURE]]
         for seed in range(1, self.config.seeds):
             if (id(model), seed) not in self._others:
-                other = clone(model).set_params(random_state=seed)
-                other.fit(case.train.sequences, case.train.labels)
-                self._others[id(model), seed] = other
+                self._others[id(model), seed] = from_seed(model, seed, case.train)
             losses.append(sequence_losses(self._others[id(model), seed], case.test, column))
         by_seed = {f"seed_{seed}": values for seed, values in enumerate(losses)}
         return first, {**scores, MEASURE: np.mean(losses, axis=0), **by_seed}
@@ -64,6 +89,19 @@ class Encoders(AudioAndVideo):
             texts = {"Title": figure.get_suptitle(), "Software": None}
             figure.savefig(folder / "features.png", dpi=110, metadata=texts)
         return Comparison.story(self, outcomes, folder)
+
+
+def with_one_thread() -> None:
+    """So torch gives the same weights anywhere, and fits run side by side."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def from_seed(model: Any, seed: int, data: LabeledSequences) -> Any:
+    """The model from another seed."""
+    with_one_thread()
+    return clone(model).set_params(random_state=seed).fit(data.sequences, data.labels)
 
 
 def of_raw_signals(model: Any) -> Any:

@@ -16,7 +16,7 @@ def test_seeds_and_models_of_a_tiny_run(tmp_path: Path) -> None:
     """On synthetic sequences, of which three columns pass for raw signals."""
     call(
         "run", "experiment=beedance_encoder", "dataset=synthetic", "tiny=true", "n_jobs=1",
-        "~methods.rca", "~methods.pca", f"hydra.run.dir={tmp_path}",
+        "~methods.rca", "~methods.pca", "seeds_agree=true", f"hydra.run.dir={tmp_path}",
     )  # fmt: skip
     rows = read_results(tmp_path / "results.json")["rows"]
     rows = {(row["method"], row["measure"]): row for row in rows if row["column"] == "estimated"}
@@ -26,6 +26,10 @@ def test_seeds_and_models_of_a_tiny_run(tmp_path: Path) -> None:
     np.testing.assert_allclose(rows[name, MEASURE]["values"], np.mean(seeds, axis=0))
     assert ("ours/full", "seed_0") not in rows
     assert rows[name, MEASURE]["gap"] < 0.1
+    consensus = metriclearn.load(tmp_path / "models" / "ours.npz")
+    encoders = [model for model in consensus.models_ if hasattr(model, "encoder_")]
+    assert {model.random_state for model in encoders} == {0, 1}
+    assert rows["ours", MEASURE]["choice"].startswith(f"consensus of {len(consensus.held_out_)}")
     model = metriclearn.load(tmp_path / "models" / "ours-encoder-of-raw-signals.npz")
     assert model.encoder.keywords["stop"] == 3
     assert (tmp_path / "features.png").stat().st_size > 10_000
