@@ -272,8 +272,8 @@ def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences)
     for names, labels in zip(predicted, data.labels):
         pair = labels[labels != -1], names[labels != -1]
         segments = compare(*pair, field="video")
-        named = {f"named_{name}": value for name, value in segments.items()}
-        rows.append({NAMES: float(np.mean(pair[0] == pair[1])), **named})
+        of_names = {f"named_{name}": value for name, value in segments.items()}
+        rows.append({NAMES: float(np.mean(pair[0] == pair[1])), **of_names})
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
