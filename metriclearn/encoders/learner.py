@@ -320,18 +320,17 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         components = torch.as_tensor(self.components_, dtype=torch.float32)
         with seeded(0):
             last = nn.Linear(components.shape[1], len(components), bias=False)
-        last.weight = nn.Parameter(components)
-        network = nn.Sequential(copy.deepcopy(self.encoder_).cpu(), last).eval()
-        example = torch.zeros(1, 64, self.n_features_in_)
-        program = torch.onnx.export(
-            network,
-            (example,),
-            input_names=["recording"],
-            output_names=["features"],
-            dynamic_shapes=({1: torch.export.Dim("T", min=2)},),
-            optimize=False,  # it would replace 1e-8 by 0, and divisions need it
-            verbose=False,
-        )
+            last.weight = nn.Parameter(components)
+            network = nn.Sequential(copy.deepcopy(self.encoder_).cpu(), last).eval()
+            program = torch.onnx.export(
+                network,
+                (torch.zeros(1, 64, self.n_features_in_),),
+                input_names=["recording"],
+                output_names=["features"],
+                dynamic_shapes=({1: torch.export.Dim("T", min=2)},),
+                optimize=False,  # it would replace 1e-8 by 0, and divisions need it
+                verbose=False,
+            )
         assert program is not None
         with replacing(path) as stream:
             stream.write(program.model_proto.SerializeToString())

@@ -645,4 +645,4 @@ class FrozenFeatures(StatelessTransformer):
     def _encoder(self) -> FrozenEncoder:
         module = copy.deepcopy(self.module) if isinstance(self.module, nn.Module) else self.module
         n_features = prod(self.shape)
-        return FrozenEncoder(n_features, module, self.shape, batch_size=self.batch_size)
+        return FrozenEncoder(n_features, module, self.shape, batch_size=self.batch_size).float()

@@ -68,11 +68,12 @@ class Training:
             min_size=settings.min_size,
             forms=names,
             n_jobs=settings.n_jobs,
-        ).to(settings.device)
+        ).to(settings.device, torch.float32)
         self.n_outputs = encoded(network, [recordings[0].X], settings.device)[0].shape[1]
         self.head: nn.Module = nn.Identity()
         if names is not None:
-            self.head = ScoresOfNames(self.n_outputs, names.n_names).to(settings.device)
+            head = ScoresOfNames(self.n_outputs, names.n_names)
+            self.head = head.to(settings.device, torch.float32)
         fast: Any = {"params": list(self.loss.parameters()), "weight_decay": 0.0}
         self.rates = [settings.learning_rate, settings.penalty_learning_rate]
         self.optimizer = torch.optim.AdamW(
@@ -285,7 +286,12 @@ def _warm_up_and_cosine(progress: float) -> float:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Draw torch's random numbers from a seed inside, and restore its state afterwards."""
-    with torch.random.fork_rng():
+    """Let torch draw from a seed, with slopes and in single precision, and restore its state."""
+    kind = torch.get_default_dtype()
+    with torch.random.fork_rng(), torch.enable_grad():
         torch.manual_seed(seed)
-        yield
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(kind)

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from metriclearn.encoders import (  # noqa: E402
     EncoderMetricLearner,
     Ensemble,
     FrozenEncoder,
+    FrozenFeatures,
     Noise,
     Normalized,
     Recording,
@@ -313,6 +315,32 @@ def test_penalties_of_features_are_those_of_the_last_layer(tmp_path: Path) -> No
         ends = alone.predict_change_points(Z).tolist()
         assert fitted.predict_change_points(X).tolist() == ends
         assert back.predict_change_points(X).tolist() == ends
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    """What other code of a user may have set for all of torch."""
+    torch.set_default_dtype(torch.float64)
+    with torch.no_grad():
+        yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(scope="module")
+def named() -> EncoderMetricLearner:
+    return learner(n_epochs=1, last_layer=NAMED).fit(XS, YS)
+
+
+def test_states_of_torch_that_others_set_change_nothing(
+    named: EncoderMetricLearner, double: None, tmp_path: Path
+) -> None:
+    again = learner(n_epochs=1, last_layer=NAMED).fit(XS, YS)
+    np.testing.assert_array_equal(again.weights_, named.weights_)
+    assert (torch.get_default_dtype(), torch.is_grad_enabled()) == (torch.float64, False)
+    linear = partial(torch.nn.Linear, 6, 4)
+    assert FrozenFeatures(linear, (6,)).transform(XS[0]).shape == (60, 4)
+    pytest.importorskip("onnxscript")
+    assert again.export_onnx(tmp_path / "encoder.onnx").is_file()
 
 
 class Wide(WindowEncoder):
