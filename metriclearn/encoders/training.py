@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from operator import attrgetter
+from threading import RLock
 from typing import Any
 
 import joblib
@@ -25,6 +26,7 @@ from metriclearn.running.callbacks import Progress, ProgressBar
 
 _WARM_UP = 0.15  # share of all steps in which the learning rate rises; then it falls like a cosine
 _LARGEST_GRADIENT = 1.0  # norm: one recording with a long error must not undo an epoch
+_ONE_AT_A_TIME = RLock()
 _FORMAT = 3  # raised when checkpoints change
 
 
@@ -286,9 +288,12 @@ def _warm_up_and_cosine(progress: float) -> float:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Let torch draw from a seed, with slopes and in single precision, and restore its state."""
-    kind = torch.get_default_dtype()
-    with torch.random.fork_rng(), torch.enable_grad():
+    """Let torch draw from a seed, with slopes and in single precision, and restore its state.
+
+    Threads take turns, as torch has one state for all of them.
+    """
+    with _ONE_AT_A_TIME, torch.random.fork_rng(), torch.enable_grad():
+        kind = torch.get_default_dtype()
         torch.manual_seed(seed)
         torch.set_default_dtype(torch.float32)
         try:

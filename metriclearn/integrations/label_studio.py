@@ -352,7 +352,8 @@ def _predicted(one: Task, model: RecordingSegmenter, interface: Interface) -> di
 def application(backend: Backend) -> Any:
     """The ASGI application: it learns in a thread, one project after the other.
 
-    Requests need the content type JSON, which pages of other sites cannot send.
+    Requests need the content type JSON, which pages of other sites cannot send, and no origin:
+    pages of foreign names that point to this computer (DNS rebinding) have one.
     """
     starlette = optional("starlette.applications", "label")
     Route = optional("starlette.routing", "label").Route
@@ -388,6 +389,8 @@ def application(backend: Backend) -> Any:
 
     def endpoint(function: Callable[[Mapping[str, Any]], tuple[dict[str, Any], int]]) -> Any:
         async def asked(request: Any) -> Any:
+            if "origin" in request.headers:
+                return answer({"error": "Web pages may not use this backend."}, 403)
             if request.headers.get("content-type", "").partition(";")[0] != "application/json":
                 return answer({"error": "The content type needs to be application/json."}, 415)
             try:

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -341,6 +342,23 @@ def test_states_of_torch_that_others_set_change_nothing(
     assert FrozenFeatures(linear, (6,)).transform(XS[0]).shape == (60, 4)
     pytest.importorskip("onnxscript")
     assert again.export_onnx(tmp_path / "encoder.onnx").is_file()
+
+
+def test_fits_in_threads_are_those_of_one_after_the_other() -> None:
+    """As in a Consensus; dropout would draw numbers of other fits."""
+
+    def weights(seed: int) -> Any:
+        encoder = partial(WindowEncoder, n_outputs=2, width=8, dropout=0.5)
+        return learner(encoder, batch_size=1, random_state=seed).fit(XS, YS).weights_
+
+    alone, interval = [*map(weights, range(3))], sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(1e-5)
+        with ThreadPoolExecutor(3) as pool:
+            together = [*pool.map(weights, range(3))]
+    finally:
+        sys.setswitchinterval(interval)
+    np.testing.assert_array_equal(together, alone)
 
 
 class Wide(WindowEncoder):

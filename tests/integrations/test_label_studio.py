@@ -285,10 +285,12 @@ def ask(tmp_path: Path) -> Iterator[Any]:
     while not server.started:
         time.sleep(0.01)
 
-    def request(path: str, body: Any = None, kind: str = "application/json") -> tuple[int, Any]:
+    def request(
+        path: str, body: Any = None, kind: str = "application/json", **more: str
+    ) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         content = None if body is None else json.dumps(body)
-        headers = {"Content-Type": kind} if body is not None else {}
+        headers = {"Content-Type": kind, **more} if body is not None else {}
         connection.request("GET" if body is None else "POST", path, content, headers)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
@@ -352,6 +354,8 @@ def test_requests_that_cannot_be_meant_are_refused(ask: Any, tmp_path: Path) -> 
     given = submitted(0, [], {"id": "../../x", "label_config": STAMPED})
     assert ask("/webhook", given)[0] == 422
     assert ask("/webhook", submitted(0, [], {"id": 7}), "text/plain")[0] == 415
+    given = submitted(0, [], {"id": 7})
+    assert ask("/webhook", given, Origin="http://elsewhere.example:9090")[0] == 403
     assert not list(tmp_path.rglob("*.json"))
 
 
