@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise, starmap
 from operator import attrgetter
@@ -432,7 +433,8 @@ class Loop:
             self._changed.notify_all()
 
     def _run(self) -> None:
-        compile_programs()
+        with suppress(Exception):  # what fails here fails below, too, where the page shows it
+            compile_programs()
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._wanted)

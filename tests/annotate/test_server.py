@@ -442,6 +442,20 @@ def test_rates_are_as_at_the_last_start(tmp_path: Path) -> None:
         assert page.project.settings["ignore"] == ["time"]
 
 
+def test_learning_goes_on_if_nothing_could_be_compiled_before(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing() -> None:
+        raise RuntimeError("cannot cache function")
+
+    monkeypatch.setattr("metriclearn.annotate.learning.compile_programs", failing)
+    server.page.loop.thread.start()
+    deadline = time.monotonic() + 60
+    while server.page.loop.learned.get("busy", True) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(server.page.loop.learned["suggestions"]) > 0
+
+
 def test_what_was_changed_elsewhere_is_learned_from(server: Server) -> None:
     server.page.loop.thread.start()
     assert server.change(0, one=SEGMENTS)[0] == 200
