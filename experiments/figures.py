@@ -370,14 +370,14 @@ def draw(name: str, docs: Path) -> None:
 
 
 def portable(value: Any) -> Any:
-    """``value`` with every absolute path in it cut to its last part."""
+    """``value`` with absolute paths cut to their last part; commands do not say where they write."""
     kinds: dict[type, Callable[[Any], Any]] = {
         dict: lambda items: {key: portable(item) for key, item in items.items()},
         list: lambda items: [portable(item) for item in items],
         str: lambda text: (
             PurePath(text).name
             if PurePath(text).is_absolute()
-            else re.sub(r"(?<=[= ])/\S*/(?=\S)", "", text)  # of a command
+            else re.sub(r" outputs=\S+|(?<=[= ])/\S*/(?=\S)", "", text)  # of a command
         ),
     }
     return kinds.get(type(value), lambda other: other)(value)

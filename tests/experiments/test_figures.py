@@ -183,12 +183,14 @@ def test_no_line_begins_with_a_mark_and_goes_on(page: str) -> None:
 def test_a_run_is_published_without_paths_of_its_machine(copied: Path, tmp_path: Path) -> None:
     results = json.loads((ROOT / "docs/results/hapt.json").read_text(encoding="utf-8"))
     results["config"]["dataset"]["root"] = "/somewhere/on/this/machine/hapt"
+    results["command"] = "python -m experiments.run experiment=hapt outputs=/somewhere n_jobs=1"
     (tmp_path / "results.json").write_text(json.dumps(results), encoding="utf-8")
     with pytest.raises(ValueError, match=r"results of 'synthetic', got the results of 'hapt'"):
         main([f"synthetic={tmp_path / 'results.json'}"], copied)
     assert main([f"hapt={tmp_path / 'results.json'}"], copied) == 0
-    published = (copied / "docs/results/hapt.json").read_text(encoding="utf-8")
-    assert json.loads(published)["config"]["dataset"]["root"] == "hapt"
+    published = json.loads((copied / "docs/results/hapt.json").read_text(encoding="utf-8"))
+    assert published["config"]["dataset"]["root"] == "hapt"
+    assert published["command"] == "python -m experiments.run experiment=hapt n_jobs=1"
     assert main(["--check"], copied) == 0
 
 
