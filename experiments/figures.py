@@ -370,7 +370,7 @@ def draw(name: str, docs: Path) -> None:
 
 
 def portable(value: Any) -> Any:
-    """``value`` with absolute paths cut to their last part; commands do not say where they write."""
+    """``value`` without folders of this machine: paths cut to their last part, no ``outputs=``."""
     kinds: dict[type, Callable[[Any], Any]] = {
         dict: lambda items: {key: portable(item) for key, item in items.items()},
         list: lambda items: [portable(item) for item in items],
