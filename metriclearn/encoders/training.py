@@ -30,6 +30,16 @@ _ONE_AT_A_TIME = RLock()
 _FORMAT = 3  # raised when checkpoints change
 
 
+def _new_lock() -> None:
+    """A forked process has no other threads, so nobody there would release the lock."""
+    global _ONE_AT_A_TIME
+    _ONE_AT_A_TIME = RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_new_lock)
+
+
 class Training:
     """Epochs of AdamW on the hinge, with everything that a checkpoint needs.
 
@@ -74,7 +84,8 @@ class Training:
         self.n_outputs = encoded(network, [recordings[0].X], settings.device)[0].shape[1]
         self.head: nn.Module = nn.Identity()
         if names is not None:
-            head = ScoresOfNames(self.n_outputs, names.n_names)
+            with seeded(seed):  # a layer draws numbers before its weights are 0
+                head = ScoresOfNames(self.n_outputs, names.n_names)
             self.head = head.to(settings.device, torch.float32)
         fast: Any = {"params": list(self.loss.parameters()), "weight_decay": 0.0}
         self.rates = [settings.learning_rate, settings.penalty_learning_rate]

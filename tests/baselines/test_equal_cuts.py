@@ -53,6 +53,11 @@ def test_bad_input_is_refused_in_one_sentence() -> None:
         EqualCuts(0).fit(X, Y)
     with pytest.raises(ValueError, match="EqualCuts is expecting 2 features"):
         EqualCuts().fit(X, Y).predict(np.zeros((9, 3)))
+    cuts = EqualCuts()
+    with pytest.raises(ValueError, match="EqualCuts needs labels, but all labels"):
+        cuts.fit(X, [np.full(n, -1) for n in LENGTHS])
+    with pytest.raises(NotFittedError):
+        cuts.predict(X)
     with pytest.raises(TypeError, match="EqualCuts needs X, y as arguments of fit"):
         EqualCuts().fit(X, Y, length=3)
 

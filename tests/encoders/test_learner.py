@@ -1,11 +1,14 @@
 """EncoderMetricLearner: optimum, repeatability, kill -9, files, validation, and what it refuses."""
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -335,7 +338,9 @@ def named() -> EncoderMetricLearner:
 def test_states_of_torch_that_others_set_change_nothing(
     named: EncoderMetricLearner, double: None, tmp_path: Path
 ) -> None:
+    state = torch.get_rng_state()
     again = learner(n_epochs=1, last_layer=NAMED).fit(XS, YS)
+    assert torch.equal(torch.get_rng_state(), state)
     np.testing.assert_array_equal(again.weights_, named.weights_)
     assert (torch.get_default_dtype(), torch.is_grad_enabled()) == (torch.float64, False)
     linear = partial(torch.nn.Linear, 6, 4)
@@ -359,6 +364,29 @@ def test_fits_in_threads_are_those_of_one_after_the_other() -> None:
     finally:
         sys.setswitchinterval(interval)
     np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_is_forked_during_a_fit_has_encoders(
+    named: EncoderMetricLearner, tmp_path: Path
+) -> None:
+    back, inside, done = metriclearn.load(named.save(tmp_path / "model.npz")), Event(), Event()
+
+    def wait(batch: Any, random: Any) -> Any:
+        inside.set()
+        assert done.wait(60)
+        return batch
+
+    with ThreadPoolExecutor(1) as pool:
+        fit = pool.submit(learner(n_epochs=1, augmentations=[wait]).fit, XS, YS)
+        assert inside.wait(60)
+        child = get_context("fork").Process(target=getattr, args=(back, "encoder_"))
+        child.start()
+        child.join(20)
+        child.kill()
+        done.set()
+        fit.result()
+    assert child.exitcode == 0
 
 
 class Wide(WindowEncoder):

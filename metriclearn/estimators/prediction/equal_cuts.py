@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -32,7 +33,7 @@ class EqualCuts(ComponentParameters):
     """Segments of one length: the trivial answer that a method has to beat.
 
     The length has the least mean loss ‖M − N‖²_F on the training recordings, of at most a hundred
-    lengths. Features are not used.
+    lengths; of several the shortest. Features are not used.
 
     Parameters
     ----------
@@ -79,17 +80,23 @@ class EqualCuts(ComponentParameters):
             Where samples are labeled −1, only the labeled parts count.
         """
         refuse_unknown(self, unknown)
-        needed = y is not None or self.n_segments is None
-        _, truths = read_labeled(self, X, y, segments=True if needed else None, partial=True)
-        self.length_: float | None = None
+        needed, fitted = y is not None or self.n_segments is None, copy.copy(self)
+        _, truths = read_labeled(fitted, X, y, segments=True if needed else None, partial=True)
+        fitted.length_ = None
         if self.n_segments is None:
+            if isinstance(truths[0], PartialPartition) and not any(t.constraints for t in truths):
+                raise ValueError(
+                    f"{type(self).__name__} needs labels, but all labels of all data sets are "
+                    "unknown (−1); label a stretch, or pass n_segments."
+                )
             longest = max(truth.n_samples for truth in truths)
             lengths = np.unique(np.geomspace(2, longest, _MOST_LENGTHS).round())
             losses = []
             for length in lengths:
                 cuts = [_equal(t.n_samples, round(t.n_samples / length)) for t in truths]
                 losses.append(sum(t.n_samples * _loss(cut, t) for cut, t in zip(cuts, truths)))
-            self.length_ = float(lengths[np.argmin(losses)])
+            fitted.length_ = float(lengths[np.argmin(losses)])
+        self.__dict__ = fitted.__dict__  # a fit that fails changes nothing
         return self
 
     def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
