@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metriclearn import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition, Partition, Region
-from metriclearn.problem.knowledge import ChangeCount
+from metriclearn.problem.knowledge import ChangeCount, fewest_changes
 from tests.exhaustive import all_segmentations, labels_of
 from tests.strategies import partial_partitions
 
@@ -90,6 +90,7 @@ def test_all_segmentations_that_agree(known) -> None:
         agreeing += [partition] * known.allows(partition)
     assert agreeing
     assert known.segmentation() in (None, *(agreeing if len(agreeing) == 1 else ()))
+    assert fewest_changes(known) == min(partition.n_clusters for partition in agreeing) - 1
 
 
 def test_full_labels_are_a_segmentation() -> None:
