@@ -462,12 +462,17 @@ def _regions(
             continue  # words of a text have starts and ends, too
         if channel is not None and value.get("channel", channel) != channel:
             continue
-        channels.add(value.get("channel", 0))
+        place = value.get("channel") or 0
+        if not isinstance(place, (int, float)):
+            raise ValueError(f"{where} has a region of the channel {place!r}; name it by a number.")
+        channels.add(place)
         if "start" not in value:
             raise ValueError(f"{where} has a region without a start; remove it.")
         labels = value.get("timeserieslabels") or value.get("labels") or []
-        if len(labels) > 1:
-            raise ValueError(f"{where} has a region with the labels {labels}; keep one of them.")
+        if not isinstance(labels, list) or len(labels) > 1:
+            raise ValueError(
+                f"{where} has a region with the labels {labels!r}; keep one of them, in a list."
+            )
         if (
             interface
             and one.get("from_name", interface.from_name) != interface.from_name

@@ -134,6 +134,14 @@ def test_regions_without_labels_and_instants() -> None:
             r"Task 5 has a region with the labels \['a', 'b'\]; keep one",
         ),
         (
+            [task({"type": "labels", "value": {"start": 0, "end": 1, "labels": "a"}})],
+            "Task 5 has a region with the labels 'a'; keep one of them, in a list",
+        ),
+        (
+            [task({"type": "labels", "value": {"start": 0, "end": 1, "channel": [1]}})],
+            r"Task 5 has a region of the channel \[1\]; name it by a number",
+        ),
+        (
             [
                 task(
                     {"type": "audio", "value": {"start": 0, "end": 2, "channel": 0}},
