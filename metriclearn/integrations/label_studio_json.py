@@ -480,13 +480,13 @@ def _regions(
         ):
             continue
         if labels:
-            seen.add(one.get("from_name"))
+            seen.add(str(one.get("from_name")))
         yield value["start"], value.get("end", value["start"]), str(labels[0]) if labels else ""
     if len(channels) > 1:
         raise ValueError(f"{where} has regions of the channels {sorted(channels)}; pass channel=0.")
     if len(seen) > 1:
         raise ValueError(
-            f"{where} has labels of {sorted(map(str, seen))}; pass the labeling configuration with "
+            f"{where} has labels of {sorted(seen)}; pass the labeling configuration with "
             "the one to be read."
         )
 

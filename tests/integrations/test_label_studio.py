@@ -130,6 +130,10 @@ def test_regions_without_labels_and_instants() -> None:
             r"Task 5 has labels of \['label', 'speaker'\]",
         ),
         (
+            [task(region(0, 1, "a"), region(1, 2, "b", from_name=["speaker"]))],
+            "Task 5 has labels of",
+        ),
+        (
             [task({"type": "labels", "value": {"start": 0, "end": 1, "labels": ["a", "b"]}})],
             r"Task 5 has a region with the labels \['a', 'b'\]; keep one",
         ),
