@@ -391,6 +391,14 @@ def alike(truths: list[Any]) -> list[Any]:
     return [given(truth) if isinstance(truth, Partition) else truth for truth in truths]
 
 
+def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
+    """Raise a ValueError if labels say nothing about any data set."""
+    if all(isinstance(truth, PartialPartition) and not truth.constraints for truth in truths):
+        raise ValueError(
+            f"{who} needs labels, but all labels of all data sets are unknown (−1); label some."
+        )
+
+
 def _read_labeling(
     who: str, labels: Any, place: str, partial: bool, segments: bool, length: int
 ) -> Partition | PartialPartition:

@@ -457,6 +457,11 @@ def test_bad_parameters_and_data(parameters, X, y, message) -> None:
         ml.ChangePointMetricLearner(**parameters).fit(X, y)
 
 
+def test_a_penalty_is_not_tuned_on_labels_that_say_nothing() -> None:
+    with refused("TunedSegmenter needs labels, but all labels of all data sets are unknown"):
+        baselines.TunedSegmenter().fit(XS, [np.full(120, -1)] * 5)
+
+
 PAIR = np.zeros((3, 2, 6))
 USES: dict[str, Callable[[ml.ChangePointMetricLearner, Any], Any]] = {
     "predict": lambda learner, X: learner.predict(X),

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.inputs import read_data_sets, read_labelings
+from metriclearn.estimators.inputs import read_data_sets, read_labelings, refuse_unlabeled
 from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner, executor_of
 from metriclearn.estimators.learners.task import FitComponents, Task, Training
@@ -211,10 +211,7 @@ class Segmentations(Task):
         loss on the labels.
         """
         learner, arrays, truths = self.learner, training.data.arrays, training.truths
-        if not any([truth.constraints for truth in truths]):
-            raise ValueError(
-                f"{self.who} needs labels, but all labels of all data sets are unknown (−1)."
-            )
+        refuse_unlabeled(self.who, truths)
         first = "learned" if isinstance(learner.penalty, FeaturePenalty) else learner.penalty
         learn = partial(fit, min_size=1, penalty=first)
         components = learner.alternation.start.components(arrays, truths, learn, known_stretches)

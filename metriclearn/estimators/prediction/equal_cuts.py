@@ -18,6 +18,7 @@ from metriclearn.estimators.inputs import (
     read_labeled,
     read_labelings,
     refuse_unknown,
+    refuse_unlabeled,
 )
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
@@ -84,11 +85,7 @@ class EqualCuts(ComponentParameters):
         _, truths = read_labeled(fitted, X, y, segments=True if needed else None, partial=True)
         fitted.length_ = None
         if self.n_segments is None:
-            if isinstance(truths[0], PartialPartition) and not any(t.constraints for t in truths):
-                raise ValueError(
-                    f"{type(self).__name__} needs labels, but all labels of all data sets are "
-                    "unknown (−1); label a stretch, or pass n_segments."
-                )
+            refuse_unlabeled(type(self).__name__, truths)
             longest = max(truth.n_samples for truth in truths)
             lengths = np.unique(np.geomspace(2, longest, _MOST_LENGTHS).round())
             losses = []

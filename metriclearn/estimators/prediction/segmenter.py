@@ -23,6 +23,7 @@ from metriclearn.estimators.inputs import (
     read_labelings,
     read_parts,
     read_weights,
+    refuse_unlabeled,
 )
 from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
 from metriclearn.estimators.prediction.calibration import Calibration
@@ -334,6 +335,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def penalty_of_least_loss(self, forms: list[Any], truths: list[Any]) -> tuple[float, float]:
         """The penalty of least mean loss on the labeled parts, and this loss."""
         loss: Any = FrobeniusLoss()
+        refuse_unlabeled(type(self).__name__, truths)
         if isinstance(truths[0], PartialPartition):
             # completed for their numbers of segments, up to a multiple of which paths are known
             complete, loss = ConstrainedChangePoints(self.min_size), KnownLoss()
