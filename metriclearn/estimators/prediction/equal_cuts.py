@@ -122,7 +122,7 @@ class EqualCuts(ComponentParameters):
         return -float(np.mean(list(map(_loss, self.segmented(data), truths))))
 
     def read_data(self, X: Any) -> DataSets:
-        """Data sets with as many features as those of the training."""
+        """Data sets, if they have as many features as the training data."""
         return check_features(self, read_data_sets(type(self).__name__, X))
 
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:

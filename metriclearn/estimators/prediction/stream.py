@@ -124,9 +124,9 @@ class SegmenterStream(ComponentParameters):
     All segments that :meth:`push` and :meth:`finish` return are together those that
     ``predict_change_points`` returns for all samples at once: exactly, up to ties within rounding,
     and whatever the chunks. A segment is returned once it belongs to the answer whatever comes.
-    Memory is O(samples since the last final change), time about that of the whole sequence at
-    once. A stream can be saved at any moment with :func:`metriclearn.save`, and goes on after
-    :func:`metriclearn.load`.
+    Memory is O(samples since the last final change), the time is about the same as for the
+    whole sequence at once. A stream can be saved at any moment with :func:`metriclearn.save`, and
+    takes more samples after :func:`metriclearn.load`.
 
     Parameters
     ----------
@@ -134,8 +134,8 @@ class SegmenterStream(ComponentParameters):
         Its ``stream()`` makes the stream.
     max_delay : int, optional
         Samples after which a change is final at the latest, which bounds memory and delay. Where
-        it decides, the result may differ from that of all samples at once. The first such time a
-        warning tells it, and ``exact_`` is False from then on.
+        it decides, the segments may differ from a search over all samples at once. The first time
+        there is a warning, and ``exact_`` is False from then on.
 
     Attributes
     ----------
@@ -501,7 +501,7 @@ class Streaming:
         ----------
         max_delay : int, optional
             Samples after which a change is final at the latest. By default there is no limit, and
-            the result is that of ``predict_change_points``.
+            the result is the same as of ``predict_change_points``.
 
         Returns
         -------
