@@ -19,15 +19,11 @@ from omegaconf import DictConfig, OmegaConf
 from scipy.stats import hmean
 
 from experiments.harness.command_line import from_command_line
-from experiments.harness.comparison import (
-    fingerprints,
-    load_sequences,
-    segmented,
-    synthetic_sequences,
-)
+from experiments.harness.comparison import fingerprints, load_sequences, synthetic_sequences
 from experiments.harness.procedure import statistics
 from experiments.harness.report import page, write_report
 from experiments.harness.results import COLUMNS, MEASURE
+from experiments.harness.scoring import segmented
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter

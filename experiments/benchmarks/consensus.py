@@ -28,8 +28,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from experiments.benchmarks.machine import Report, Row, Timing, in_own_process, options_of
 from experiments.harness.command_line import CONFIGS  # and the resolvers of the configurations
-from experiments.harness.comparison import sequence_losses
 from experiments.harness.procedure import Case
+from experiments.harness.scoring import sequence_losses
 from metriclearn import Consensus, Partition
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.selection.cross_fitting import default_members

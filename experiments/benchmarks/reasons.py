@@ -23,8 +23,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from experiments.benchmarks.machine import Report, Row, options_of
 from experiments.harness.command_line import CONFIGS
-from experiments.harness.comparison import group_folds, sequence_losses
+from experiments.harness.comparison import group_folds
 from experiments.harness.procedure import Method
+from experiments.harness.scoring import sequence_losses
 from experiments.league.contest import League, set_cases
 from metriclearn.datasets import LabeledSequences
 

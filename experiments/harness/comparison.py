@@ -45,21 +45,23 @@ from experiments.harness.report import (
     standardized_weights,
 )
 from experiments.harness.results import COLUMNS, MEASURE, ONE, OURS, Cell, is_ours, results_table
+from experiments.harness.scoring import (
+    NAMES,
+    Pairs,
+    named_scores,
+    segmented,
+    sequence_losses,
+    squared_norms,
+)
 from metriclearn import (
     Consensus,
-    FrobeniusLoss,
-    KnownLoss,
-    PartialPartition,
     Partition,
     save,
 )
 from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
-from metriclearn.indices import compare
 from metriclearn.plots.canvas import number
-from metriclearn.problem.named_segments import NamedPartition
 
-NAMES = "names_right"
 LEARNED, TUNED, RELATIVE = "learned", "tuned", "relative"  # where a penalty comes from
 _WORDS = {
     LEARNED: ", penalty as learned",
@@ -67,7 +69,6 @@ _WORDS = {
     RELATIVE: ", penalty tuned in units of each sequence's variance",
 }
 Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
-Pairs = Sequence[tuple[Partition, Partition]]  # found and true
 
 
 class Comparison(Procedure):
@@ -241,68 +242,6 @@ def with_tuned_penalty(
     if len(learner.components_):
         tuned.tune_penalty(data.sequences, data.labels, unit)
     return tuned
-
-
-def sequence_losses(
-    model: Any, data: LabeledSequences, n_clusters: str = "estimated"
-) -> NDArray[np.float64]:
-    """‖M − N‖²_F of every sequence, with the number of segments estimated or given, (N,).
-
-    Where samples are labeled −1, only the labeled parts count.
-    """
-    return squared_norms(segmented(model, data, n_clusters), data)
-
-
-def squared_norms(pairs: Pairs, data: LabeledSequences) -> NDArray[np.float64]:
-    """‖M − N‖²_F of segmentations that were found in the sequences, (N,)."""
-    labeled = zip(pairs, data.labels)
-    return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in labeled])
-
-
-def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences) -> Scores:
-    """How well names fit in every sequence, on the samples that have one, (N,) each.
-
-    The share of samples with the right name, and edit score and F1 of action segmentation. A model
-    whose segmentations ``found`` are without names is asked for names.
-    """
-    named = [one for one in found if isinstance(one, NamedPartition)]
-    predicted = [model.classes_[one.sample_names] for one in named]
-    predicted = predicted or model.predict(data.sequences)
-    rows = []
-    for names, labels in zip(predicted, data.labels):
-        pair = labels[labels != -1], names[labels != -1]
-        segments = compare(*pair, field="video")
-        of_names = {f"named_{name}": value for name, value in segments.items()}
-        rows.append({NAMES: float(np.mean(pair[0] == pair[1])), **of_names})
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
-
-
-def truth_of(labels: NDArray) -> Partition | PartialPartition:
-    """Runs of equal labels as segments; their partial labels where some labels are −1."""
-    if np.any(labels == -1):
-        return PartialPartition(len(labels), labels)
-    return Partition.from_runs(labels)
-
-
-def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float:
-    """‖M − N‖²_F of a segmentation, on the labeled parts of the truth."""
-    if isinstance(truth, PartialPartition):
-        return found.n_samples * KnownLoss()(found, truth)
-    return FrobeniusLoss().squared_norm(found, truth)
-
-
-def segmented(model: Any, data: LabeledSequences, n_clusters: str) -> Pairs:
-    """Predicted and true partition of every sequence, number of segments estimated or given.
-
-    Estimated ones have names where a model of this package has learned names.
-    """
-    truths = [Partition.from_runs(labels) for labels in data.labels]
-    if n_clusters == "estimated" and hasattr(model, "segmented"):
-        found = model.segmented(model.read_data(data.sequences), None)
-        return list(zip(found, truths))
-    given = {"n_segments": [truth.n_clusters for truth in truths]} if n_clusters == "given" else {}
-    ends = model.predict_change_points(data.sequences, **given)
-    return [(Partition(ends=e), truth) for e, truth in zip(ends, truths)]
 
 
 def load_sequences(config: DictConfig, root: str | None, **options: Any) -> LabeledSequences:

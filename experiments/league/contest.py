@@ -23,21 +23,17 @@ from sklearn.utils import check_random_state
 
 from experiments.harness.command_line import CONFIGS
 from experiments.harness.comparison import (
-    NAMES,
     Comparison,
-    Pairs,
     case_of,
     group_cases,
     group_folds,
     refitted,
     refuse_seen,
-    segmented,
-    squared_norm,
-    truth_of,
 )
 from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
 from experiments.harness.report import Artifacts
 from experiments.harness.results import MEASURE, read_results
+from experiments.harness.scoring import NAMES, Pairs, segmented, squared_norm, truth_of
 from experiments.league.contestants import Member, Stranger
 from experiments.league.minutes import minutes_cases
 from experiments.league.ranks import ranks_table

@@ -14,7 +14,7 @@ from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
 
-from experiments.harness.comparison import squared_norm, truth_of
+from experiments.harness.scoring import squared_norm, truth_of
 from metriclearn import Partition, PenaltyLearner
 from metriclearn.estimators.inputs import DataSets, read_data_sets
 from metriclearn.problem.named_segments import NamedPartition

@@ -15,7 +15,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import StandardScaler
 
-from experiments.harness.comparison import squared_norm, truth_of
+from experiments.harness.scoring import squared_norm, truth_of
 from metriclearn import Partition
 
 Arrays = Sequence[NDArray]

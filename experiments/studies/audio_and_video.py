@@ -19,7 +19,6 @@ from omegaconf import OmegaConf
 from experiments.data.drawn_scenes import FOLDERS
 from experiments.harness.comparison import (
     Comparison,
-    Pairs,
     case_of,
     group_cases,
     group_folds,
@@ -35,6 +34,7 @@ from experiments.harness.procedure import (
     tables_and_rows,
 )
 from experiments.harness.report import Artifacts, Strip
+from experiments.harness.scoring import Pairs
 from metriclearn.datasets import LabeledSequences, load_recordings
 from metriclearn.datasets.recordings import Extractor
 from metriclearn.features.per_recording import StandardizedRecordings

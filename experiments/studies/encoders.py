@@ -8,6 +8,7 @@ test data is the mean over several seeds; the loss of each seed is a separate me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product, repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from matplotlib.figure import Figure
 from omegaconf import DictConfig
 from sklearn.base import clone
 
-from experiments.harness.comparison import Comparison, sequence_losses
+from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import Case, Method, Outcome, Scores, Story
 from experiments.harness.results import MEASURE, OURS
+from experiments.harness.scoring import sequence_losses
 from experiments.studies.audio_and_video import AudioAndVideo
 from metriclearn import Consensus, Partition
 from metriclearn.datasets import LabeledSequences
@@ -50,21 +52,13 @@ class Encoders(AudioAndVideo):
         if not self.config.seeds_agree:
             return super().consensus(members, case)
         fitted_to = [*(train for train, _ in case.folds), case.train]
-        rows = {
-            name: [
-                [(model, seed, data) for model, data in zip(row, fitted_to)]
-                for row in family
-                for seed in range(1, self.config.seeds)
-                if hasattr(row[0], "encoder_")
-            ]
-            for name, family in members.items()
-        }
-        fits = [
-            joblib.delayed(from_seed)(*one) for some in rows.values() for r in some for one in r
-        ]
-        models = iter(joblib.Parallel(self.config.n_jobs, backend="loky")(fits))
-        more = {name: [[next(models) for _ in row] for row in some] for name, some in rows.items()}
-        every = {name: [*family, *more[name]] for name, family in members.items()}
+        every = {name: list(family) for name, family in members.items()}
+        with joblib.Parallel(self.config.n_jobs, backend="loky") as parallel:
+            for name, family in members.items():
+                encoders = [row for row in family if hasattr(row[0], "encoder_")]
+                for row, seed in product(encoders, range(1, self.config.seeds)):
+                    fits = map(joblib.delayed(from_seed), row, repeat(seed), fitted_to)
+                    every[name].append(parallel(fits))
         return super().consensus(every, case)
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:

@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from experiments.harness.comparison import Comparison, sequence_losses, synthetic_sequences
+from experiments.harness.comparison import Comparison, synthetic_sequences
 from experiments.harness.procedure import (
     Case,
     Losses,
@@ -34,6 +34,7 @@ from experiments.harness.procedure import (
 )
 from experiments.harness.report import Artifacts
 from experiments.harness.results import MEASURE, OURS
+from experiments.harness.scoring import sequence_losses
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import (
     MUTED,

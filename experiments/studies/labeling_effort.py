@@ -26,7 +26,7 @@ from omegaconf import OmegaConf
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
-from experiments.harness.comparison import group_cases, sequence_losses
+from experiments.harness.comparison import group_cases
 from experiments.harness.procedure import (
     Case,
     Method,
@@ -41,6 +41,7 @@ from experiments.harness.procedure import (
 )
 from experiments.harness.report import Artifacts
 from experiments.harness.results import MEASURE, OURS
+from experiments.harness.scoring import sequence_losses
 from metriclearn import Partition
 from metriclearn.annotate import labeled_stretches, suggest
 from metriclearn.datasets import LabeledSequences, make_change_points

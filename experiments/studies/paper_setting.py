@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments.harness.choosing import chosen
-from experiments.harness.comparison import Comparison, sequence_losses, synthetic_sequences
+from experiments.harness.comparison import Comparison, synthetic_sequences
 from experiments.harness.procedure import (
     Case,
     Losses,
@@ -26,6 +26,7 @@ from experiments.harness.procedure import (
 )
 from experiments.harness.report import Artifacts, learned_metrics, page
 from experiments.harness.results import OURS
+from experiments.harness.scoring import sequence_losses
 from metriclearn import Partition
 
 

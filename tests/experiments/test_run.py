@@ -18,9 +18,10 @@ import pytest
 from omegaconf import OmegaConf
 
 from experiments.harness.command_line import one_sentence
-from experiments.harness.comparison import load_sequences, read_cases, sequence_losses
+from experiments.harness.comparison import load_sequences, read_cases
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.results import Cell, read_results
+from experiments.harness.scoring import sequence_losses
 from metriclearn import ChangePointMetricLearner, load, save
 from metriclearn.datasets import load_texts, make_change_points, save_files
 from tests.datasets.test_published import write as write_texts

@@ -16,12 +16,12 @@ from experiments.harness.comparison import (
     case_of,
     group_cases,
     group_folds,
-    sequence_losses,
     with_tuned_penalty,
 )
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Method
 from experiments.harness.results import headline
+from experiments.harness.scoring import sequence_losses
 from experiments.studies.unlabeled_stretches import counts
 from metriclearn import ChangePointMetricLearner
 from metriclearn.baselines import EqualCuts, Euclidean, FrameClassifier, TunedSegmenter

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from experiments.harness.comparison import case_of, group_folds, squared_norm
+from experiments.harness.comparison import case_of, group_folds
+from experiments.harness.scoring import squared_norm
 from experiments.league.minutes import drawn, minutes_cases
 from experiments.league.unseen import OverProbabilities, cut_out, name_parts, without_parts
 from metriclearn import Consensus, FramePosteriors, Partition

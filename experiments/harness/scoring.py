@@ -1,0 +1,80 @@
+"""How good segmentations are: ‖M − N‖² and names of what a model finds in labeled sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.harness.procedure import Scores
+from metriclearn import FrobeniusLoss, KnownLoss, PartialPartition, Partition
+from metriclearn.datasets import LabeledSequences
+from metriclearn.indices import compare
+from metriclearn.problem.named_segments import NamedPartition
+
+NAMES = "names_right"
+Pairs = Sequence[tuple[Partition, Partition]]  # found and true
+
+
+def sequence_losses(
+    model: Any, data: LabeledSequences, n_clusters: str = "estimated"
+) -> NDArray[np.float64]:
+    """‖M − N‖²_F of every sequence, with the number of segments estimated or given, (N,).
+
+    Where samples are labeled −1, only the labeled parts count.
+    """
+    return squared_norms(segmented(model, data, n_clusters), data)
+
+
+def squared_norms(pairs: Pairs, data: LabeledSequences) -> NDArray[np.float64]:
+    """‖M − N‖²_F of segmentations that were found in the sequences, (N,)."""
+    labeled = zip(pairs, data.labels)
+    return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in labeled])
+
+
+def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences) -> Scores:
+    """How well names fit in every sequence, on the samples that have one, (N,) each.
+
+    The share of samples with the right name, and edit score and F1 of action segmentation. A model
+    whose segmentations ``found`` are without names is asked for names.
+    """
+    named = [one for one in found if isinstance(one, NamedPartition)]
+    predicted = [model.classes_[one.sample_names] for one in named]
+    predicted = predicted or model.predict(data.sequences)
+    rows = []
+    for names, labels in zip(predicted, data.labels):
+        pair = labels[labels != -1], names[labels != -1]
+        segments = compare(*pair, field="video")
+        of_names = {f"named_{name}": value for name, value in segments.items()}
+        rows.append({NAMES: float(np.mean(pair[0] == pair[1])), **of_names})
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def truth_of(labels: NDArray) -> Partition | PartialPartition:
+    """Runs of equal labels as segments; their partial labels where some labels are −1."""
+    if np.any(labels == -1):
+        return PartialPartition(len(labels), labels)
+    return Partition.from_runs(labels)
+
+
+def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float:
+    """‖M − N‖²_F of a segmentation, on the labeled parts of the truth."""
+    if isinstance(truth, PartialPartition):
+        return found.n_samples * KnownLoss()(found, truth)
+    return FrobeniusLoss().squared_norm(found, truth)
+
+
+def segmented(model: Any, data: LabeledSequences, n_clusters: str) -> Pairs:
+    """Predicted and true partition of every sequence, number of segments estimated or given.
+
+    Estimated ones have names where a model of this package has learned names.
+    """
+    truths = [Partition.from_runs(labels) for labels in data.labels]
+    if n_clusters == "estimated" and hasattr(model, "segmented"):
+        found = model.segmented(model.read_data(data.sequences), None)
+        return list(zip(found, truths))
+    given = {"n_segments": [truth.n_clusters for truth in truths]} if n_clusters == "given" else {}
+    ends = model.predict_change_points(data.sequences, **given)
+    return [(Partition(ends=e), truth) for e, truth in zip(ends, truths)]
