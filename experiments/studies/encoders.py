@@ -39,7 +39,7 @@ class Encoders(AudioAndVideo):
         super().__init__(config)
         words = {f"seed_{seed}": (f"‖M − N‖², seed {seed}", "less") for seed in range(config.seeds)}
         self.measures = {**AudioAndVideo.measures, **words}
-        self._others: dict[tuple[int, int], Any] = {}  # by the model of seed 0, and the seed
+        self._others: dict[tuple[Any, int], Any] = {}  # by the model of seed 0, and the seed
 
     def cases(self) -> list[Case]:
         return super().cases() if "streams" in self.config else Comparison.cases(self)
@@ -67,9 +67,9 @@ class Encoders(AudioAndVideo):
             return first, scores
         losses = [scores[MEASURE]]
         for seed in range(1, self.config.seeds):
-            if (id(model), seed) not in self._others:
-                self._others[id(model), seed] = from_seed(model, seed, case.train)
-            losses.append(sequence_losses(self._others[id(model), seed], case.test, column))
+            if (model, seed) not in self._others:
+                self._others[model, seed] = from_seed(model, seed, case.train)
+            losses.append(sequence_losses(self._others[model, seed], case.test, column))
         by_seed = {f"seed_{seed}": values for seed, values in enumerate(losses)}
         return first, {**scores, MEASURE: np.mean(losses, axis=0), **by_seed}
 

@@ -4,7 +4,6 @@ label next."""
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,12 @@ from metriclearn.annotate.shown import exact_times
 from metriclearn.annotate.signals import Recording
 from metriclearn.annotate.suggest import suggest
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.learners.large_margin import (
+    complete_labels,
+    minimize,
+    read_training,
+    state_problem,
+)
 from metriclearn.estimators.prediction.calibration import Calibration
 from metriclearn.oracles.change_points import ConstrainedChangePoints
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
@@ -368,11 +373,11 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
     if not any(counts):
         return None
     limit = TimeLimit(patience)
-    learner = ChangePointMetricLearner(solver=_SOLVER, callbacks=[limit], verbose=False)
+    learner: Any = ChangePointMetricLearner(solver=_SOLVER, callbacks=[limit], verbose=False)
     arrays, truths = map(list, zip(*pieces))
-    with warnings.catch_warnings():  # few labels leave little to learn
-        warnings.simplefilter("ignore")
-        learner.fit(arrays, truths)
+    # As in ``fit``, which would warn of every set of labels that leaves little to learn.
+    training = complete_labels(learner, read_training(learner, arrays, truths))
+    learner, _ = minimize(learner, state_problem(learner, training))
     if not len(learner.components_) or not learner.penalty_:
         return None
     if PartialPartition not in map(type, truths) and sum(counts) < _FEW_CHANGES:

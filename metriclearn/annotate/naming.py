@@ -1,13 +1,10 @@
 """Names of segments on the label page: what single rows say about them, learned in a moment.
 
 A linear discriminant analysis of every row with its neighbors gives the probability of each name.
-Rows are labeled in stretches, so there are few independent ones for many features. The shrunk
-covariance of Ledoit & Wolf (Journal of Multivariate Analysis 88, 2004) is made for that.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -15,11 +12,11 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import softmax
 
 from metriclearn.annotate.project import Annotation, row_at
 from metriclearn.annotate.signals import Recording
-from metriclearn.estimators.names.emissions import StandardWindows
+from metriclearn.estimators.names.emissions import StandardWindows, discriminant
 
 _CONTEXT = 4  # neighbors on each side
 _WIDEST = 600  # features with neighbors: the covariance costs their square
@@ -55,7 +52,7 @@ class Names:
     ----------
     names : list of str (C,)
     windows : StandardWindows
-    weights : array (2·context + 1, P, C)
+    weights : array (C, (2·context + 1)·P)
     offsets : array (C,)
     """
 
@@ -87,19 +84,15 @@ class Names:
         names = [names[place] for place in present]
         windows = StandardWindows.of(context, [array for array in arrays if len(array)])
         rows = [_rows(windows, one, code) for one, code in zip(recordings, codes)]
-        return cls(names, windows, *_fitted(np.vstack(rows), labels, 2 * context + 1))
+        return cls(names, windows, *_fitted(np.vstack(rows), labels))
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """The probability of every name in every row, (T, C).
 
         O(T · P · 9 · C) time, and O(T · (P + C)) memory: the windows are not made.
         """
-        one_row = StandardWindows(0, self.windows.mean, self.windows.deviation)
-        padded = np.pad(one_row.transform(X), ((self.windows.context,) * 2, (0, 0)), mode="edge")
-        logits = self.offsets + sum(
-            padded[k : k + len(X)] @ weights for k, weights in enumerate(self.weights)
-        )
-        return np.maximum(np.exp(log_softmax(logits, axis=1)), _LEAST)
+        logits = self.windows.scores(X, self.weights) + self.offsets
+        return np.maximum(softmax(logits, axis=1), _LEAST)
 
 
 def _rows(windows: StandardWindows, one: Recording, codes: NDArray) -> NDArray:
@@ -113,21 +106,9 @@ def _rows(windows: StandardWindows, one: Recording, codes: NDArray) -> NDArray:
     return np.vstack(parts)
 
 
-def _fitted(rows: NDArray, labels: NDArray, n_windows: int) -> tuple[NDArray, NDArray]:
-    """Weights (windows, P, C) and offsets (C,) of a linear discriminant analysis."""
-    # This import is slow, and a page without labels does not need it.
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
+def _fitted(rows: NDArray, labels: NDArray) -> tuple[NDArray, NDArray]:
+    """Weights and offsets learned from some of the rows, the same ones every time."""
     some = np.random.default_rng(0).permutation(len(rows))[:_MOST_ROWS]
     rare = np.setdiff1d(labels, labels[some])
     some = np.append(some, np.flatnonzero(np.isin(labels, rare)))
-    with warnings.catch_warnings():  # a name may have a single row
-        warnings.simplefilter("ignore")
-        model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-        model.fit(rows[some], labels[some])
-    coefficients, offsets = model.coef_, model.intercept_
-    if len(coefficients) == 1:  # two names: the second against the first
-        coefficients = np.vstack([np.zeros_like(coefficients), coefficients])
-        offsets = np.append(0.0, offsets)
-    weights = coefficients.T.reshape(n_windows, -1, len(coefficients))
-    return weights, offsets
+    return discriminant(rows[some], labels[some])

@@ -268,8 +268,7 @@ def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partit
     model = clone(learner)
     if "min_size" in model.get_params():
         model.set_params(min_size=1)  # stretches begin and end inside of segments
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few labels may leave little to learn
+    with warnings.catch_warnings(action="ignore"):  # few labels may leave little to learn
         return model.fit(pieces, partitions)
 
 

@@ -46,8 +46,9 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
         If the file is damaged, a column is repeated, or a row has too many values.
     """
     pd = optional("pandas", "tables")
-    with reading(path, needed, pd.errors.ParserWarning), warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
+    # The warning is of a row with too many values.
+    wrong = pd.errors.ParserWarning
+    with reading(path, needed, wrong), warnings.catch_warnings(action="error", category=wrong):
         separator, spaced = table_form(path)
         return pd.read_csv(
             path,

@@ -304,6 +304,10 @@ class PartialPartition:
         T = self.n_samples
         return PartialPartition(T, regions=[region.mirrored(T) for region in self.constraints])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle, without what can be computed again: the charges are many times as large."""
+        return {k: v for k, v in vars(self).items() if k not in ("pieces", "charges")}
+
     def __eq__(self, other: Any) -> bool:
         known = isinstance(other, PartialPartition)
         return self._content == other._content if known else NotImplemented

@@ -17,7 +17,7 @@ from importlib import import_module
 from inspect import signature
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 import metriclearn
 from metriclearn.running.atomic import replacing
 
-_FORMAT = 3  # since 3 a file has a digest of its contents
+# since 3 a file has a digest of its contents; since 4 what occurs twice is stored once
+_FORMAT = 4
 _COMPOSED = (Pipeline, FeatureUnion)  # estimators of scikit-learn that hold others
 # format 1 wrote these records without their name: kind in the file -> name of the dataclass
 _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
@@ -82,15 +83,15 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     --------
     load : reads the file.
     """
-    arrays: dict[str, NDArray] = {}
+    parts = _Parts({}, {})
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(f"metriclearn.save needs an estimator, got {estimator!r}; pass a learner.")
     document = {
         "format": _FORMAT,
         "version": metriclearn.__version__,
-        "estimator": _encode(estimator, arrays),
+        "estimator": _encode(estimator, parts),
     }
-    target = Path(path)
+    target, arrays = Path(path), parts.arrays
     arrays["metriclearn"] = np.array(json.dumps(document))
     arrays["digest"] = np.array(_digest(arrays))
     with replacing(target) as stream:
@@ -167,13 +168,20 @@ def load(path: str | os.PathLike[str]) -> Any:
         ((kind, content),) = document["estimator"].items()
         if kind != "object":
             raise ValueError("not an estimator")
-        return _decode({kind: content}, arrays)
+        return _decode({kind: content}, _Parts(arrays, {}))
     except ImportError:
         raise
     except Exception as error:
         raise ValueError(
             f"metriclearn.load found incomplete contents in {path}; save the model again."
         ) from error
+
+
+class _Parts(NamedTuple):
+    """What a file holds: arrays by their names, and estimators by their numbers."""
+
+    arrays: dict[str, NDArray]
+    estimators: dict[int, Any]
 
 
 def _digest(arrays: dict[str, NDArray]) -> str:
@@ -184,7 +192,7 @@ def _digest(arrays: dict[str, NDArray]) -> str:
     return total.hexdigest()
 
 
-def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
+def _encode(value: Any, parts: _Parts) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):
@@ -195,41 +203,55 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
         if value.dtype == object and all(isinstance(item, str) for item in value):
             return {"names": [str(item) for item in value]}
         if value.dtype == object:
-            return {"objects": [_encode(item, arrays) for item in value]}
-        key = f"array{len(arrays)}"
-        arrays[key] = value
+            return {"objects": [_encode(item, parts) for item in value]}
+        new = f"array{len(parts.arrays)}"
+        key = next((key for key, array in parts.arrays.items() if array is value), new)
+        parts.arrays[key] = value
         return {"array": key}
     if isinstance(value, (list, tuple)):
         kind = "tuple" if isinstance(value, tuple) else "list"
-        return {kind: [_encode(item, arrays) for item in value]}
+        return {kind: [_encode(item, parts) for item in value]}
     if isinstance(value, dict):
-        return {"dict": [[str(k), _encode(v, arrays)] for k, v in value.items()]}
+        return {"dict": [[str(k), _encode(v, parts)] for k, v in value.items()]}
     if isinstance(value, (type, partial)):
-        return {"class": _encode_class(value, arrays)}
+        return {"class": _encode_class(value, parts)}
     cls = type(value)
     if _is_public(cls):
-        path = f"{cls.__module__}.{cls.__qualname__}"
-        if not isinstance(value, BaseEstimator):
-            return {"record": [path, _encode(vars(value), arrays)]}
-        parameters = value.get_params(deep=False)
-        parameters = {k: v for k, v in parameters.items() if k not in _LEFT_OUT}
-        fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, *_LEFT_OUT)}
-        return {"object": [path, _encode(parameters, arrays), _encode(fitted, arrays)]}
+        if isinstance(value, BaseEstimator):
+            return _encode_estimator(value, parts)
+        return {"record": [_path(cls), _encode(vars(value), parts)]}
     if _is_from_scikit_learn(value):
-        return {"classifier": _encode(_to_bytes(value), arrays)}
+        return {"classifier": _encode(_to_bytes(value), parts)}
     raise TypeError(
         f"metriclearn.save stores estimators and components of metriclearn, got a "
-        f"{cls.__module__}.{cls.__qualname__}; remove it or save it separately, and in "
+        f"{_path(cls)}; remove it or save it separately, and in "
         "place of a torch module pass its class, or a functools.partial of it."
     )
 
 
-def _encode_class(value: Any, arrays: dict[str, NDArray]) -> list[Any]:
+def _encode_estimator(value: BaseEstimator, parts: _Parts) -> dict[str, Any]:
+    """Parameters and fitted attributes, or the number of an estimator that is stored already."""
+    for number, estimator in parts.estimators.items():
+        if estimator is value:
+            return {"again": number}
+    parameters = value.get_params(deep=False)
+    parameters = {k: v for k, v in parameters.items() if k not in _LEFT_OUT}
+    fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, *_LEFT_OUT)}
+    contents = [_path(type(value)), _encode(parameters, parts), _encode(fitted, parts)]
+    parts.estimators[len(parts.estimators)] = value
+    return {"object": contents}
+
+
+def _path(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _encode_class(value: Any, parts: _Parts) -> list[Any]:
     """Path and arguments of a class of torch modules."""
     given = value if isinstance(value, partial) else partial(value)
     module, name = (getattr(given.func, key, "") for key in ("__module__", "__qualname__"))
     cls = _module_class(f"{module}.{name}", "metriclearn.save")
-    return [f"{module}.{cls.__name__}", *(_encode(a, arrays) for a in (given.args, given.keywords))]
+    return [f"{module}.{cls.__name__}", *(_encode(a, parts) for a in (given.args, given.keywords))]
 
 
 def _module_class(path: str, who: str) -> type:
@@ -301,7 +323,7 @@ def _made(cls: type, values: dict[str, Any]) -> Any:
     return cls(**{k: v for k, v in values.items() if k not in gone})
 
 
-def _decode(value: Any, arrays: dict[str, NDArray]) -> Any:
+def _decode(value: Any, parts: _Parts) -> Any:
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
@@ -309,34 +331,38 @@ def _decode(value: Any, arrays: dict[str, NDArray]) -> Any:
         kind, content = "record", [_RECORDS[kind], content]
     match kind:
         case "array":
-            return arrays[content]
+            return parts.arrays[content]
         case "names":
             return np.array(content, dtype=object)
         case "objects":
             items = np.empty(len(content), dtype=object)
-            items[:] = [_decode(item, arrays) for item in content]
+            items[:] = [_decode(item, parts) for item in content]
             return items
         case "list":
-            return [_decode(item, arrays) for item in content]
+            return [_decode(item, parts) for item in content]
         case "tuple":
-            return tuple(_decode(item, arrays) for item in content)
+            return tuple(_decode(item, parts) for item in content)
         case "dict":
-            return {key: _decode(item, arrays) for key, item in content}
+            return {key: _decode(item, parts) for key, item in content}
         case "class":
             path, args, keywords = content
             cls = _module_class(path, "metriclearn.load")
-            return partial(cls, *_decode(args, arrays), **_decode(keywords, arrays))
+            return partial(cls, *_decode(args, parts), **_decode(keywords, parts))
+        case "again":
+            return parts.estimators[content]
         case "classifier":
-            return _from_bytes(_decode(content, arrays))
+            return _from_bytes(_decode(content, parts))
         case "object" | "record":
             path, *contents = content
             parameters, *fitted = (
                 {_RENAMED_ATTRIBUTES.get(key, key): item for key, item in values.items()}
-                for values in (_decode(content, arrays) for content in contents)
+                for values in (_decode(content, parts) for content in contents)
             )
             instance = _made(_class_at(path, kind), parameters)
             for values in fitted:
                 vars(instance).update(values)
+            if kind == "object":
+                parts.estimators[len(parts.estimators)] = instance
             return instance
     raise ValueError(f"unknown kind {kind!r}")
 

@@ -1,5 +1,7 @@
 """Learning on the label page: segments agree with the labels, and the rest is the best."""
 
+import inspect
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -191,3 +193,32 @@ def test_the_check_counts_boundaries_and_has_an_interval() -> None:
     assert (point["low"], point["high"]) == pytest.approx((middle - half, middle + half), abs=1e-3)
     assert Check().as_json() == {}
     assert (checked + checked).agreed == 2 * checked.agreed
+
+
+def test_learning_leaves_the_filters_of_warnings_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They belong to all threads, and the page learns in one: before, warnings could be lost."""
+    recordings, annotations = zip(*(_kinds(seed, 6) for seed in range(2)))
+    once = Annotation(0.0, 1 / RATE, "segment", "once")  # a name with a single row
+    first = [once, annotations[0][0]._replace(start=1 / RATE), *annotations[0][1:]]
+    usual, callers = warnings.catch_warnings, []
+
+    def watched(*args, **options):
+        callers.append(inspect.stack()[1].filename)
+        return usual(*args, **options)
+
+    monkeypatch.setattr(warnings, "catch_warnings", watched)
+    group, given = _learned({"r0": sorted(first), "r1": annotations[1]}, list(recordings))
+    assert given.names == sorted([*NAMES, "once"])
+    assert group.model is not None
+    assert len(group.segment(given)) == 2
+    assert not [name for name in callers if "metriclearn" in Path(name).parts]
+
+
+def test_learning_from_labels_that_leave_little_to_learn_warns_of_nothing() -> None:
+    one, _ = _kinds(0, 6)
+    X = one.features[:, :1]
+    constant = replace(one, features=np.hstack([X, np.ones_like(X)]))
+    marks = [Annotation(2.0, 2.0, "change")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _learned({"r0": marks}, [constant])

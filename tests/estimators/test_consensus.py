@@ -1,6 +1,7 @@
 """Consensus: members, their answers and the measures of doubt."""
 
 import copy
+import threading
 import warnings
 
 import numpy as np
@@ -293,3 +294,22 @@ def test_parts_for_other_models(kind) -> None:
 def test_bad_forms(members, loss) -> None:
     with refused("ConsensusForm needs a"):
         ConsensusForm(members, name_loss=loss)
+
+
+def test_fits_in_threads_leave_the_filters_of_warnings_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Filters are of all threads: set in one, they would come and go in the others."""
+    usual, threads = warnings.catch_warnings, set()
+
+    def watched(*args, **options):
+        threads.add(threading.current_thread())
+        return usual(*args, **options)
+
+    monkeypatch.setattr(warnings, "catch_warnings", watched)
+    members = {"diagonal": [ml.ChangePointMetricLearner(regularizer=ml.L1(1e6))]}
+    with usual(record=True) as caught:
+        warnings.simplefilter("always")
+        ml.Consensus(members, n_folds=2, n_jobs=2).fit(DATA.sequences, DATA.labels)
+    assert threads == {threading.main_thread()}
+    assert caught == []

@@ -1,5 +1,6 @@
 """Streams of a consensus: its segments are those of all samples at once, whatever the chunks."""
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,15 @@ def test_names_of_a_fitted_consensus_saved_in_the_middle(tmp_path) -> None:
         assert ends.tolist() == consensus.predict_change_points(x).tolist()
         names = np.concatenate([part.names for part in parts])
         assert np.repeat(names, np.diff([0, *ends])).tolist() == consensus.predict(x).tolist()
+    # The streams of the models share them with the consensus; before, the file had them twice.
+    models = [one.segmenter for one in stream.streams_]
+    assert all(map(operator.is_, models, stream.segmenter.models_))
+    ml.save(consensus, tmp_path / "consensus.npz")
+    counts = []
+    for name in ("consensus", "stream"):
+        with np.load(tmp_path / f"{name}.npz") as file:
+            counts.append(str(file["metriclearn"]).count("classifier"))
+    assert counts[0] == counts[1] > 0
 
 
 def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:

@@ -1,6 +1,7 @@
 """Partial labels: how they are read, contradictions, and the partitions that agree."""
 
 import itertools
+import pickle
 from unittest import mock
 
 import numpy as np
@@ -188,3 +189,13 @@ def test_equal_whatever_the_iterable_the_order_and_duplicates() -> None:
     assert one != PartialPartition(6, change_points=[3])
     assert one != 6
     assert one == mock.ANY
+
+
+def test_a_pickle_does_not_grow_with_what_is_computed_from_the_labels() -> None:
+    known = PartialPartition(500, labels=np.repeat([0, 1, -1, 2, 3], 100))
+    before = len(pickle.dumps(known))
+    charges = known.charges.table
+    assert len(pickle.dumps(known)) == before
+    loaded = pickle.loads(pickle.dumps(known))
+    assert loaded == known
+    np.testing.assert_array_equal(loaded.charges.table, charges)

@@ -132,7 +132,7 @@ def test_one_file_of_arrays_and_json_without_pickle(tmp_path, learner) -> None:
     with np.load(path, allow_pickle=False) as file:
         arrays = dict(file)
     document = json.loads(str(arrays["metriclearn"]))
-    assert document["format"] == 3
+    assert document["format"] == 4
     assert document["version"] == ml.__version__
     assert all(array.dtype != object for array in arrays.values())
 
@@ -201,9 +201,9 @@ def test_incomplete_invented_or_newer_contents_are_refused(tmp_path, learner) ->
         rewrite(path, change)
         with pytest.raises(ValueError, match=r"metriclearn\.load .*model\.npz"):
             ml.load(path)
-    rewrite(path, lambda document, _: document.update(format=4, version="9.1"))
+    rewrite(path, lambda document, _: document.update(format=5, version="9.1"))
     with pytest.raises(
-        ValueError, match=r"reads format 3, but .* has format 4 of metriclearn 9\.1; upgrade"
+        ValueError, match=r"reads format 4, but .* has format 5 of metriclearn 9\.1; upgrade"
     ):
         ml.load(path)
 

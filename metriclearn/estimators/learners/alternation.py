@@ -46,8 +46,9 @@ _LOGGER = logging.getLogger(__name__)
 
 
 Piece = tuple[NDArray, Partition | PartialPartition]
-FitKnown = Callable[[list[NDArray], list[Any], NDArray], NDArray]
-"""Learns from the arrays and labels of pieces with weights; returns components (r, P)."""
+FitComponents = Callable[..., NDArray]
+"""Learns from the arrays, labels and weights of data sets, with the learner's parameters but for
+those passed by name; returns components (r, P)."""
 CutKnown = Callable[[NDArray, PartialPartition], list[Piece]]
 """The parts of a data set of which something is known."""
 
@@ -60,7 +61,7 @@ class FirstMetric(Protocol):
         self,
         arrays: Sequence[NDArray],
         knowns: Sequence[PartialPartition],
-        fit: FitKnown | None = None,
+        fit: FitComponents | None = None,
         cut: CutKnown | None = None,
     ) -> NDArray:
         """Lᵀ, (r, P); ``fit`` learns from other data sets with the settings of the learner.
@@ -119,7 +120,7 @@ class KnownStart(BaseEstimator):
         self,
         arrays: Sequence[NDArray],
         knowns: Sequence[PartialPartition],
-        fit: FitKnown,
+        fit: FitComponents,
         cut: CutKnown,
     ) -> NDArray:
         """Components learned from the stretches, or principal components if there are none."""

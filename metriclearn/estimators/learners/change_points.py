@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.estimators.inputs import read_data_sets, read_labelings, refuse_unlabeled
-from metriclearn.estimators.learners.alternation import Piece
+from metriclearn.estimators.learners.alternation import FitComponents, Piece
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner, executor_of
-from metriclearn.estimators.learners.task import FitComponents, Task, Training
+from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.change_points import (

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.inputs import read_data_sets, read_labelings
-from metriclearn.estimators.learners.alternation import labeled_samples
+from metriclearn.estimators.learners.alternation import FitComponents, labeled_samples
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner, executor_of
-from metriclearn.estimators.learners.task import FitComponents, Task, Training
+from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors

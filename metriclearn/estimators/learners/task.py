@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from metriclearn.estimators.inputs import check_range
+from metriclearn.estimators.learners.alternation import FitComponents
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
 from metriclearn.problem.forms import LinearFeatures, Samples
@@ -57,20 +58,6 @@ class Training:
     weights: NDArray | None = None
     groups: NDArray | None = None
     classes: NDArray | None = None
-
-
-class FitComponents(Protocol):
-    """Learns Lᵀ, (r, P), from other data sets with the learner's parameters but for ``changes``."""
-
-    def __call__(
-        self,
-        arrays: list[NDArray],
-        truths: list[Any],
-        weights: NDArray,
-        **changes: Any,
-    ) -> NDArray:
-        """Components of the metric."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -274,6 +274,35 @@ class FramePosteriors(ComponentParameters):
         return np.hstack([logs, np.ones((len(logs), 1))])
 
 
+def discriminant(rows: NDArray, names: NDArray) -> tuple[NDArray, NDArray]:
+    """Weights (C, Q) and offsets (C,) of the logits of names, by linear discriminant analysis.
+
+    Rows come in stretches, so there are few independent ones for many features. The shrunk
+    covariance of Ledoit & Wolf (Journal of Multivariate Analysis 88, 2004) is made for that.
+    O(n Q²).
+
+    Parameters
+    ----------
+    rows : array (n, Q)
+    names : array (n,)
+        Two values or more; the scores are in their order.
+    """
+    # This import is slow, and few users need it.
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    _, places, counts = np.unique(names, return_inverse=True, return_counts=True)
+    # scikit-learn warns of a name with a single row. With the row twice, and the frequencies given,
+    # the result is the same.
+    twice = np.append(np.arange(len(rows)), np.flatnonzero(counts[places] == 1))
+    analysis = LinearDiscriminantAnalysis("lsqr", shrinkage="auto", priors=counts / len(rows))
+    analysis.fit(rows[twice], names[twice])
+    weights, offsets = analysis.coef_, analysis.intercept_
+    # With two names there is one score, of the second against the first.
+    if len(weights) == 1:
+        weights, offsets = np.vstack([0.0 * weights, weights]), np.append(0.0, offsets)
+    return weights, offsets
+
+
 def default_classifier() -> Any:
     """A random forest, which needs no choices and no scaling of features."""
     from sklearn.ensemble import RandomForestClassifier

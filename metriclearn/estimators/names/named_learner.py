@@ -13,12 +13,16 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 from metriclearn.estimators.inputs import DataSets, list_labelings, read_names
-from metriclearn.estimators.learners.alternation import Alternation, PrincipalStart
+from metriclearn.estimators.learners.alternation import (
+    Alternation,
+    FitComponents,
+    PrincipalStart,
+)
 from metriclearn.estimators.learners.change_points import (
     ChangePointMetricLearner,
     Segmentations,
 )
-from metriclearn.estimators.learners.task import FitComponents, Training
+from metriclearn.estimators.learners.task import Training
 from metriclearn.estimators.names.emissions import NameWeights, NeighborFeatures
 from metriclearn.estimators.names.probabilities import NameCalibration
 from metriclearn.oracles.change_points import ChangePoints, ConstrainedChangePoints

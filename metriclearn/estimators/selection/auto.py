@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, stdtrit
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold
 
 from metriclearn.estimators.inputs import read_data_sets, read_groups, read_labelings
@@ -273,9 +272,7 @@ def _fitted(learner: Any, X: Any, truths: Sequence[Any], seconds: float) -> Any:
     """A copy, fitted in a twentieth of the seconds; its warnings would come with every fold."""
     name = "callbacks" if isinstance(learner, ChangePointMetricLearner) else "learner__callbacks"
     watched = {name: [*learner.get_params()[name], TimeLimit(seconds / 20)]}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         fitted = clone(learner).set_params(**watched).fit(X, truths)
     fitted.set_params(**{name: learner.get_params()[name]})
     if fitted.solution_.reason == "interrupted":

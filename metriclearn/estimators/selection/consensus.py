@@ -288,7 +288,7 @@ class Consensus(Streaming, ComponentParameters):
             classes = np.unique(np.concatenate([classes, *learned])) if learned else None
         units = ((),) if self.for_streams else ((), ("variance",))
         calls = [joblib.delayed(variants)(row, parts, units) for _, row in rows]
-        with warnings.catch_warnings():  # filters that threads set go with them
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             tuned = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
         families = [name for (name, _), some in zip(rows, tuned) for _ in some]
         models = [row for some in tuned for row in some]
@@ -495,9 +495,8 @@ class Consensus(Streaming, ComponentParameters):
         """The answers of one model, with names as codes of ``classes_``."""
         if isinstance(model, FrameClassifier):
             n_segments = None
-        with warnings.catch_warnings():
-            # A single member with segments of a few samples does no harm.
-            warnings.simplefilter("ignore", UserWarning)
+        # A single member with segments of a few samples does no harm.
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             found = model.segmented(model.read_data(data.arrays), n_segments)
         if self.classes_ is None or not isinstance(found[0], NamedPartition):
             return [Partition(ends=one.change_points) for one in found]

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -96,7 +95,8 @@ def cross_fitted(
     """
     hidden = None if estimator.verbose is None else not estimator.verbose
     fits = joblib.Parallel(estimator.n_jobs, prefer="threads", return_as="generator")(calls)
-    with warnings.catch_warnings():  # filters that threads set go with them
+    # Warnings would come with every fold. The filter is of all threads.
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         models = iter(list(tqdm(fits, type(estimator).__name__, len(calls), disable=hidden)))
     fitted = {}
     for name, family in members.items():
@@ -124,16 +124,12 @@ def fitted_to(
             learner.set_params(**{name: value})
     several = len(np.unique(units[part])) > 1 and has_fit_parameter(learner, "groups")
     options = {"groups": units[part]} if several else {}
-    with warnings.catch_warnings():
-        # These would come with every fold.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", UserWarning)
-        try:
-            model = learner.fit([arrays[i] for i in part], [labels[i] for i in part], **options)
-        except ValueError as error:
-            if may_fail:
-                return error
-            raise
+    try:
+        model = learner.fit([arrays[i] for i in part], [labels[i] for i in part], **options)
+    except ValueError as error:
+        if may_fail:
+            return error
+        raise
     if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
         raise KeyboardInterrupt
     return model
@@ -161,9 +157,7 @@ def variants(
     results = []
     for unit in units:
         copies = list(map(copy.copy, row))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            first.tune_together([copies[i] for i in able], own, *unit)
+        first.tune_together([copies[i] for i in able], own, *unit)
         results.append(copies)
     return results
 

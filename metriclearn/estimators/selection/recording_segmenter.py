@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.datasets.annotations import Segment, typical_tolerance
@@ -22,6 +21,7 @@ from metriclearn.datasets.recordings import cached_features
 from metriclearn.datasets.sequences import LabeledSequences, runs
 from metriclearn.estimators.inputs import NamedColumns
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
+from metriclearn.estimators.names.emissions import StandardWindows, discriminant
 from metriclearn.estimators.prediction.equal_cuts import EqualCuts
 from metriclearn.estimators.selection.consensus import Consensus
 from metriclearn.features.media.decoding import duration
@@ -279,8 +279,6 @@ class RecordingSegmenter(ComponentParameters):
 
     def _name_labels(self, data: LabeledSequences) -> None:
         """Linear scores of every label, by linear discriminant analysis of all rows, O(T P²)."""
-        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
         names = np.concatenate([np.asarray(labels).astype(str) for labels in data.labels])
         self.labels_ = sorted(set(names.tolist())) if data.has_classes else []
         self.label_weights_ = np.zeros((len(self.labels_), len(data.feature_names)))
@@ -294,21 +292,11 @@ class RecordingSegmenter(ComponentParameters):
                 "differ by spaces or capitals only; write them alike if they are one.",
                 stacklevel=3,
             )
-        analysis = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-        rows = np.vstack(data.sequences)
-        # A constant column may be too large to be squared.
-        varies = np.ptp(rows, axis=0) > 0
-        rows = rows[:, varies]
-        scaler = StandardScaler(with_mean=False).fit(rows)
-        # A label with a single row makes scikit-learn warn.
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Only one sample", UserWarning)
-            analysis.fit(scaler.transform(rows), names)
-        weights, intercepts = analysis.coef_ / scaler.scale_, analysis.intercept_
-        # With two labels there is one score, for the second label.
-        if len(self.labels_) == 2:
-            weights, intercepts = np.vstack([-weights, weights]), np.append(-intercepts, intercepts)
-        self.label_weights_[:, varies], self.label_intercepts_ = weights, intercepts
+        scaled = StandardWindows.of(0, data.sequences)
+        rows = np.vstack(list(map(scaled.transform, data.sequences)))
+        weights, intercepts = discriminant(rows, names)
+        self.label_weights_ = weights / scaled.deviation
+        self.label_intercepts_ = intercepts - self.label_weights_ @ scaled.mean
 
 
 def _spelled(label: str) -> str:
