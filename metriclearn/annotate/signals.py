@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.files import ENDINGS, read_features, sampling_rate
+from metriclearn.datasets.files import (
+    ENDINGS,
+    read_features,
+    sampling_rate,
+    without_segments,
+)
 from metriclearn.datasets.recordings import cached_features, recording_files
 from metriclearn.features.media.decoding import (
     AUDIO_SUFFIXES,
@@ -204,9 +209,9 @@ def open_recordings(
     """
     endings = {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
     listed = [path for path in folder.glob("[!.]*") if path.suffix.lower() in ENDINGS]
-    tables = [path for path in listed if not path.name.lower().endswith("segments.csv")]
     media = [p for p in recording_files(folder).values() if p.suffix.lower() in endings]
-    tables, media = _inside(folder, tables), _inside(folder, media)
+    tables = without_segments(_inside(folder, listed), "segments.csv")
+    media = _inside(folder, media)
     if not tables and (not media or features == "tables"):
         raise FileNotFoundError(
             f"{str(folder)!r} has nothing to label; put recordings (wav, mp3, mp4, ...) or tables "

@@ -66,12 +66,13 @@ class MetricKMeans(MahalanobisClusterer):
             For data, labels or parameters that cannot be used, in one sentence.
         """
         refuse_unknown(self, unknown)
-        data, truths = read_labeled(self, X, y, segments=False)
-        self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
-        self.components_ = self.baseline_.components_
-        self.penalty_ = None
+        fitted, data, truths = read_labeled(self, X, y, segments=False)
+        fitted.baseline_ = clone(self.baseline).fit(data.arrays, truths)
+        fitted.components_ = fitted.baseline_.components_
+        fitted.penalty_ = None
         counts = {truth.n_clusters for truth in truths}
-        self.n_clusters_ = counts.pop() if len(counts) == 1 else None
+        fitted.n_clusters_ = counts.pop() if len(counts) == 1 else None
+        self.__dict__ = fitted.__dict__
         return self
 
 
@@ -128,13 +129,15 @@ class TunedSegmenter(MahalanobisSegmenter):
         """
         refuse_unknown(self, unknown)
         needed = y is not None or self.penalty == "tuned"
-        data, truths = read_labeled(self, X, y, segments=True if needed else None, partial=True)
-        self.baseline_ = clone(self.baseline).fit(data.arrays, truths or None)
-        self.components_ = self.baseline_.components_
-        self.penalty_ = None
+        segments = True if needed else None
+        fitted, data, truths = read_labeled(self, X, y, segments=segments, partial=True)
+        fitted.baseline_ = clone(self.baseline).fit(data.arrays, truths or None)
+        fitted.components_ = fitted.baseline_.components_
+        fitted.penalty_ = None
         if self.n_segments is None and self.penalty != "tuned":
-            self.penalty_ = float(self.penalty)
+            fitted.penalty_ = float(self.penalty)
         elif self.n_segments is None:
-            forms = [LowRankForm(center(array) @ self.components_.T) for array in data.arrays]
-            self.penalty_, self.training_loss_ = self.penalty_of_least_loss(forms, truths)
+            forms = [LowRankForm(center(array) @ fitted.components_.T) for array in data.arrays]
+            fitted.penalty_, fitted.training_loss_ = self.penalty_of_least_loss(forms, truths)
+        self.__dict__ = fitted.__dict__
         return self

@@ -30,11 +30,12 @@ class StandardizedMetric(LearnedMetric, ABC):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
-        data, truths = read_labeled(self, X, y, segments=False)
-        data, varies = data.varying(self)
+        fitted, data, truths = read_labeled(self, X, y, segments=False)
+        data, varies = data.varying(fitted)
         scale = data.pooled_deviation(type(self).__name__)
         arrays = [center(array) / scale for array in data.arrays]
-        self.components_ = spread(self._learn(arrays, truths) / scale, varies)
+        fitted.components_ = spread(fitted._learn(arrays, truths) / scale, varies)
+        self.__dict__ = fitted.__dict__
         return self
 
     @abstractmethod

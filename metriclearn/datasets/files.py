@@ -175,7 +175,7 @@ def sequence_files(
 ) -> list[Path]:
     """Files of a folder with one of the endings, by name.
 
-    Hidden files and tables of segments, ``NAME.segments.csv``, are left out.
+    Hidden files and tables of segments are left out, see :func:`without_segments`.
 
     Raises
     ------
@@ -186,15 +186,41 @@ def sequence_files(
         file
         for file in sorted(folder.glob(pattern or "*"), key=lambda file: file.name)
         if file.suffix.lower() in endings
-        and not re.match(r"\.|.*\.segments\.csv$", file.name)
+        and not file.name.startswith(".")
         and (file.is_file() or file.suffix.lower() == ".zarr")
     ]
+    files = without_segments(files, ".segments.csv")
     if not files:
         raise FileNotFoundError(
             f"{who} needs a folder with files {pattern or '*'} ending in {', '.join(endings)}, "
             f"but finds none in {os.fspath(folder)!r}."
         )
     return files
+
+
+def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
+    """Files whose names do not end like those of tables of segments, in any case of letters.
+
+    Warns
+    -----
+    UserWarning
+        If one that is left out has no column ``start``, as tables of segments have.
+    """
+    kept, odd = [], []
+    for file in files:
+        if not file.name.lower().endswith(ending):
+            kept.append(file)
+            continue
+        with file.open("rb") as stream:
+            if not re.search(rb"\bstart\b", stream.readline(), re.IGNORECASE):
+                odd.append(file.name)
+    if odd:
+        warnings.warn(
+            f"Files whose names end in {ending} count as tables of segments, so they are no "
+            f"recordings: {', '.join(odd[:5])}; give them other names if they are.",
+            stacklevel=4,
+        )
+    return kept
 
 
 def read_columns(file: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, NDArray]]:

@@ -223,14 +223,13 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
-        learner = copy.copy(self)  # a fit that fails changes nothing
-        learner.feature_penalty_ = learner.name_weights_ = None
-        learner._train(X, y, groups)
-        self.__dict__ = learner.__dict__
+        fitted, data, truths = read_labeled(self, X, y, segments=True, partial=True)
+        fitted.feature_penalty_ = fitted.name_weights_ = None
+        fitted._train(data, truths, y, groups)
+        self.__dict__ = fitted.__dict__
         return self
 
-    def _train(self, X: Any, y: Any, groups: ArrayLike | None) -> None:
-        data, truths = read_labeled(self, X, y, segments=True, partial=True)
+    def _train(self, data: DataSets, truths: list[Any], y: Any, groups: ArrayLike | None) -> None:
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
                 "EncoderMetricLearner needs a random_state to resume training from a checkpoint, "

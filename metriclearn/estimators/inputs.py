@@ -5,6 +5,7 @@ Everything is checked here, once: what comes out of these functions is not check
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -434,18 +435,25 @@ def _read_labeling(
 
 def read_labeled(
     estimator: Any, X: Any, y: Any = None, *, segments: bool | None = None, partial: bool = False
-) -> tuple[DataSets, list[Any]]:
-    """Check parameters, data and, unless ``segments`` is None, labels; keep feature names."""
+) -> tuple[Any, DataSets, list[Any]]:
+    """Check parameters, data and, unless ``segments`` is None, labels.
+
+    Returns
+    -------
+    tuple of a copy of the estimator, to be fitted, with the names of features; data sets; truths
+        A fit that works on the copy, and takes over its attributes at the end, changes nothing if
+        it fails.
+    """
     check_parameters(estimator)
+    fitted, who = copy.copy(estimator), type(estimator).__name__
     # Set by tune_penalty for another penalty.
-    vars(estimator).pop("penalty_unit_", None)
-    who = type(estimator).__name__
+    vars(fitted).pop("penalty_unit_", None)
     data = read_data_sets(who, X)
     truths: list[Any] = []
     if segments is not None:
         truths = read_labelings(who, y, data, segments=segments, partial=partial)
-    keep_features(estimator, data)
-    return data, truths
+    keep_features(fitted, data)
+    return fitted, data, truths
 
 
 def read_counts(

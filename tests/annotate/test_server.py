@@ -16,6 +16,7 @@ import metriclearn
 from metriclearn.__main__ import main
 from metriclearn.annotate.project import read_project
 from metriclearn.annotate.server import application, open_page
+from metriclearn.annotate.signals import open_recordings
 from metriclearn.datasets.annotations import read_segments
 from metriclearn.features.media.audio import AudioFeatures
 from tests.features.sounds import write_video
@@ -540,3 +541,12 @@ def test_tiles_are_minima_and_maxima(untouched: Server, level: int, n_bins: int)
     assert len(tile) == n_bins
     np.testing.assert_allclose(tile, np.transpose(expected, (0, 2, 1)), rtol=1e-6)
     assert untouched.ask("GET", f"/{TOKEN}/api/tiles/one/{level}/1")[1] == b""
+
+
+def test_tables_named_like_those_of_segments_are_noted(tmp_path: Path) -> None:
+    write_table(tmp_path / "one.csv")
+    write_table(tmp_path / "walk_segments.csv")
+    (tmp_path / "segments.csv").write_text("recording,start,end,label\none,0,1,a\n")
+    with pytest.warns(UserWarning, match=r"they are no recordings: walk_segments\.csv; give"):
+        recordings, _ = open_recordings(tmp_path, lambda *_: None)
+    assert [one.name for one in recordings] == ["one"]

@@ -8,6 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 import metriclearn as ml
 from metriclearn.baselines import EqualCuts, TunedSegmenter
+from metriclearn.estimators.selection.live import live_segments
 
 RNG = np.random.default_rng(0)
 LENGTHS = (60, 90, 47)
@@ -72,3 +73,30 @@ def test_it_is_a_member_of_a_consensus_that_is_saved(tmp_path: Path) -> None:
     again = ml.load(tmp_path / "model.npz")
     for a, b in zip(again.predict_change_points(X), consensus.predict_change_points(X)):
         np.testing.assert_array_equal(a, b)
+
+
+def test_without_a_boundary_in_the_labels_every_recording_is_one_segment(tmp_path: Path) -> None:
+    partly = np.where(np.arange(90) < 50, 0, -1)
+    for labels in ([np.zeros(n) for n in LENGTHS], [np.zeros(60), partly, np.zeros(47)]):
+        cuts = EqualCuts().fit(X, labels)
+        for n in (20, 90, 100_000):  # before, recordings longer than these were cut
+            assert cuts.predict_change_points(np.zeros((n, 2))).tolist() == [n]
+    ml.save(cuts, tmp_path / "cuts.npz")
+    assert ml.load(tmp_path / "cuts.npz").length_ == np.inf
+
+
+def test_known_rows_alone_are_cut_where_there_are_gaps() -> None:
+    gaps = [x.copy() for x in X]
+    gaps[0][10:20] = np.nan
+    segmenter = ml.GapSegmenter(EqualCuts(n_segments=5)).fit(gaps, Y)
+    # 50 known rows make five segments of ten.
+    assert segmenter.predict_change_points(gaps[0]).tolist() == [15, 30, 40, 50, 60]
+
+
+def test_streams_that_need_its_cuts_are_refused_in_a_sentence() -> None:
+    members = {"equal cuts": [EqualCuts()]}
+    consensus = ml.Consensus(members, n_folds=2, for_streams=True, verbose=False).fit(X, Y)
+    with pytest.raises(ValueError, match=r"3 of equal cuts .* needs a segmenter .*EqualCuts"):
+        consensus.stream()
+    with pytest.raises(ValueError, match=r"live_segments needs a model such as .*got EqualCuts"):
+        list(live_segments(EqualCuts().fit(X, Y), [X[0]]))

@@ -1,3 +1,4 @@
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -195,3 +196,13 @@ def test_save_refuses_what_would_be_lost(tmp_path: Path) -> None:
     save_files(good, tmp_path / "a")
     with pytest.raises(FileExistsError, match="new or empty folder"):
         save_files(good, tmp_path / "a")
+
+
+def test_recordings_named_like_tables_of_segments_are_noted(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,label\n1,u\n2,v\n")
+    (tmp_path / "a.segments.csv").write_text("recording,start,end,label\na,0,1,u\n")
+    with warnings.catch_warnings(action="error"):
+        assert load_files(tmp_path).names == ["a"]
+    (tmp_path / "walk.Segments.csv").write_text("x,label\n1,u\n2,v\n")
+    with pytest.warns(UserWarning, match=r"they are no recordings: walk\.Segments\.csv; give"):
+        assert load_files(tmp_path).names == ["a"]

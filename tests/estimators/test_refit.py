@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.naive_bayes import GaussianNB
 
 import metriclearn as ml
+from metriclearn import baselines
 from metriclearn.datasets import make_change_points
 
 TRAIN = make_change_points(4, 60, 4, 2, (3, 4), random_state=0)
@@ -78,3 +81,36 @@ def test_a_refit_that_fails_at_its_very_last_answer_keeps_the_model(monkeypatch)
     after = dict(vars(learner))
     assert before.keys() == after.keys()
     assert all(after[name] is before[name] for name in before if name.endswith("_"))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "change"),
+    [
+        (baselines.TunedSegmenter(), "unlabeled"),
+        (baselines.TunedSegmenter(baselines.PrincipalComponents(2)), "unlabeled"),
+        (ml.WhitenedMetricLearner(), "unlabeled"),
+        (ml.ColumnSegmenter(baselines.TunedSegmenter(), 0, 2), "unlabeled"),
+        (baselines.RelevantComponents(), "apart"),
+        (baselines.ClosedFormMetric(), "constant"),
+        (baselines.Euclidean(), "constant"),
+        (baselines.MetricKMeans(), "constant"),
+        (baselines.FrameClassifier(GaussianNB(), amount=1.0), "together"),
+    ],
+)
+def test_a_fit_to_data_that_cannot_be_used_keeps_the_model(estimator, change: str) -> None:
+    """Before, these kept the number of features of the new data, some of them more."""
+    y = [labels % 2 for labels in TRAIN.labels]
+    model = clone(estimator).fit(TRAIN.sequences, y)
+    before = dict(vars(model))
+    X = [np.ones_like(X) if change == "constant" else X for X in OTHER.sequences]
+    labels = {
+        "unlabeled": [np.full(len(x), -1) for x in X],
+        "apart": [np.arange(len(x)) for x in X],
+        "together": [np.zeros(len(x)) for x in X],
+        "constant": [labels % 2 for labels in OTHER.labels],
+    }[change]
+    with pytest.raises(ValueError, match=r"needs"):
+        model.fit(X, labels)
+    after = dict(vars(model))
+    assert before.keys() == after.keys()
+    assert all(after[name] is before[name] for name in before)

@@ -30,8 +30,10 @@ class MetricOfData(LearnedMetric, ABC):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one (T, P) array or several, at most O(TP² + P³); y is not used."""
-        data, varies = read_labeled(self, X)[0].varying(self)
-        self.components_ = spread(self._components(data), varies)
+        fitted, data, _ = read_labeled(self, X)
+        data, varies = data.varying(fitted)
+        fitted.components_ = spread(self._components(data), varies)
+        self.__dict__ = fitted.__dict__
         return self
 
     @abstractmethod
@@ -171,14 +173,14 @@ class RelevantComponents(LearnedMetric):
             For data, labels or parameters that cannot be used, or if no chunklet has two samples.
         """
         who = type(self).__name__
-        data, knowns = read_labeled(self, X, y, segments=self.contiguous, partial=True)
+        fitted, data, knowns = read_labeled(self, X, y, segments=self.contiguous, partial=True)
         truths, counts = zip(*(_chunklets(known, self.contiguous) for known in knowns))
         if all(truth.n_clusters == truth.n_samples for truth in truths):
             raise ValueError(
                 f"{who} needs two samples or more in some chunklet, but no two of the "
                 f"{sum(data.lengths)} samples are labeled as belonging together; label some."
             )
-        data, varies = data.varying(self)
+        data, varies = data.varying(fitted)
         total, within = covariances(data.arrays, truths)
         # The mean over the samples in chunklets.
         within *= sum(data.lengths) / sum(counts)
@@ -187,7 +189,8 @@ class RelevantComponents(LearnedMetric):
             components = np.diag(1.0 / np.sqrt(variances))
         else:
             components = whitening(total, within, self.shrinkage, self.n_components)
-        self.components_ = spread(components, varies)
+        fitted.components_ = spread(components, varies)
+        self.__dict__ = fitted.__dict__
         return self
 
 

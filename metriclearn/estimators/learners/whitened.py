@@ -91,12 +91,12 @@ class MappedLearner(LearnedMetric, ABC):
         """
         refuse_unknown(self, unknown)
         who = type(self).__name__
-        data, truths = read_labeled(self, X, y, segments=self._segments)
+        fitted, data, truths = read_labeled(self, X, y, segments=self._segments)
         weights = read_weights(who, sample_weight, len(truths))
         weights = np.ones(len(truths)) if weights is None else weights
         used = np.flatnonzero(weights)
         used_truths = [truths[i] for i in used]
-        data, varies = data.subset(used).varying(self)
+        data, varies = data.subset(used).varying(fitted)
         spreads = np.max([np.ptp(array, axis=0) for array in data.arrays], axis=0)
         # 1 between 1e-45 and 1e45; else a power of two, by which data are divided without rounding
         unit = 2.0 ** (300 * np.round(np.log2(spreads.max()) / 300))
@@ -105,10 +105,11 @@ class MappedLearner(LearnedMetric, ABC):
         W = self._map(arrays, used_truths, weights[used])
         mapped = [center(array) @ W.T for array in arrays]
         weights = None if sample_weight is None else weights[used]
-        self.learner_ = self._inner(mapped, used_truths).fit(mapped, used_truths, weights)
-        components = self.learner_.components_ @ W
-        self.components_ = spread(components / unit, varies)
-        self._finish(arrays, used_truths, components)
+        fitted.learner_ = self._inner(mapped, used_truths).fit(mapped, used_truths, weights)
+        components = fitted.learner_.components_ @ W
+        fitted.components_ = spread(components / unit, varies)
+        fitted._finish(arrays, used_truths, components)
+        self.__dict__ = fitted.__dict__
         return self
 
     def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:

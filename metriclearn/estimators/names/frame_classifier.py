@@ -126,7 +126,7 @@ class FrameClassifier(Streaming, ComponentParameters):
         groups : array (N,), optional
             Recordings that are not divided, such as those of one user.
         """
-        data, truths = read_labeled(self, X, y, segments=True, partial=True)
+        fitted, data, truths = read_labeled(self, X, y, segments=True, partial=True)
         who, arrays = type(self).__name__, data.arrays
         codes, classes = read_names(who, y, data, truths)
         if len(classes) < 2:
@@ -144,11 +144,12 @@ class FrameClassifier(Streaming, ComponentParameters):
             # The last column of the emissions is the constant.
             held_out = [folds.held_out(array, i)[:, :-1] for i, array in enumerate(arrays)]
             chosen, losses = self._least_loss(held_out, truths)
-        self.windows_ = StandardWindows.of(self.context, arrays)
-        rows = np.vstack(list(map(self.windows_.transform, arrays)))[labels >= 0]
-        self.classifier_ = clone(classifier).fit(rows, labels[labels >= 0])
-        self.classes_, self.losses_ = classes, losses
-        return self._set(float(chosen))
+        fitted.windows_ = StandardWindows.of(self.context, arrays)
+        rows = np.vstack(list(map(fitted.windows_.transform, arrays)))[labels >= 0]
+        fitted.classifier_ = clone(classifier).fit(rows, labels[labels >= 0])
+        fitted.classes_, fitted.losses_ = classes, losses
+        self.__dict__ = fitted._set(float(chosen)).__dict__
+        return self
 
     def tune_penalty(self, X: Any, y: Any) -> Self:
         """Set the penalty, or the width, of least mean loss on labeled recordings.
@@ -215,11 +216,11 @@ class FrameClassifier(Streaming, ComponentParameters):
 
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
-        data, truths = read_labeled(clone(self), X, y, segments=True, partial=True)
+        data = self.read_data(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         partial = isinstance(truths[0], PartialPartition)
         loss: Any = KnownLoss() if partial else FrobeniusLoss()
-        found = self.segmented(check_features(self, data))
-        return -float(np.mean(list(map(loss, found, truths))))
+        return -float(np.mean(list(map(loss, self.segmented(data), truths))))
 
     def read_data(self, X: Any) -> DataSets:
         """Data sets with the features of the training."""

@@ -78,16 +78,17 @@ class ColumnSegmenter(MahalanobisSegmenter):
         ValueError
             If there are fewer features than ``stop``, or the learner cannot use data or labels.
         """
-        data, truths = read_labeled(self, X, y, segments=True, partial=True)
+        fitted, data, truths = read_labeled(self, X, y, segments=True, partial=True)
         if not self.start < self.stop <= data.n_features:
             raise ValueError(
                 f"ColumnSegmenter needs start < stop ≤ {data.n_features} features, got "
                 f"{self.start} and {self.stop}."
             )
         arrays = [array[:, self.start : self.stop] for array in data.arrays]
-        self.learner_ = clone(self.learner).fit(arrays, truths)
-        inner = self.learner_.components_
-        self.components_ = np.zeros((len(inner), data.n_features))
-        self.components_[:, self.start : self.stop] = inner
-        self.penalty_ = self.learner_.penalty_
+        fitted.learner_ = clone(self.learner).fit(arrays, truths)
+        inner = fitted.learner_.components_
+        fitted.components_ = np.zeros((len(inner), data.n_features))
+        fitted.components_[:, self.start : self.stop] = inner
+        fitted.penalty_ = fitted.learner_.penalty_
+        self.__dict__ = fitted.__dict__
         return self

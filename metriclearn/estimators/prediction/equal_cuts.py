@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -20,7 +19,7 @@ from metriclearn.estimators.inputs import (
     refuse_unknown,
     refuse_unlabeled,
 )
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.knowledge import PartialPartition, fewest_changes
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
@@ -44,7 +43,7 @@ class EqualCuts(ComponentParameters):
     Attributes
     ----------
     length_ : float or None
-        Samples of a segment; None where ``n_segments`` is given.
+        Samples of a segment, ∞ if no label needs a boundary; None where ``n_segments`` is given.
 
     Raises
     ------
@@ -81,8 +80,8 @@ class EqualCuts(ComponentParameters):
             Where samples are labeled −1, only the labeled parts count.
         """
         refuse_unknown(self, unknown)
-        needed, fitted = y is not None or self.n_segments is None, copy.copy(self)
-        _, truths = read_labeled(fitted, X, y, segments=True if needed else None, partial=True)
+        segments = True if y is not None or self.n_segments is None else None
+        fitted, _, truths = read_labeled(self, X, y, segments=segments, partial=True)
         fitted.length_ = None
         if self.n_segments is None:
             refuse_unlabeled(type(self).__name__, truths)
@@ -93,7 +92,9 @@ class EqualCuts(ComponentParameters):
                 cuts = [_equal(t.n_samples, round(t.n_samples / length)) for t in truths]
                 losses.append(sum(t.n_samples * _loss(cut, t) for cut, t in zip(cuts, truths)))
             fitted.length_ = float(lengths[np.argmin(losses)])
-        self.__dict__ = fitted.__dict__  # a fit that fails changes nothing
+            if not any(map(fewest_changes, truths)):
+                fitted.length_ = np.inf
+        self.__dict__ = fitted.__dict__
         return self
 
     def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:

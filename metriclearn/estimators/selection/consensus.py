@@ -31,7 +31,7 @@ from metriclearn.estimators.inputs import (
 )
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.prediction.calibration import true_changes
-from metriclearn.estimators.prediction.stream import Streaming
+from metriclearn.estimators.prediction.stream import SegmenterStream, Streaming
 from metriclearn.estimators.selection.consensus_stream import ConsensusStream
 from metriclearn.estimators.selection.cross_fitting import (
     POWERS,
@@ -329,8 +329,8 @@ class Consensus(Streaming, ComponentParameters):
         refused: dict[str, list[str]] = {}
         for family, model in zip(self.families_, self.models_):
             try:
-                model.stream_source()
-            except (AttributeError, ValueError) as error:
+                SegmenterStream(model).start()
+            except ValueError as error:
                 refused.setdefault(family, []).append(str(error))
         if refused:
             listed = ", ".join(f"{len(errors)} of {name}" for name, errors in refused.items())

@@ -22,6 +22,7 @@ from metriclearn.estimators.inputs import (
     read_labelings,
 )
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
+from metriclearn.estimators.prediction.equal_cuts import EqualCuts
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.estimators.selection.consensus import Consensus
 from metriclearn.problem.knowledge import (
@@ -60,9 +61,9 @@ class GapSegmenter(ComponentParameters):
     Parameters
     ----------
     learner : segmenter that reads every sample alone
-        A learner with a metric, ``NamedSegmentLearner(emissions=NeighborFeatures(context=0))``, or
-        ``Consensus(names=False)``. Encoders, neighbors in time and penalties that depend on
-        features would read across gaps and are refused: fill the gaps by
+        A learner with a metric, ``NamedSegmentLearner(emissions=NeighborFeatures(context=0))``,
+        ``Consensus(names=False)`` or ``EqualCuts()``. Encoders, neighbors in time and penalties
+        that depend on features would read across gaps and are refused: fill the gaps by
         :func:`~metriclearn.regular` for them.
 
     Attributes
@@ -99,7 +100,9 @@ class GapSegmenter(ComponentParameters):
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "learner": component((MahalanobisSegmenter, Consensus), "ChangePointMetricLearner()")
+        "learner": component(
+            (MahalanobisSegmenter, Consensus, EqualCuts), "ChangePointMetricLearner()"
+        )
     }
 
     learner: Any
