@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from experiments.harness.scoring import squared_norm, truth_of
 from metriclearn import Partition, PenaltyLearner
-from metriclearn.estimators.inputs import DataSets, read_data_sets
+from metriclearn.estimators.data_sets import DataSets, read_data_sets
 from metriclearn.problem.named_segments import NamedPartition
 
 Arrays = Sequence[NDArray]

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from experiments.harness.comparison import group_folds
 from metriclearn import FramePosteriors, Partition
 from metriclearn.datasets import LabeledSequences
-from metriclearn.estimators.inputs import DataSets, read_data_sets
+from metriclearn.estimators.data_sets import DataSets, read_data_sets
 
 Arrays = Sequence[NDArray]
 

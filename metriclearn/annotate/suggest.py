@@ -21,7 +21,8 @@ from scipy.ndimage import maximum_filter1d
 from sklearn.base import clone
 from sklearn.metrics import pairwise_distances_argmin_min
 
-from metriclearn.estimators.inputs import DataSets, read_data_sets, read_labelings
+from metriclearn.estimators.data_sets import DataSets, read_data_sets
+from metriclearn.estimators.labelings import read_labelings
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.problem.forms import center
 from metriclearn.problem.knowledge import PartialPartition

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from metriclearn.estimators.inputs import read_labeled, refuse_unknown
+from metriclearn.estimators.labelings import read_labeled
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.learners.linear import Euclidean
 from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.running.parameters import Needs, component, either, number, refuse_unknown
 
 
 @dataclass(eq=False, repr=False)

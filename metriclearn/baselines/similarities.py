@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.inputs import keep_features, note_constant
+from metriclearn.estimators.data_sets import keep_features, note_constant
 from metriclearn.estimators.prediction.cutter import (
     NormalizedCutSegmenter,
     read_graphs,

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from metriclearn.estimators.inputs import read_labeled
+from metriclearn.estimators.labelings import read_labeled
 from metriclearn.estimators.learned_metric import LearnedMetric, spread
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from metriclearn.estimators.inputs import DataSets, read_labelings
+from metriclearn.estimators.data_sets import DataSets
+from metriclearn.estimators.labelings import read_labelings
 from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentation_oracle
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import TopEigenvectors

@@ -24,14 +24,8 @@ from metriclearn.encoders.augmentations import Recording
 from metriclearn.encoders.hinge import NamedProducts
 from metriclearn.encoders.networks import Standardization, WindowEncoder, rows_seen
 from metriclearn.encoders.training import Training, encoded, packed, seeded
-from metriclearn.estimators.inputs import (
-    DataSets,
-    check_features,
-    list_labelings,
-    read_data_sets,
-    read_labeled,
-    read_names,
-)
+from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.labelings import list_labelings, read_labeled, read_names
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter

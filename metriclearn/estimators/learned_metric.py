@@ -15,7 +15,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import DataSets, check_features, read_data_sets
+from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
@@ -41,7 +41,7 @@ class LearnedMetric(  # type: ignore[call-arg]
     """What metric-learn asks of a fitted ``components_`` = Lᵀ, (r, P), with B = LLᵀ.
 
     Whatever takes several data sets takes one (T, P) array too, and then returns one result.
-    Subclasses fit ``components_`` and call :func:`~metriclearn.estimators.inputs.keep_features`.
+    Subclasses fit ``components_`` and call :func:`~metriclearn.estimators.data_sets.keep_features`.
     """
 
     components_: NDArray

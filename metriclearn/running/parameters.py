@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
@@ -395,3 +395,14 @@ def check_parameters(estimator: Any) -> None:
         ours = type(value).__module__.startswith("metriclearn.")
         if ours and hasattr(value, "get_params") and not isinstance(value, type):
             check_parameters(value)
+
+
+def refuse_unknown(estimator: Any, unknown: Mapping[str, Any]) -> None:
+    """Raise a TypeError for arguments that ``fit`` does not have."""
+    if unknown:
+        rows = signature(estimator.fit).parameters.values()
+        names = [row.name for row in rows if row.kind is not row.VAR_KEYWORD]
+        raise TypeError(
+            f"{type(estimator).__name__} needs {', '.join(names)} as arguments of fit, got "
+            f"{', '.join(unknown)}; pass parameters when you make the estimator."
+        )

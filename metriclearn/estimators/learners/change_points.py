@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.inputs import read_data_sets, read_labelings, refuse_unlabeled
+from metriclearn.estimators.data_sets import read_data_sets
+from metriclearn.estimators.labelings import read_labelings, refuse_unlabeled
 from metriclearn.estimators.learners.alternation import FitComponents, Piece
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner, executor_of
 from metriclearn.estimators.learners.task import Task, Training

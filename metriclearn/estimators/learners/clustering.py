@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import read_data_sets, read_labelings
+from metriclearn.estimators.data_sets import read_data_sets
+from metriclearn.estimators.labelings import read_labelings
 from metriclearn.estimators.learners.alternation import FitComponents, labeled_samples
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner, executor_of
 from metriclearn.estimators.learners.task import Task, Training

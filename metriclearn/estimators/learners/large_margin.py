@@ -24,15 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from metriclearn.estimators.inputs import (
-    DataSets,
-    alike,
-    keep_features,
-    note_constant,
-    read_groups,
-    read_weights,
-    refuse_unknown,
-)
+from metriclearn.estimators.data_sets import DataSets, keep_features, note_constant
+from metriclearn.estimators.labelings import alike, read_groups, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.estimators.learners.alternation import (
     Alternation,
@@ -51,6 +44,7 @@ from metriclearn.running.parameters import (
     component,
     either,
     number,
+    refuse_unknown,
     several,
 )
 from metriclearn.solvers.base import Callback, Problem, Solution, Solver

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from metriclearn.estimators.inputs import DataSets, read_labeled
+from metriclearn.estimators.data_sets import DataSets
+from metriclearn.estimators.labelings import read_labeled
 from metriclearn.estimators.learned_metric import (
     LearnedMetric,
     covariances,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from metriclearn.estimators.inputs import check_range
+from metriclearn.estimators.data_sets import check_range
 from metriclearn.estimators.learners.alternation import FitComponents
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples

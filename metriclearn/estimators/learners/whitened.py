@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn.estimators.inputs import check_range, read_labeled, read_weights, refuse_unknown
+from metriclearn.estimators.data_sets import check_range
+from metriclearn.estimators.labelings import read_labeled, read_weights
 from metriclearn.estimators.learned_metric import (
     LearnedMetric,
     MetricEstimator,
@@ -36,7 +37,7 @@ from metriclearn.oracles.averaged import Averaged
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.running.parameters import Needs, component, either, number, refuse_unknown
 from metriclearn.solvers.base import Solution
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric

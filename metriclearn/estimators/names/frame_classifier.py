@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn.estimators.inputs import (
-    DataSets,
+from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.labelings import (
     alike,
-    check_features,
-    read_data_sets,
     read_groups,
     read_labeled,
     read_labelings,

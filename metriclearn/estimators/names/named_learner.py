@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from metriclearn.estimators.inputs import DataSets, list_labelings, read_names
+from metriclearn.estimators.data_sets import DataSets
+from metriclearn.estimators.labelings import list_labelings, read_names
 from metriclearn.estimators.learners.alternation import (
     Alternation,
     FitComponents,

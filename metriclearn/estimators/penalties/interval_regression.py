@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from metriclearn.estimators.inputs import read_weights
+from metriclearn.estimators.labelings import read_weights
 from metriclearn.oracles.segmentation_path import SegmentationPath, widest_run
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import (
+from metriclearn.estimators.data_sets import (
     DataSets,
     check_features,
     check_range,
     keep_features,
     read_data_sets,
-    read_labelings,
 )
+from metriclearn.estimators.labelings import read_labelings
 from metriclearn.estimators.penalties.interval_regression import (
     IntervalRegression,
     Truth,

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
 
 from metriclearn.clusterers.dp_means import DPMeans
-from metriclearn.estimators.inputs import DataSets, read_counts, read_labelings, read_weights
+from metriclearn.estimators.data_sets import DataSets
+from metriclearn.estimators.labelings import read_counts, read_labelings, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.rounding import with_clusters

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from metriclearn.estimators.inputs import read_labeled
+from metriclearn.estimators.labelings import read_labeled
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.running.parameters import component, number
 

@@ -11,15 +11,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.estimators.inputs import (
+from metriclearn.estimators.data_sets import (
     DataSets,
     Measures,
     check_features,
-    list_labelings,
     measure,
-    read_counts,
     read_data_sets,
 )
+from metriclearn.estimators.labelings import list_labelings, read_counts
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding

@@ -9,21 +9,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.inputs import (
-    DataSets,
-    check_features,
+from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.labelings import (
     read_counts,
-    read_data_sets,
     read_labeled,
     read_labelings,
-    refuse_unknown,
     refuse_unlabeled,
 )
 from metriclearn.problem.knowledge import PartialPartition, fewest_changes
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, either, number
+from metriclearn.running.parameters import Needs, either, number, refuse_unknown
 
 _MOST_LENGTHS = 100
 

@@ -13,13 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn.estimators.inputs import (
-    DataSets,
+from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.labelings import (
     alike,
-    check_features,
     list_labelings,
     read_counts,
-    read_data_sets,
     read_labelings,
     read_parts,
     read_weights,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import check_features, read_data_sets
+from metriclearn.estimators.data_sets import check_features, read_data_sets
 from metriclearn.oracles.change_points.bounds import MOST_LEVELS, Levels, Live
 from metriclearn.oracles.change_points.margins import boundary_margins
 from metriclearn.oracles.change_points.recursion import Program

@@ -17,7 +17,8 @@ from scipy.special import ndtr, stdtrit
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
-from metriclearn.estimators.inputs import read_data_sets, read_groups, read_labelings
+from metriclearn.estimators.data_sets import read_data_sets
+from metriclearn.estimators.labelings import read_groups, read_labelings
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.linear import PrincipalComponents
 from metriclearn.estimators.learners.whitened import ReferenceMetricLearner, WhitenedMetricLearner

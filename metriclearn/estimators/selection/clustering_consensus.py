@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import NamedColumns, read_groups
+from metriclearn.estimators.data_sets import NamedColumns
+from metriclearn.estimators.labelings import read_groups
 from metriclearn.estimators.selection.cross_fitting import (
     POWERS,
     cross_fitted,

@@ -17,14 +17,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import (
+from metriclearn.estimators.data_sets import (
     DataSets,
     check_features,
     keep_features,
-    list_labelings,
     note_constant,
-    read_counts,
     read_data_sets,
+)
+from metriclearn.estimators.labelings import (
+    list_labelings,
+    read_counts,
     read_groups,
     read_labelings,
     read_names,

@@ -12,15 +12,14 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import (
+from metriclearn.estimators.data_sets import (
     DataSets,
     NamedColumns,
     check_features,
     keep_features,
-    list_labelings,
     read_data_sets,
-    read_labelings,
 )
+from metriclearn.estimators.labelings import list_labelings, read_labelings
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.prediction.equal_cuts import EqualCuts
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.datasets.annotations import Segment, typical_tolerance
 from metriclearn.datasets.recordings import cached_features
 from metriclearn.datasets.sequences import LabeledSequences, runs
-from metriclearn.estimators.inputs import NamedColumns
+from metriclearn.estimators.data_sets import NamedColumns
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.names.emissions import StandardWindows, discriminant
 from metriclearn.estimators.prediction.equal_cuts import EqualCuts

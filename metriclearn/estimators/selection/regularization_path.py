@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, check_cv
 
-from metriclearn.estimators.inputs import read_data_sets, read_weights, refuse_unknown
+from metriclearn.estimators.data_sets import read_data_sets
+from metriclearn.estimators.labelings import read_weights
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.large_margin import (
     LargeMarginLearner,
@@ -34,6 +35,7 @@ from metriclearn.running.parameters import (
     needs,
     number,
     real_array,
+    refuse_unknown,
     shown,
 )
 from metriclearn.solvers.base import Problem, Solution

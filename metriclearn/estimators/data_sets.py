@@ -1,0 +1,323 @@
+"""Reading the data sets that users pass to estimators, and their features.
+
+Everything is checked here, once: what comes out of these functions is not checked again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from metriclearn.running.executors import Executor
+from metriclearn.running.parameters import real_array
+from metriclearn.running.stored import StoredArrays
+
+Data = TypeVar("Data", bound="DataSets")
+
+
+class Measures(NamedTuple):
+    """Lengths (N,) of the data sets, and for each feature (N, P) the largest absolute value and the
+    standard deviation around the mean.
+    """
+
+    lengths: NDArray[np.int64]
+    magnitudes: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+
+
+def measure(arrays: Iterable[NDArray]) -> Measures:
+    """One pass over the data sets, one of them in memory at a time; O(Σ T_i P)."""
+    rows = []
+    for X in arrays:
+        magnitude = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
+        # Dividing by the unit keeps squares within range.
+        unit = np.where(magnitude > 0, magnitude, 1.0)
+        rows.append((len(X), magnitude, unit * np.std(X / unit, axis=0)))
+    return Measures(*map(np.array, zip(*rows)))
+
+
+class NamedColumns(np.ndarray):
+    """An array (T, P) whose ``columns`` have names, as those of a data frame have."""
+
+    columns: Any
+
+    @classmethod
+    def of(cls, array: NDArray, names: Iterable[str]) -> NamedColumns:
+        """The array with names (P,) of its columns; not a copy."""
+        named = array.view(cls)
+        named.columns = list(names)
+        return named
+
+
+@dataclass(frozen=True)
+class DataSets:
+    """One or several (T_i, P) arrays.
+
+    Attributes
+    ----------
+    arrays : list of float64 arrays or StoredArrays
+        The latter, of :mod:`metriclearn.running.stored`, are read when they are asked for.
+    single : bool
+        Whether the user passed one (T, P) array, and so expects one result.
+    feature_names : array of str or None
+        Column names, where the data came as data frames.
+    executor : Executor, optional
+        Reads and measures stored arrays.
+    """
+
+    arrays: StoredArrays | list[NDArray[np.float64]]
+    single: bool
+    feature_names: NDArray | None
+    executor: Executor | None = field(default=None, kw_only=True)
+    items: ClassVar[str] = "samples"
+    # For data with another number of features than in fitting.
+    remedy: ClassVar[str] = ""
+
+    @property
+    def n_features(self) -> int:
+        """P, the number of features."""
+        if isinstance(self.arrays, StoredArrays):
+            return self.arrays.n_features
+        return self.arrays[0].shape[1]
+
+    @cached_property
+    def measures(self) -> Measures:
+        """Length, magnitude and deviation of every data set, in one pass."""
+        if isinstance(self.arrays, StoredArrays) and self.executor is not None:
+            parts = self.executor.each(self.executor.place(self.arrays.parts()), measure)
+            return Measures(*map(np.concatenate, zip(*parts)))
+        return measure(self.arrays)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """T_i, (N,)."""
+        if isinstance(self.arrays, StoredArrays):
+            return self.measures.lengths
+        return np.array(list(map(len, self.arrays)))
+
+    def subset(self, places: NDArray) -> Self:
+        """The data sets at the given places, measured already."""
+        if isinstance(self.arrays, StoredArrays):
+            chosen = replace(self, arrays=self.arrays.subset(places))
+        else:
+            chosen = replace(self, arrays=[self.arrays[i] for i in places])
+        chosen.__dict__["measures"] = Measures(*[column[places] for column in self.measures])
+        return chosen
+
+    def pooled_deviation(self, who: str, weights: NDArray | None = None) -> NDArray:
+        """Standard deviations around the means of the data sets, pooled over samples, (P,).
+
+        ∞ where a feature is constant in every data set: divided by it, it has no weight.
+
+        Parameters
+        ----------
+        who : str
+            Name used in errors.
+        weights : array (N,), optional
+            Of the data sets; equal by default.
+
+        Raises
+        ------
+        ValueError
+            If all features are constant in every data set.
+        """
+        lengths, magnitudes, deviations = self.measures
+        sizes = lengths * (1.0 if weights is None else weights)
+        magnitude = magnitudes.max(axis=0)
+        # Dividing by the unit keeps squares within range.
+        unit = np.where(magnitude > 0, magnitude, 1.0)
+        ratios = np.sqrt(np.average((deviations / unit) ** 2, axis=0, weights=sizes))
+        varies = ratios > 1e-13
+        if not varies.any():
+            raise ValueError(
+                f"{who} needs features that vary within some data set, but all {len(ratios)} are "
+                f"constant in each, of {lengths.sum()} sample(s) together; pass other features."
+            )
+        return np.where(varies, ratios * unit, np.inf)
+
+    def varying(self, estimator: Any) -> tuple[Self, NDArray]:
+        """The data sets without features that are constant in each, and whether each is (P,)."""
+        who = type(estimator).__name__
+        deviations = self.pooled_deviation(who)
+        varies = np.isfinite(deviations)
+        check_range(who, "features with standard deviations", deviations[varies], 1e100)
+        note_constant(estimator, varies)
+        if varies.all():
+            return self, varies
+        arrays: Any = [array[:, varies] for array in self.arrays]
+        return replace(self, arrays=arrays), varies
+
+
+def _check_rows(who: str, X: list[Any]) -> None:
+    """Rows of one length, if all are lists."""
+    if all(isinstance(row, (list, tuple)) for row in X):
+        sizes = sorted({len(row) for row in X})
+        if len(sizes) > 1:
+            raise ValueError(
+                f"{who} reads a list of lists as the rows of one data set, but they have from "
+                f"{sizes[0]} to {sizes[-1]} numbers; pass several signals as arrays, "
+                "[np.array(x) for x in X]."
+            )
+
+
+def read_data_sets(
+    who: str,
+    X: Any,
+    *,
+    single_precision: bool = False,
+    missing: bool = False,
+    executor: Executor | None = None,
+) -> DataSets:
+    """Check data sets: same features everywhere, finite numbers, at least one sample.
+
+    Parameters
+    ----------
+    who : str
+        Name used in errors.
+    X : (T, P) array-like or data frame, (N, T, P) array, or a sequence of (T_i, P) ones
+        A (T,) array is a signal with one feature, alone, in a list and in an array of objects.
+        A sequence that is no list or tuple, but has ``__len__`` and ``__getitem__``, is asked for
+        its data sets one at a time, and they are checked then.
+    single_precision : bool
+        Leave float32 arrays as they are; otherwise all become float64.
+    missing : bool
+        Let NaN stand for what is unknown; the caller handles it.
+    executor : Executor, optional
+        Where a sequence that is asked for its data sets one at a time is measured.
+
+    Raises
+    ------
+    ValueError
+        Naming the data set, and the row and feature where one is at fault.
+    """
+    if X is None:
+        raise ValueError(f"{who} needs data, got none; pass X, such as a list of (T, P) arrays.")
+    sort = _sort_of(X)
+    allow = ("missing",) if missing else ()
+    checked = partial(real_array, who, single_precision=single_precision, signals=True, allow=allow)
+    if sort == "lazy":
+
+        def read(item: Any, i: int, n_features: int | None) -> NDArray:
+            return checked(f"data set {i}", item, n_features=n_features)
+
+        return DataSets(StoredArrays(X, read), False, None, executor=executor)
+    single = sort == "one"
+    if single and isinstance(X, list):
+        _check_rows(who, X)
+    items = [X] if single else list(X)
+    if not items:
+        raise ValueError(f"{who} needs at least one data set, got an empty list.")
+    arrays: list[NDArray] = []
+    first: NDArray | None = None
+    for i, item in enumerate(items):
+        place = "the data set" if single else f"data set {i}"
+        n_features = arrays[0].shape[1] if arrays else None
+        arrays.append(checked(place, item, n_features=n_features))
+        columns = getattr(item, "columns", None)
+        names = None if columns is None else np.asarray(columns, dtype=object)
+        if names is None or not all(isinstance(name, str) for name in names):
+            continue
+        first = names if i == 0 else first
+        if first is not None and list(names) != list(first):
+            raise ValueError(
+                f"{who} needs the same feature names in the same order, but data set {i} has "
+                f"{list(names)[:5]} where data set 0 has {list(first)[:5]}."
+            )
+    return DataSets(arrays, single, first)
+
+
+def check_features(estimator: Any, data: Data) -> Data:
+    """Return data, if they have the features that an estimator has been fitted to.
+
+    Raises
+    ------
+    NotFittedError
+        If it has not been.
+    ValueError
+        If their number is another, or their names.
+    """
+    check_is_fitted(estimator)
+    who, expected = type(estimator).__name__, estimator.n_features_in_
+    if data.n_features != expected:
+        one = " Reshape your data: a 1-D array is a signal of one feature, not a sample."
+        raise ValueError(
+            f"X has {data.n_features} features, but {who} is expecting {expected} features as "
+            f"input.{data.remedy or one * (data.n_features == 1)}"
+        )
+    fitted = getattr(estimator, "feature_names_in_", None)
+    names = data.feature_names
+    if fitted is not None and names is not None and list(fitted) != list(names):
+        raise ValueError(
+            f"{who} needs the feature names it was fitted with, in that order; the "
+            "feature names should match those that were passed during fit."
+        )
+    return data
+
+
+def check_range(who: str, what: str, values: NDArray, most: float) -> None:
+    """Raise unless positive ``values`` lie from 1/``most`` to ``most``, so that squares add up."""
+    if values.size and not 1.0 / most <= values.min() <= values.max() <= most:
+        raise ValueError(
+            f"{who} needs {what} between {1.0 / most:g} and {most:g}, whose squares can be added, "
+            f"got {values.min():.3g} to {values.max():.3g}; change the unit."
+        )
+
+
+def keep_features(estimator: Any, data: DataSets) -> None:
+    """Keep number and names of the features an estimator is fitted to, as scikit-learn does.
+
+    States learned in an earlier fit belong to the old metric, so they are removed.
+    """
+    estimator.n_features_in_ = data.n_features
+    vars(estimator).pop("states_", None)
+    if data.feature_names is not None:
+        estimator.feature_names_in_ = data.feature_names
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
+    """Warn of features (P,) that get no weight because they do not vary, by their names."""
+    constant = np.flatnonzero(~varies)
+    if len(constant):
+        named = getattr(estimator, "feature_names_in_", np.arange(len(varies)))[constant]
+        warnings.warn(
+            f"{type(estimator).__name__} gives no weight to {len(constant)} feature(s) that are "
+            f"constant in every data set ({', '.join(map(str, named[:5]))}"
+            f"{', …' if len(constant) > 5 else ''}); remove them, or fit to data in which they "
+            "vary.",
+            stacklevel=stacklevel,
+        )
+
+
+def _sort_of(X: Any) -> str:
+    """Whether X is "one" data set, or a sequence of "several", or a "lazy" one.
+
+    A lazy sequence has ``__len__`` and ``__getitem__``, but is no array, list or table. Several
+    data sets are a list, or an array of objects, with an array, a table or a list of lists in it,
+    or an array of three dimensions.
+    """
+    if hasattr(X, "columns"):
+        return "one"
+    if hasattr(X, "ndim"):
+        if X.ndim != 1 or X.dtype != object:
+            return "several" if X.ndim == 3 else "one"
+        X = list(X)
+    listed = isinstance(X, (list, tuple, str, bytes, range, Mapping))
+    if not listed and not hasattr(X, "toarray") and not hasattr(X, "__array__"):
+        return "lazy" if hasattr(X, "__len__") and hasattr(X, "__getitem__") else "one"
+    if not isinstance(X, Sequence):
+        return "one"
+    for item in X:
+        table = isinstance(item, Sequence) and len(item) > 0 and isinstance(item[0], Sequence)
+        shape = getattr(item, "shape", ())
+        if table or (isinstance(shape, tuple) and len(shape) in (1, 2)):
+            return "several"
+    return "one" if len(X) > 0 else "several"
