@@ -319,10 +319,16 @@ class NamedSegmentations(Segmentations):
         return {**super().terms(truths), "loss": self.loss(truths), "oracle": oracle}
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
-        """As for segments without names, where one more cluster can also make β T names wrong."""
+        """As for segments without names, where more clusters can also make more names wrong.
+
+        A single segment with the rarest name of its recording has all other samples wrong already,
+        so that more segments can add β for each sample of the rarest name and no more.
+        """
         start = super().start(cone, training, scale)
         if not self.count_is_given:
-            longest = max(truth.n_samples for truth in training.truths)
-            wrong = self.loss(training.truths).weight * longest
-            start[-1] += self.learner.loss_scale * wrong * (1.0 + 1e-6)
+            assert training.classes is not None
+            loss, n_names = self.loss(training.truths), len(training.classes)
+            codes = map(loss.codes, training.truths)
+            rarest = max(np.bincount(c[c >= 0], minlength=n_names).min() for c in codes)
+            start[-1] += self.learner.loss_scale * loss.weight * rarest * (1.0 + 1e-6)
         return start

@@ -114,6 +114,31 @@ def test_gradient_is_exact(metric, way) -> None:
         assert beyond.mean == pytest.approx(predicted, abs=1e-9)
 
 
+def test_gaps_are_relative_to_a_single_segment_of_the_rarest_name() -> None:
+    """At the start of training it is the answer of largest loss, among all, and none is tied."""
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(0, 2, 7) for _ in range(10)]
+    codes = [code for code in codes if len(set(code)) == 2]
+    arrays = [rng.normal(size=(7, 2)) for _ in codes]
+    name_loss = 0.8
+    model = learner(name_loss=name_loss, solver=BundleDual(max_rounds=1)).fit(arrays, codes)
+    rarest = [np.bincount(code).min() for code in codes]
+    penalty = 1.0 + name_loss * max(rarest)
+    single, largest = [], []
+    for code, rare in zip(codes, rarest):
+        runs = np.cumsum(np.diff(code, prepend=code[0]) != 0)
+        truth, count = equivalence_matrix(runs), runs[-1] + 1
+        single.append(count - 1 + name_loss * (7 - rare) + penalty * (count - 1))
+        values = []
+        for ends in all_segmentations(7):
+            right = sum(np.bincount(part, minlength=2).min() for part in np.split(code, ends[:-1]))
+            loss = np.sum((equivalence_matrix(labels_of(ends)) - truth) ** 2)
+            values.append(loss + name_loss * (7 - right) - penalty * (len(ends) - count))
+        largest.append(max(values))
+    np.testing.assert_allclose(single, largest, rtol=1e-12)
+    assert model.solution_.scale == pytest.approx(np.mean(single) / 7, rel=1e-5)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_certificate_against_a_general_solver(way: str) -> None:
     """The same problem in cvxpy, with one constraint for each of all named segmentations."""
