@@ -1,10 +1,7 @@
 """Limits that keep the code readable: sizes of files, folders, functions and signatures, names."""
 
 import ast
-import io
-import tokenize
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,14 +10,6 @@ ROOT = Path(__file__).parents[1]
 FILES = sorted(
     path for name in ("metriclearn", "experiments") for path in (ROOT / name).rglob("*.py")
 )
-SILENT = {
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-    tokenize.COMMENT,
-}
 # Private names that libraries document for use: named tuples, the process, Hydra, sktime.
 DOCUMENTED = {"_replace", "_fields", "_asdict", "_exit", "_get_node", "_check_X"}
 # Arguments that are options of a command or a public function, each with a default and a name.
@@ -29,29 +18,26 @@ OPTIONS = {
     "metriclearn/datasets/synthetic.py": {"make_change_points"},
     "metriclearn/encoders/networks.py": {"__init__"},  # sizes of layers, as files store them
 }
+# How tests assert without the statement; the last two are checks of other libraries.
+CHECKS = {"raises", "warns", "check", "check_estimator"}
 FREE_FOLDERS = {"metriclearn/indices", "experiments/benchmarks"}  # one file for each of many things
 
 
-def lines_of_code(path: Path) -> set[int]:
+def lines_of_code(text: str, tree: ast.Module) -> set[int]:
     """Numbers of the lines that hold code: no docstrings, comments or blank lines."""
-    text = path.read_text(encoding="utf8")
     docstrings: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 docstrings.update(range(first.lineno, (first.end_lineno or 0) + 1))
-    code: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in SILENT:
-            code.update(range(token.start[0], token.end[0] + 1))
-    return code - docstrings
+    lines = [line.strip() for line in text.splitlines()]
+    return {i for i, line in enumerate(lines, 1) if line and line[0] != "#"} - docstrings
 
 
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+def functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
 
 
 def name_of(path: Path) -> str:
@@ -60,9 +46,11 @@ def name_of(path: Path) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_files_functions_and_signatures_are_short(path: Path) -> None:
-    code = lines_of_code(path)
+    text = path.read_text(encoding="utf8")
+    tree = ast.parse(text)
+    code = lines_of_code(text, tree)
     assert len(code) <= 500, f"{name_of(path)} has {len(code)} lines of code"
-    for function in functions(path):
+    for function in functions(tree):
         size = sum(line in code for line in range(function.lineno, (function.end_lineno or 0) + 1))
         most = 80 if any("njit" in ast.unparse(item) for item in function.decorator_list) else 50
         assert size <= most, f"{function.name} has {size} lines of code, the limit is {most}"
@@ -105,3 +93,19 @@ def test_no_two_files_of_the_package_share_a_name() -> None:
         if path.is_relative_to(ROOT / "metriclearn") and path.name != "__init__.py"
     )
     assert not [name for name, count in names.items() if count > 1]
+
+
+def asserts(node: ast.AST) -> bool:
+    name = getattr(node, "id", getattr(node, "attr", ""))
+    return isinstance(node, ast.Assert) or name in CHECKS or name.startswith("assert_")
+
+
+def test_every_test_asserts() -> None:
+    """By itself, or by a helper whose name tells so."""
+    silent = [
+        f"{name_of(path)}: {test.name}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for test in functions(ast.parse(path.read_text(encoding="utf8")))
+        if test.name.startswith("test_") and not any(map(asserts, ast.walk(test)))
+    ]
+    assert not silent

@@ -80,7 +80,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def check(path: Path, kind: str, content: bytes, mutation: tuple[str, float, int]) -> None:
+def assert_valid_or_refused(
+    path: Path, kind: str, content: bytes, mutation: tuple[str, float, int]
+) -> None:
     """Reading a changed file gives a valid answer or an error that metriclearn words."""
     CASES[f"files: {kind}"] += 1
     path = path.with_name(kind if kind.startswith("labels.") else path.name)
@@ -107,7 +109,7 @@ def test_changed_bytes(tmp_path: Path) -> None:
     @in_ci(500)
     @given(st.sampled_from(sorted(files)), MUTATION)
     def changed(kind: str, mutation: tuple[str, float, int]) -> None:
-        check(tmp_path / "changed.npz", kind, files[kind], mutation)
+        assert_valid_or_refused(tmp_path / "changed.npz", kind, files[kind], mutation)
 
     changed()
 
@@ -115,7 +117,7 @@ def test_changed_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("where", "byte"), [(0.9955823922207633, 208), (0.9966336746255756, 92)])
 def test_places_of_members_outside_the_file(where: float, byte: int, tmp_path: Path) -> None:
     content = contents(tmp_path)["checkpoint"]
-    check(tmp_path / "changed.npz", "checkpoint", content, ("flip", where, byte))
+    assert_valid_or_refused(tmp_path / "changed.npz", "checkpoint", content, ("flip", where, byte))
 
 
 def test_members_that_nothing_refers_to_are_not_read(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def documented(call: Call) -> tuple[type[BaseException], ...]:
     return tuple(getattr(builtins, name) for name in ", ".join(names).split(", ") if name)
 
 
-def check(call: Call, hostile: Hostile) -> None:
+def assert_answers_or_words_the_error(call: Call, hostile: Hostile) -> None:
     """Count an error; raise for a wrong answer, for NaN and for a call that takes too long."""
     home = PUBLIC[re.split(r"\W", call.name)[0]].__module__
     target = "streams" if ".stream" in call.name else home.removeprefix("metriclearn.")
@@ -95,7 +95,7 @@ def check(call: Call, hostile: Hostile) -> None:
 @in_ci(1000)
 @given(st.sampled_from(CALLS), st.sampled_from(ZOO))
 def test_hostile(call: Call, hostile: Hostile) -> None:
-    check(call, hostile)
+    assert_answers_or_words_the_error(call, hostile)
 
 
 def test_errors_are_sentences() -> None:

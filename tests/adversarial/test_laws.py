@@ -148,7 +148,7 @@ def _answer(fitted: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return lengths / max(lengths.mean(), 1e-300), ml.Partition.from_labels(labels).labels
 
 
-def check(name: str, change: Change, seed: int) -> None:
+def assert_law_holds(name: str, change: Change, seed: int) -> None:
     """Bounds and objectives fit one problem; where nothing rounds, all numbers are equal."""
     random = np.random.default_rng(seed)
     ys = [np.repeat([0, 1, 2], random.integers(4, 9, 3)) for _ in range(3)]
@@ -197,7 +197,7 @@ def check(name: str, change: Change, seed: int) -> None:
 @in_ci(100)
 @given(st.sampled_from(sorted(LEARNERS)), st.sampled_from(CHANGES), st.integers(0, 2**32))
 def test_laws(name: str, change: Change, seed: int) -> None:
-    check(name, change, seed)
+    assert_law_holds(name, change, seed)
 
 
 # Exponents of units up to which fourth powers, of squared regularizers, are within float64, and

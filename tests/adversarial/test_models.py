@@ -16,15 +16,19 @@ from metriclearn.baselines import FrameClassifier, TunedSegmenter
 from metriclearn.problem.named_segments import NamedPartition
 from tests.adversarial.outcome import CASES, NonFinite, Wrong, has_nan, in_ci, is_ours, watched
 from tests.adversarial.test_hostile import ERRORS, OBSCURE
-from tests.estimators.test_stream import check_stream
+from tests.estimators.test_stream import assert_stream_equals_batch
 from tests.exhaustive import equivalence_matrix
-from tests.oracles.test_expected_loss import check_consensus
-from tests.oracles.test_names import check_search, named_segmentations
+from tests.oracles.test_expected_loss import assert_consensus_is_best
+from tests.oracles.test_names import assert_search_is_best, named_segmentations
 
 SEEDS = st.integers(0, 2**32)
 SOLVER = ml.BundleDual(max_rounds=8)
 NAMES = [["sit", "walk", "run"], [3, 5, 9], [0.5, 1.5, 2.5], [False, True], ["", "é", " "]]
-SEARCHES = {"names": check_search, "consensus": check_consensus, "streams": check_stream}
+SEARCHES = {
+    "names": assert_search_is_best,
+    "consensus": assert_consensus_is_best,
+    "streams": assert_stream_equals_batch,
+}
 CLASSIFIERS = [GaussianNB(), LogisticRegression(), DecisionTreeClassifier(random_state=0)]
 
 
@@ -33,7 +37,8 @@ CLASSIFIERS = [GaussianNB(), LogisticRegression(), DecisionTreeClassifier(random
 def test_searches(kind: str, seed: int) -> None:
     """Of named segments, of streams, and of the best compromise, with annotations and numbers."""
     CASES[f"searches: {kind}"] += 1
-    SEARCHES[kind](np.random.default_rng(seed))
+    assert_equals_enumeration = SEARCHES[kind]
+    assert_equals_enumeration(np.random.default_rng(seed))
 
 
 def recordings(rng: np.random.Generator) -> tuple[list[Any], list[Any], Any]:
@@ -129,7 +134,7 @@ def best_value(model: Any, X: np.ndarray) -> tuple[float, float]:
     return total(answer), max(map(total, every))
 
 
-def check_answers(model: Any, X: np.ndarray) -> None:
+def assert_answers_are_right(model: Any, X: np.ndarray) -> None:
     """Labels are of the training, boundaries are where they change, nothing is better."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -174,4 +179,4 @@ def test_models(kind: str, seed: int) -> None:
             if not is_ours(error):
                 OBSCURE[f"{kind}, {seed}: {type(error).__name__}: {str(error)[:100]}"] += 1
             return
-        check_answers(model, X[-1])
+        assert_answers_are_right(model, X[-1])

@@ -6,7 +6,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import metriclearn as ml
-from tests.estimators.test_inputs import refused
+from tests.estimators.test_inputs import assert_refused
 from tests.estimators.test_normalized_cuts import SMALL, images
 
 X, Y = load_iris(return_X_y=True)
@@ -84,17 +84,19 @@ def test_images() -> None:
     ],
 )
 def test_bad_input(data, message) -> None:
-    with refused(f"ClusteringConsensus needs .*{message}"):
+    with assert_refused(f"ClusteringConsensus needs .*{message}"):
         ml.ClusteringConsensus(METRICS).fit(*data)
 
 
 def test_numbers_too_small_for_a_metric_are_refused() -> None:
-    with refused(r"ClusteringMetricLearner needs .* deviations of at least 1e-300, got .*e-32\d;"):
+    with assert_refused(
+        r"ClusteringMetricLearner needs .* deviations of at least 1e-300, got .*e-32\d;"
+    ):
         ml.ClusteringConsensus(METRICS).fit(1e-320 * X, Y)
 
 
 def test_groups_of_samples_are_refused(consensus) -> None:
-    with refused("ClusteringConsensus needs a list of data sets for groups"):
+    with assert_refused("ClusteringConsensus needs a list of data sets for groups"):
         consensus.fit(X, Y, groups=np.arange(len(X)) % 2)
 
 
@@ -108,7 +110,7 @@ def test_columns_of_a_frame_keep_their_names() -> None:
     members = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
     consensus = ml.ClusteringConsensus(members, n_folds=2, verbose=False).fit(frame, Y[::2])
     assert len(consensus.predict(frame, 3)) == 75
-    with refused("needs the feature names it was fitted with, in that order"):
+    with assert_refused("needs the feature names it was fitted with, in that order"):
         consensus.predict(frame[["b", "a", "c", "d"]], 3)
 
 

@@ -16,7 +16,7 @@ from metriclearn.baselines import FrameClassifier, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
-from tests.estimators.test_inputs import refused
+from tests.estimators.test_inputs import assert_refused
 from tests.exhaustive import all_segmentations
 
 DATA = make_change_points(8, 80, 6, 3, (3, 5), random_state=0)
@@ -177,7 +177,7 @@ def test_names(tmp_path) -> None:
     assert np.mean(np.concatenate(found) == np.concatenate(truth)) > 0.9
     known = [np.array(["walk"] * 5 + [-1] * (len(one) - 5), dtype=object) for one in truth]
     assert all((one[:5] == "walk").all() for one in consensus.predict(new, known=known))
-    with refused(r"names that it has learned, \['sit', 'walk'\], got 'run'"):
+    with assert_refused(r"names that it has learned, \['sit', 'walk'\], got 'run'"):
         consensus.predict(new[0], known=["run"] * len(new[0]))
     loaded = ml.load(ml.save(consensus, tmp_path / "model.npz"))
     np.testing.assert_array_equal(np.concatenate(loaded.predict(new)), np.concatenate(found))
@@ -212,7 +212,7 @@ def test_names_of_two_types_are_refused() -> None:
     X, y = named_recordings(4, 0)
     numbers = [np.where(one == "sit", 1, 2) for one in y[:2]]
     texts = [np.where(one == "sit", "1", "2") for one in y[2:]]
-    with refused("labels of one type"):
+    with assert_refused("labels of one type"):
         ml.Consensus(NAMED, names=True).fit(X, numbers + texts)
 
 
@@ -237,7 +237,7 @@ def test_default_members_learn_from_partial_labels_and_names() -> None:
     two = dict(list(partial.items())[:2])
     consensus = ml.Consensus(two, n_folds=2).fit(DATA.sequences, known)
     assert -consensus.score(DATA.sequences, known) < 0.1
-    with refused("boundaries in recordings left out whose labels are all known"):
+    with assert_refused("boundaries in recordings left out whose labels are all known"):
         consensus.boundary_probabilities(DATA.sequences)
 
 
@@ -260,7 +260,7 @@ def test_default_members_learn_from_partial_labels_and_names() -> None:
     ],
 )
 def test_bad_input(parameters, data, message) -> None:
-    with refused(message):
+    with assert_refused(message):
         ml.Consensus(**parameters).fit(*data)
 
 
@@ -280,19 +280,19 @@ def test_bad_input(parameters, data, message) -> None:
     ],
 )
 def test_bad_models(members, left_out, message) -> None:
-    with refused(f"Consensus needs .*{message}"):
+    with assert_refused(f"Consensus needs .*{message}"):
         ml.Consensus.of_models(members, DATA.sequences, DATA.labels, left_out)
 
 
 @pytest.mark.parametrize("kind", [TunedSegmenter, FrameClassifier])
 def test_parts_for_other_models(kind) -> None:
-    with refused("a list of fitted models and a list of pairs"):
+    with assert_refused("a list of fitted models and a list of pairs"):
         kind.tune_together([kind()], [])
 
 
 @pytest.mark.parametrize(("members", "loss"), [(3, 0.0), ([ml.Partition.from_labels([0, 1])], "a")])
 def test_bad_forms(members, loss) -> None:
-    with refused("ConsensusForm needs a"):
+    with assert_refused("ConsensusForm needs a"):
         ConsensusForm(members, name_loss=loss)
 
 

@@ -31,7 +31,7 @@ def learner() -> ml.ChangePointMetricLearner:
 
 
 @contextlib.contextmanager
-def refused(message: str, kind: type[Exception] = ValueError) -> Any:
+def assert_refused(message: str, kind: type[Exception] = ValueError) -> Any:
     """An error of one sentence, on one line."""
     with pytest.raises(kind, match=message) as caught:
         yield
@@ -42,7 +42,7 @@ def refused(message: str, kind: type[Exception] = ValueError) -> Any:
 
 
 @contextlib.contextmanager
-def warned(message: str) -> Any:
+def assert_warned(message: str) -> Any:
     """One warning of one sentence, that points here."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -146,7 +146,7 @@ def test_feature_names_of_frames() -> None:
         assert read_data_sets("Learner", X).feature_names.tolist() == ["speed", "heart"]
     assert read_data_sets("Learner", pd.DataFrame(A)).feature_names is None
     frames[1].columns = ["heart", "speed"]
-    with refused("same feature names in the same order, but data set 1"):
+    with assert_refused("same feature names in the same order, but data set 1"):
         read_data_sets("Learner", frames)
 
 
@@ -179,13 +179,13 @@ def test_feature_names_of_frames() -> None:
     ],
 )
 def test_bad_data_sets(X, message) -> None:
-    with refused(f"Learner .*{message}"):
+    with assert_refused(f"Learner .*{message}"):
         read_data_sets("Learner", X)
 
 
 @pytest.mark.parametrize("X", [scipy.sparse.csr_matrix(A), [A, scipy.sparse.csr_array(B)]])
 def test_sparse_data(X) -> None:
-    with refused("Learner needs dense data, got a sparse matrix; call", TypeError):
+    with assert_refused("Learner needs dense data, got a sparse matrix; call", TypeError):
         read_data_sets("Learner", X)
 
 
@@ -225,20 +225,24 @@ def test_change_points_that_rise_to_the_end_are_labels_too(change_points, expect
 
 @pytest.mark.parametrize("y", [[0, 2, 4], [2, 2, 4], [3, 2, 4], [2, 3], [2.0, 4.0], [5], [-1, 4]])
 def test_lists_that_are_neither_labels_nor_change_points(y) -> None:
-    with refused(r"\d labels for the 4 samples .*; pass 4 labels, or change-points that rise to 4"):
+    with assert_refused(
+        r"\d labels for the 4 samples .*; pass 4 labels, or change-points that rise to 4"
+    ):
         read_labelings("L", y, read_data_sets("L", A), segments=True, partial=True)
 
 
 def test_fit_without_data_names_the_learner() -> None:
     for learner in (ml.ChangePointMetricLearner(), ml.WhitenedMetricLearner()):
-        with refused(f"{type(learner).__name__} needs data, got none; pass X, such as a list"):
+        with assert_refused(
+            f"{type(learner).__name__} needs data, got none; pass X, such as a list"
+        ):
             learner.fit(None)
-    with refused("ChangePointMetricLearner needs data, got none; pass X"):
+    with assert_refused("ChangePointMetricLearner needs data, got none; pass X"):
         ml.ChangePointMetricLearner().fit()
 
 
 def test_clusterings_have_no_change_points() -> None:
-    with refused("got 2 labels for the 4 samples of the data set; pass 4 labels"):
+    with assert_refused("got 2 labels for the 4 samples of the data set; pass 4 labels"):
         read_labelings("L", [2, 4], read_data_sets("L", A), segments=False)
 
 
@@ -270,13 +274,13 @@ FOUR = [0] * 4
     ],
 )
 def test_bad_labels(X, y, message) -> None:
-    with refused(message):
+    with assert_refused(message):
         read_labelings("Learner", y, read_data_sets("Learner", X), segments=True)
 
 
 @pytest.mark.parametrize("learner", [ml.ChangePointMetricLearner(), ml.WhitenedMetricLearner()])
 def test_labels_that_are_missing_name_the_class_that_was_called(learner) -> None:
-    with refused(f"{type(learner).__name__} requires y to be passed"):
+    with assert_refused(f"{type(learner).__name__} requires y to be passed"):
         learner.fit([A, B])
 
 
@@ -290,7 +294,7 @@ def test_weights() -> None:
     "weights", [[1.0, 2.0], [1, 2, -1], [0, 0, 0], [1, 2, np.nan], [1, 2, np.inf], 1.0, [[1, 2, 3]]]
 )
 def test_bad_weights(weights) -> None:
-    with refused("Learner needs .*sample_weight"):
+    with assert_refused("Learner needs .*sample_weight"):
         read_weights("Learner", weights, 3)
 
 
@@ -318,10 +322,12 @@ def test_lengths_may_differ_and_short_sequences_are_predicted() -> None:
 )
 def test_a_metric_that_learned_nothing_still_predicts(metric, regularizer) -> None:
     """A huge strength leaves B = 0: no components, one segment, distances 0."""
-    with warned("learned a metric that is .nearly. zero, .*1000000.0.* lower the strength"):
+    with assert_warned("learned a metric that is .nearly. zero, .*1000000.0.* lower the strength"):
         learner = learn(metric=metric, regularizer=regularizer)
     assert learner.components_.shape == (0, 6)
-    with warned("transforms to tables without a column, as its metric is 0; fit again with less"):
+    with assert_warned(
+        "transforms to tables without a column, as its metric is 0; fit again with less"
+    ):
         assert learner.transform(XS[0]).shape == (120, 0)
     np.testing.assert_array_equal(learner.get_mahalanobis_matrix(), np.zeros((6, 6)))
     np.testing.assert_array_equal(learner.pair_distance(np.ones((2, 2, 6))), [0.0, 0.0])
@@ -332,18 +338,20 @@ def test_a_metric_that_learned_nothing_still_predicts(metric, regularizer) -> No
 @pytest.mark.parametrize("labels", [np.zeros(120), np.arange(120)], ids=["no change", "all"])
 @pytest.mark.parametrize(("metric", "regularizer"), PAIRS[::4])
 def test_labels_that_never_change_or_at_every_sample(metric, regularizer, labels) -> None:
-    with warned("was given labels that (put all samples.*pass data|differ for all .*give all)"):
+    with assert_warned(
+        "was given labels that (put all samples.*pass data|differ for all .*give all)"
+    ):
         learner = learn(y=[labels] * 5, metric=metric, regularizer=regularizer)
     assert learner.solution_.converged
     assert learner.score(XS, [labels] * 5) == 0.0
 
 
 def test_a_metric_that_is_nearly_zero() -> None:
-    with warned(
+    with assert_warned(
         "learned a metric that is .nearly. zero, .*SquaredFrobenius.* too strong; lower the"
     ):
         learn(regularizer=ml.SquaredFrobenius(1e9))
-    with warned(
+    with assert_warned(
         r'SquaredFrobenius\(\) or penalty=0.0 leaves nothing to gain; .* penalty="learned"'
     ):
         learn(penalty=0.0)
@@ -353,7 +361,7 @@ def test_a_penalty_of_zero_says_what_is_missing() -> None:
     """Changes alone do not say where there is none; a list that ends with T does."""
     ends = [np.append(np.flatnonzero(np.diff(labels)) + 1, 120) for labels in YS]
     some = [ml.PartialPartition(120, change_points=list(one[:-1])) for one in ends]
-    with warned("learned a penalty of 0, .*end lists of all change-points with T"):
+    with assert_warned("learned a penalty of 0, .*end lists of all change-points with T"):
         assert learn(y=some).penalty_ == 0.0
 
 
@@ -362,7 +370,9 @@ def test_constant_features_get_no_weight_and_a_note_with_their_names(learner) ->
     varies = np.array([1, 1, 0, 1, 0, 1], dtype=bool)
     X = [np.where(varies, X, i + np.arange(6.0)) for i, X in enumerate(XS)]
     frames = [pd.DataFrame(array, columns=names) for array in X]
-    with warned(r"no weight to 2 feature\(s\) that are constant .*\(steady, level\); remove them"):
+    with assert_warned(
+        r"no weight to 2 feature\(s\) that are constant .*\(steady, level\); remove them"
+    ):
         noted = learn(frames)
     assert noted.scale_[~varies].tolist() == [np.inf, np.inf]
     np.testing.assert_array_equal(noted.components_[:, ~varies], 0.0)
@@ -399,7 +409,9 @@ def test_a_feature_that_is_constant_in_the_training_part_only() -> None:
 )
 def test_constant_features_of_other_estimators(estimator) -> None:
     X = [np.insert(array, 3, 7.0, axis=1) for array in XS[:2]]
-    with warned(rf"{type(estimator).__name__} gives no weight to 1 feature.s. .*\(3\); remove"):
+    with assert_warned(
+        rf"{type(estimator).__name__} gives no weight to 1 feature.s. .*\(3\); remove"
+    ):
         estimator.fit(X, YS[:2])
     assert estimator.components_.shape[1] == 7
     np.testing.assert_array_equal(estimator.components_[:, 3], 0.0)
@@ -419,7 +431,7 @@ def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypa
             raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    with warned(rf"stopped \(interrupted\) at .*the best metric so far is kept, {remedy}"):
+    with assert_warned(rf"stopped \(interrupted\) at .*the best metric so far is kept, {remedy}"):
         learner = learn(solver=solver, callbacks=[Interrupt()])
     assert learner.solution_.reason == "interrupted"
 
@@ -454,12 +466,12 @@ def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypa
     ],
 )
 def test_bad_parameters_and_data(parameters, X, y, message) -> None:
-    with refused(message):
+    with assert_refused(message):
         ml.ChangePointMetricLearner(**parameters).fit(X, y)
 
 
 def test_a_penalty_is_not_tuned_on_labels_that_say_nothing() -> None:
-    with refused("TunedSegmenter needs labels, but all labels of all data sets are unknown"):
+    with assert_refused("TunedSegmenter needs labels, but all labels of all data sets are unknown"):
         baselines.TunedSegmenter().fit(XS, [np.full(120, -1)] * 5)
 
 
@@ -491,7 +503,7 @@ USES: dict[str, Callable[[ml.ChangePointMetricLearner, Any], Any]] = {
     ],
 )
 def test_bad_arguments_after_fitting(learner, use, argument, message) -> None:
-    with refused(message):
+    with assert_refused(message):
         USES[use](learner, argument)
 
 
@@ -503,13 +515,15 @@ def test_nothing_works_before_fitting(use) -> None:
 
 @pytest.mark.parametrize("name", ["ChangePointMetricLearner", "WhitenedMetricLearner"])
 def test_arguments_that_fit_does_not_have(name) -> None:
-    with refused(f"{name} needs X, y, sample_weight.* as arguments of fit, got weights", TypeError):
+    with assert_refused(
+        f"{name} needs X, y, sample_weight.* as arguments of fit, got weights", TypeError
+    ):
         getattr(ml, name)().fit([A, B], [[0, 0, 1, 1]] * 2, weights=[1.0, 2.0])
 
 
 @pytest.mark.parametrize("baseline", [baselines.TunedSegmenter(), baselines.MetricKMeans()])
 def test_baselines_without_groups(baseline) -> None:
-    with refused(
+    with assert_refused(
         f"{type(baseline).__name__} needs X, y as arguments of fit, got groups", TypeError
     ):
         baseline.fit([A, B], [[0, 0, 1, 1]] * 2, groups=[0, 1])

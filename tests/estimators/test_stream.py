@@ -116,7 +116,7 @@ def value(segmenter: Any, X: np.ndarray, ends: list[int]) -> tuple[float, float]
     return total, size
 
 
-def check_stream(rng: np.random.Generator) -> None:
+def assert_stream_equals_batch(rng: np.random.Generator) -> None:
     """One random signal, metric and chunking: the segments, and names, of all samples at once."""
     kind, n_features = int(rng.integers(4)), int(rng.integers(1, 5))
     min_size = int(rng.integers(2, 7)) if rng.random() < 0.2 else 1
@@ -147,7 +147,7 @@ def check_stream(rng: np.random.Generator) -> None:
 def test_equals_the_whole_sequence() -> None:
     """Random signals, metrics, names and chunkings; where there are ties, as good."""
     for case in range(examples(2000)):
-        check_stream(np.random.default_rng(case))
+        assert_stream_equals_batch(np.random.default_rng(case))
 
 
 DATA = make_change_points(4, 150, 6, 2, (3, 5), random_state=0)

@@ -267,7 +267,7 @@ def asked(i: int, config: str) -> dict[str, Any]:
     }
 
 
-def check_prediction(answer: dict[str, Any], truth: list[tuple[str, str, str]]) -> None:
+def assert_predicts(answer: dict[str, Any], truth: list[tuple[str, str, str]]) -> None:
     (prediction,) = answer["results"]
     found = [
         (one["value"]["start"], one["value"]["end"], *one["value"]["timeserieslabels"])
@@ -337,7 +337,7 @@ def test_the_backend_learns_from_a_submitted_task_and_predicts_a_new_one(
     assert ask("/webhook", {"action": "PROJECT_UPDATED", "project": project})[0] == 200
     assert ask("/webhook", submitted(0, truths[0], project)) == (201, {"status": "ok"})
     first = version_of(ask, 1)
-    check_prediction(ask("/predict", asked(3, STAMPED))[1], truths[3])
+    assert_predicts(ask("/predict", asked(3, STAMPED))[1], truths[3])
     assert ask("/webhook", submitted(1, truths[1][:1], project))[0] == 201
     first = version_of(ask, first + 1)
     updated = submitted(1, truths[1], project) | {"action": "ANNOTATION_UPDATED"}
@@ -346,7 +346,7 @@ def test_the_backend_learns_from_a_submitted_task_and_predicts_a_new_one(
     status, answer = ask("/predict", asked(2, STAMPED))
     assert status == 200
     assert answer["model_version"] == answer["results"][0]["model_version"] == str(second)
-    check_prediction(answer, truths[2])
+    assert_predicts(answer, truths[2])
     # started again, it goes on with what it has learned
     again = Backend(tmp_path).predict(asked(2, STAMPED)["tasks"], STAMPED, "7.1")
     assert again == answer["results"]
@@ -390,7 +390,7 @@ def test_many_annotations_at_once_are_kept_with_their_tasks(tmp_path: Path) -> N
     answer = backend.fit("ANNOTATIONS_CREATED", {**together, "project": project})
     assert answer == {"model_version": "1", "tasks": 2}
     (prediction,) = backend.predict(asked(3, STAMPED)["tasks"], STAMPED, 7)
-    check_prediction({"results": [prediction]}, truths[3])
+    assert_predicts({"results": [prediction]}, truths[3])
 
 
 def test_annotations_stay_with_their_tasks(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_a_model_that_is_replaced_meanwhile_still_predicts(
 
     monkeypatch.setattr(metriclearn, "load", slow)
     (prediction,) = backend.predict(asked(3, STAMPED)["tasks"], STAMPED, 7)
-    check_prediction({"results": [prediction]}, truths[3])
+    assert_predicts({"results": [prediction]}, truths[3])
 
 
 @pytest.mark.parametrize("rate", [0, -1.0, float("nan")])
@@ -515,7 +515,7 @@ def test_label_studio_ml_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert client.post("/setup", json=setup).json["model_version"] == "INITIAL"
     assert client.post("/webhook", json=submitted(0, truths[0], project)).status_code == 201
     assert client.post("/setup", json=setup).json["model_version"] != "INITIAL"
-    check_prediction(client.post("/predict", json=asked(3, STAMPED)).json, truths[3])
+    assert_predicts(client.post("/predict", json=asked(3, STAMPED)).json, truths[3])
 
 
 def test_commands_read_and_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

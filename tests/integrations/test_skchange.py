@@ -36,10 +36,10 @@ def cases(module, estimators):
 
 
 @pytest.mark.parametrize(
-    ("test", "estimator"), [*cases(scorers, COSTS), *cases(detectors, DETECTORS)]
+    ("check", "estimator"), [*cases(scorers, COSTS), *cases(detectors, DETECTORS)]
 )
-def test_skchange_checks(test, estimator) -> None:
-    test(clone(estimator))
+def test_skchange_checks(check, estimator) -> None:
+    check(clone(estimator))
 
 
 @parametrize_with_checks(COSTS + DETECTORS, expected_failed_checks=_expected_failed_checks)

@@ -68,7 +68,7 @@ def values_of_all(form: ConsensusForm, C: int | None, count: int | None, known) 
     return values
 
 
-def check_consensus(rng: np.random.Generator) -> None:
+def assert_consensus_is_best(rng: np.random.Generator) -> None:
     """With and without weights, names, a number of segments, and annotations."""
     T = int(rng.integers(2, 9))
     C = int(rng.integers(1, 4)) if rng.random() < 0.4 else None
@@ -94,7 +94,7 @@ def check_consensus(rng: np.random.Generator) -> None:
 def test_consensus_equals_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(examples(1000)):
-        check_consensus(rng)
+        assert_consensus_is_best(rng)
 
 
 def test_a_reward_for_segments() -> None:

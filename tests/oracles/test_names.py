@@ -114,7 +114,7 @@ def random_case(rng: np.random.Generator, transitions: bool) -> Case:
     return Case(form, known, min_size, count, table, costs)
 
 
-def check_search(rng: np.random.Generator, transitions: bool | None = None) -> None:
+def assert_search_is_best(rng: np.random.Generator, transitions: bool | None = None) -> None:
     """Augmented or not, with annotations or not, with a count or not, for every min_size."""
     case = random_case(rng, bool(rng.random() < 0.5) if transitions is None else transitions)
     best = max(case.bests().values(), default=-np.inf)
@@ -138,7 +138,7 @@ def check_search(rng: np.random.Generator, transitions: bool | None = None) -> N
 def test_search_equals_enumeration(seed: int, transitions: bool) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(examples(1000 if transitions else 1500)):
-        check_search(rng, transitions)
+        assert_search_is_best(rng, transitions)
 
 
 @pytest.mark.parametrize("transitions", [False, True], ids=["plain", "transitions"])
