@@ -182,23 +182,6 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_fit_learns_what_is_best_by_default_and_shows_progress(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, model = write_tables(tmp_path / "tables"), tmp_path / "m"
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", Terminal())
-        assert main(["fit", str(folder), "--out", str(model), "--label", "phase"]) == 0
-        assert re.search(r"Consensus: 100%.* (\d+)/\1 ", sys.stderr.getvalue())
-    learned = ml.load(model).learner_
-    assert isinstance(learned, ml.Consensus)
-    assert len(set(learned.families_)) > 2
-    text = capsys.readouterr().out
-    assert "models that agree: " in text
-    plain = r"3.00 without any boundary, \d.\d\d with equal cuts, \d.\d\d with the Euclidean"
-    assert re.search(rf"loss: +\d.\d\d .*; 0 is perfect, {plain}", text)
-
-
 def test_files_of_other_programs_are_learned_from_written_and_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -767,29 +750,28 @@ def test_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) -> N
         assert shown in capsys.readouterr().err
 
 
-def test_installed_command(tmp_path: Path) -> None:
-    """From a folder of tables with a constant column to segments, as at a prompt."""
+def test_installed_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder of tables with a constant column is learned from, and segmented at a prompt."""
     command = Path(sys.executable).with_name("metriclearn")
     if not command.exists():
         pytest.skip("metriclearn is not installed beside this Python")
-    write_tables(tmp_path / "t", level=7.0)
-
-    def at_prompt(line: str) -> tuple[int, str, str]:
-        environment = os.environ | {"PYTHONPATH": str(Path(ml.__file__).parents[1])}
-        done = subprocess.run(
-            [command, *line.split()], cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    status, out, notes = at_prompt("fit t --out t.model --label phase --rate 10 --quick")
-    assert (status, out.splitlines()[-1]) == (0, "Model: t.model")
-    assert "9 held-out ones" in out
-    assert notes.startswith("Note: ")
-    assert "(level)" in notes
-    status, out, errors = at_prompt("segment t nothing.csv --model t.model --out found")
-    assert status == 1
-    assert out.count(": 4 segments") == 3
-    assert errors.splitlines() == [
+    folder, model = write_tables(tmp_path / "t", level=7.0), tmp_path / "t.model"
+    run("fit", folder, "--out", model, "--label", "phase", "--rate", 10)
+    told = capsys.readouterr()
+    assert told.out.splitlines()[-1] == f"Model: {model}"
+    assert "9 held-out ones" in told.out
+    assert told.err.startswith("Note: ")
+    assert "(level)" in told.err
+    done = subprocess.run(
+        [command, *["segment", "t", "nothing.csv", "--model", "t.model", "--out", "found"]],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(ml.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stdout.count(": 4 segments") == 3
+    assert done.stderr.splitlines() == [
         "Error: nothing.csv cannot be used: No such file or directory.",
         "Error: 1 of 4 files were not segmented, see above.",
     ]
@@ -836,9 +818,11 @@ def test_interrupted_while_libraries_are_loaded(
 def test_page_of_the_console_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """By default fit learns all families, and shows its progress on a terminal."""
     page = (Path(__file__).parents[1] / "docs" / "console.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
+    progress = ""
     for kind, block in blocks:
         if kind == "python":
             exec(compile(block, "console.md", "exec"), {})
@@ -846,13 +830,19 @@ def test_page_of_the_console_shows_what_is_printed(
             Path("truth.csv").write_text(block)
     for part in "\n".join(block for kind, block in blocks if kind == "console").split("$ ")[1:]:
         command, _, shown = part.partition("\n")
-        assert main(command.split()[1:]) == 0
-        told = capsys.readouterr()
-        lines = [(told.err + told.out).split("\n"), shown.rstrip().split("\n")]
-        pairs = zip_longest(*([line for line in text if line] for text in lines))
-        for printed, expected in pairs:
-            if not expected.startswith("learner:"):  # known up to the gap
-                assert printed == expected
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", Terminal())
+            assert main(command.split()[1:]) == 0
+            told = sys.stderr.getvalue() + capsys.readouterr().out
+        lines = [line for line in re.split("[\r\n]+", told) if line.strip()]
+        progress += "\n".join(line for line in lines if "%|" in line)
+        printed = [line for line in lines if "%|" not in line]
+        for line, expected in zip_longest(printed, filter(None, shown.split("\n"))):
+            if expected.startswith("learner:"):  # known up to the gap
+                assert re.search(r"\d+ models that agree: (.+ \d+%; ){2,}", line)  # of families
+            else:
+                assert line == expected
+    assert re.search(r"Consensus: 100%.* (\d+)/\1 ", progress)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import rand_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
@@ -149,8 +150,10 @@ GOOD: dict[str, Any] = {
     "EncoderMetricLearner.n_epochs": 2,
     "EncoderMetricLearner.validation": 0.25,
     "BoundaryFeatures.X": [X] * 2,
+    "RecordingSegmenter.learner": ml.ChangePointMetricLearner(solver=_FAST, verbose=False),
     "SegmentCounts.X": [X] * 2,
     "SequenceFeatures.X": [X] * 2,
+    "FrameClassifier.classifier": RandomForestClassifier(10),
     "FrozenFeatures.module": _no_change,
     "auto_metric_learner.X": [X] * 4,
     "auto_metric_learner.y": [LABELS] * 4,

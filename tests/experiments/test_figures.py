@@ -64,48 +64,25 @@ def test_what_is_changed_by_hand_is_named(copied: Path, capsys: pytest.CaptureFi
         page.write_bytes(content)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5])
-def test_one_other_digit_of_results_fails(
-    share: float, copied: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths = {
-        copied / "docs/results/hapt.json": share,
-        copied / "docs/benchmarks/training.json": 1 - share,
-    }
-    before = {path: path.read_text(encoding="utf-8") for path in paths}
-    for path, text in before.items():
-        rows = [match.start() for match in re.finditer(r"(?<=\d\.)\d", text)]
-        place = rows[round(paths[path] * (len(rows) - 1))]
-        path.write_text(changed(text, place), encoding="utf-8")
-    assert main(["--check"], copied) == 1
-    told = capsys.readouterr().err
-    assert [path for path in paths if f"{path.stem}.md: line" not in told] == []
-    for path, text in before.items():
-        path.write_text(text, encoding="utf-8")
-
-
-def test_a_page_or_picture_without_results_fails(
+def test_other_results_and_pictures_are_named(
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    missing = [
-        copied / f"docs/{name}.json" for name in ("results/hapt", "benchmarks/scale_prediction")
-    ]
-    before = [path.read_text(encoding="utf-8") for path in missing]
+    """One other digit of results, first, last or in between; none; one other pixel."""
+    docs, wanted = copied / "docs", ["docs/results/hapt.md has no results beside it", "scaling.png"]
+    missing = [docs / "results/hapt.json", docs / "benchmarks/scale_prediction.json"]
+    digits = {"results/mocap6": 0.0, "benchmarks/training": 1.0}
+    digits |= {"results/beedance": 0.5, "benchmarks/convergence": 0.5}
+    pictures = [docs / f"images/{name}.png" for name in ("lengths", "timeline")]
+    edited = [*missing, *(docs / f"{name}.json" for name in digits), *pictures]
+    before = {path: path.read_bytes() for path in edited}
+    for name, share in digits.items():
+        path = docs / f"{name}.json"
+        text = path.read_text(encoding="utf-8")
+        places = [match.start() for match in re.finditer(r"(?<=\d\.)\d", text)]
+        path.write_text(changed(text, places[round(share * (len(places) - 1))]), encoding="utf-8")
+        wanted.append(f"docs/{name}.md: line")
     for path in missing:
         path.unlink()
-    assert main(["--check"], copied) == 1
-    told = capsys.readouterr().err
-    assert "docs/results/hapt.md has no results beside it" in told
-    assert "scaling.png" in told
-    for path, text in zip(missing, before):
-        path.write_text(text, encoding="utf-8")
-
-
-def test_one_other_pixel_of_a_picture_fails(
-    copied: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pictures = [copied / f"docs/images/{name}.png" for name in ("scaling", "timeline")]
-    before = [picture.read_bytes() for picture in pictures]
     for picture in pictures:
         texts = PngInfo()
         for key, value in texts_of(picture).items():
@@ -114,11 +91,12 @@ def test_one_other_pixel_of_a_picture_fails(
             image.load()
         image.putpixel((5, 5), tuple(255 - v for v in image.getpixel((5, 5))))  # type: ignore
         image.save(picture, pnginfo=texts)
+        wanted.append(f"{picture.name}, {digest(picture)}")
     assert main(["--check"], copied) == 1
     told = capsys.readouterr().err
-    assert [p for p in pictures if f"{p.name}, {digest(p)}" not in told] == []
-    for picture, content in zip(pictures, before):
-        picture.write_bytes(content)
+    assert [sentence for sentence in wanted if sentence not in told] == []
+    for path, content in before.items():
+        path.write_bytes(content)
 
 
 @pytest.mark.parametrize("name", DRAWN)

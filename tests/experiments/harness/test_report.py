@@ -263,9 +263,9 @@ def test_markdown_holds_tables_command_choices_and_what_a_single_segment_costs()
 
 
 def test_paired_tests_by_hand() -> None:
-    """Eight of eight: 2/2⁸, times the two other methods; four of eight, and ties: a fair coin."""
+    """Eight of eight, two of each size: 2/2⁸, times the two other methods; four of eight."""
     units = {"units": list("abcdefghij"), "weights": [1.0] * 10, "standard_error": 0.1}
-    gains = {"ours": [0] * 10, "rca": [1, 2, 3, 4, 5, 6, 7, 8, 0, 0],
+    gains = {"ours": [0] * 10, "rca": [1, 1, 2, 2, 3, 3, 4, 4, 0, 0],
              "pca": [1, -2, 3, -4, 5, -6, 7, -8, 0, 0], "ours/full": [9] * 10}  # fmt: skip
     rows = [
         _row(name, "estimated", 9.0, 0.1) | units | {"values": [9.0 + gain for gain in some]}
