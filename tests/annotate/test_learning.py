@@ -221,4 +221,5 @@ def test_learning_from_labels_that_leave_little_to_learn_warns_of_nothing() -> N
     marks = [Annotation(2.0, 2.0, "change")]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _learned({"r0": marks}, [constant])
+        group, _ = _learned({"r0": marks}, [constant])
+    assert group.model is not None
