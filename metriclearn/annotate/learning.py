@@ -23,13 +23,15 @@ from metriclearn.annotate.project import Annotation, Project, partial_labels
 from metriclearn.annotate.shown import exact_times
 from metriclearn.annotate.signals import Recording
 from metriclearn.annotate.suggest import suggest
+from metriclearn.estimators.data_sets import DataSets
+from metriclearn.estimators.labelings import alike
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.large_margin import (
     complete_labels,
     minimize,
-    read_training,
     state_problem,
 )
+from metriclearn.estimators.learners.task import Training
 from metriclearn.estimators.prediction.calibration import Calibration
 from metriclearn.oracles.change_points import ConstrainedChangePoints
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
@@ -375,9 +377,9 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
     limit = TimeLimit(patience)
     learner: Any = ChangePointMetricLearner(solver=_SOLVER, callbacks=[limit], verbose=False)
     arrays, truths = map(list, zip(*pieces))
-    # As in ``fit``, which would warn of every set of labels that leaves little to learn.
-    training = complete_labels(learner, read_training(learner, arrays, truths))
-    learner, _ = minimize(learner, state_problem(learner, training))
+    # As in ``fit``, which would check all again and warn of labels that leave little to learn.
+    training = Training(DataSets(arrays, False, None), alike(truths))
+    learner, _ = minimize(learner, state_problem(learner, complete_labels(learner, training)))
     if not len(learner.components_) or not learner.penalty_:
         return None
     if PartialPartition not in map(type, truths) and sum(counts) < _FEW_CHANGES:
