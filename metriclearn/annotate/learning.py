@@ -25,6 +25,7 @@ from metriclearn.annotate.signals import Recording
 from metriclearn.annotate.suggest import suggest
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.labelings import alike
+from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.large_margin import (
     complete_labels,
@@ -53,7 +54,6 @@ _FEW_CHANGES = 40
 _SOLVER = BundleDual(tolerance=1e-2)
 _PATIENCE = 1.0  # seconds
 
-Piece = tuple[NDArray, Partition | PartialPartition]
 # The cost of one unit of log-probability of a name, and of a segment, as shares of the learned
 # penalty, where names decide on boundaries, too: chosen on training users of HAPT.
 _NAME_SHARE, _SEGMENT_SHARE = 1 / 32, 1.5

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 import metriclearn.plots.canvas as draw
 from metriclearn.problem.knowledge import Region
 from metriclearn.problem.partition import Partition
+from metriclearn.running.command_line import counted
 from metriclearn.running.parameters import component, needs, real_array, several
 
 _BLUE, _ORANGE, _ERROR = draw.PALETTE[5], draw.PALETTE[4], draw.PALETTE[1]
@@ -75,14 +76,14 @@ def plot_annotations(
         )
     wrong = {name: [_verdict(r, strip) for r in regions] for name, strip in strips.items()}
     counts = {name: sum(map(bool, verdicts)) for name, verdicts in wrong.items()}
-    many = draw.counted(len(regions), "annotated region")
+    many = counted(len(regions), "annotated region")
     message = f"{' against '.join(map(str, counts.values()))} of {many} contradicted"
     ax = draw.canvas(ax, (9.0, 0.9 + 1.9 * len(strips)), message, title)
     rows = draw.panels(ax, [1.0] * len(strips), stacked=True, sharex=True)
     for row, (name, strip) in zip(rows, strips.items()):
         _draw_signal(row, x, strip)
         _draw_regions(row, len(x), regions, wrong[name])
-        changes = draw.counted(strip.n_clusters - 1, "change")
+        changes = counted(strip.n_clusters - 1, "change")
         text = f"{name}: {changes}, {counts[name]} of {len(regions)} contradicted"
         style: Any = {"color": _ERROR, "weight": "bold"} if counts[name] else {"color": draw.INK}
         text = draw.shorten(text, int(draw.width_of(row) * 13))

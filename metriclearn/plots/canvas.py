@@ -173,11 +173,6 @@ def shorten(name: str, length: int) -> str:
     return f"{name[:head]}…{name[len(name) - (length - 1 - head) :]}"
 
 
-def counted(count: int, noun: str) -> str:
-    """The count and the noun, in the plural unless the count is 1."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def number(value: float) -> str:
     """Three significant digits; an exponent only below 0.001 and from 100,000 on."""
     if value == 0 or 1e-3 <= abs(value) < 1e5:

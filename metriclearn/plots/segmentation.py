@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
 from metriclearn.problem.partition import Partition
+from metriclearn.running.command_line import counted
 from metriclearn.running.parameters import Needs, needs, number, real_array
 
 _LANE = 0.75  # height of a signal, one unit per row
@@ -100,7 +101,7 @@ def plot_segmentation(
         for first, last in np.asarray((bands or {}).get(name, ())).reshape(-1, 2):
             left, width = (first - 0.5) * sampling_step, (last - first + 1) * sampling_step
             draw.strip(ax, row, [left], [width], ["white"], alpha=0.6, lw=0)
-        count = draw.counted(strip.n_clusters, "segment")
+        count = counted(strip.n_clusters, "segment")
         loss = f" · loss {draw.number(losses[name])}" if name in losses else ""
         _label(ax, row - draw.LABEL / 2, f"{name} · {count}{loss}")
     top, end = 0.0, truth.n_samples * sampling_step
@@ -152,7 +153,7 @@ def _message(strips: Mapping[str, Partition], losses: Mapping[str, float]) -> st
         verb = "are" if len(closest) > 1 else "is"
         return f"{' and '.join(closest)} {verb} closest to {first}: loss {draw.number(best)}"
     counts = [f"{strips[name].n_clusters} in {name}" for name in others]
-    return ", ".join([f"{draw.counted(strips[first].n_clusters, 'segment')} in {first}", *counts])
+    return ", ".join([f"{counted(strips[first].n_clusters, 'segment')} in {first}", *counts])
 
 
 def _label(ax: Axes, y: float, text: str) -> None:

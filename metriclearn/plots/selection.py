@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
+from metriclearn.running.command_line import counted
 from metriclearn.running.parameters import either, needs, number, real_array
 
 _MOST_COLORED = 6
@@ -102,7 +103,7 @@ def _elbow_message(
     if chosen is None:
         fall = f"from {draw.number(cost[0])} to {draw.number(cost[-1])}"
         return f"Residual cost falls {fall} between {numbers[0]} and {numbers[-1]} segments"
-    subject = f"{draw.counted(chosen, 'segment')} chosen"
+    subject = f"{counted(chosen, 'segment')} chosen"
     if intervals is None:
         return f"{subject}: residual cost {draw.number(float(cost[numbers == chosen][0]))}"
     low, high = intervals[numbers == chosen][0]

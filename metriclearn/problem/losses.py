@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.charges import Charges, total_charge
 from metriclearn.problem.forms import Form, LowRankForm
+from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 
@@ -154,6 +155,12 @@ class KnownLoss:
         form = form if isinstance(form, ChargedForm) else ChargedForm(form)
         augmented = form.with_parts(charges=charged, scale=float(scale))
         return augmented, scale * charged.pieces.n_segments
+
+
+def known_loss(partition: Partition, labels: Partition | PartialPartition) -> float:
+    """ℓ of a segmentation against labels: :class:`KnownLoss` where they are partial."""
+    loss: Any = KnownLoss() if isinstance(labels, PartialPartition) else FrobeniusLoss()
+    return loss(partition, labels)
 
 
 class ChargedForm:

@@ -27,8 +27,7 @@ from metriclearn.estimators.names.emissions import (
 from metriclearn.estimators.prediction.stream import Streaming, StreamSource
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
+from metriclearn.problem.losses import ChargedForm, known_loss
 from metriclearn.problem.named_segments import NamedPartition, NameScores
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, component, either, number
@@ -184,12 +183,11 @@ class FrameClassifier(Streaming, ComponentParameters):
 
     def _least_loss(self, logs: Sequence[NDArray], truths: Sequence[Any]) -> tuple[float, NDArray]:
         """The penalty or width of least mean loss, and the losses of all candidates."""
-        loss: Any = KnownLoss() if isinstance(truths[0], PartialPartition) else FrobeniusLoss()
         candidates = _PENALTIES if self.smoothing == "viterbi" else _WIDTHS
         losses = []
         for candidate in candidates:
             found = [self._smoothed(row, candidate) for row in logs]
-            losses.append(np.mean([t.n_samples * loss(p, t) for p, t in zip(found, truths)]))
+            losses.append(np.mean([t.n_samples * known_loss(p, t) for p, t in zip(found, truths)]))
         return float(candidates[np.argmin(losses)]), np.array(losses)
 
     def _set(self, amount: float) -> Self:
@@ -216,9 +214,7 @@ class FrameClassifier(Streaming, ComponentParameters):
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        partial = isinstance(truths[0], PartialPartition)
-        loss: Any = KnownLoss() if partial else FrobeniusLoss()
-        return -float(np.mean(list(map(loss, self.segmented(data), truths))))
+        return -float(np.mean(list(map(known_loss, self.segmented(data), truths))))
 
     def read_data(self, X: Any) -> DataSets:
         """Data sets with the features of the training."""

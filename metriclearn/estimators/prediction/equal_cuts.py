@@ -16,8 +16,8 @@ from metriclearn.estimators.labelings import (
     read_labelings,
     refuse_unlabeled,
 )
-from metriclearn.problem.knowledge import PartialPartition, fewest_changes
-from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
+from metriclearn.problem.knowledge import fewest_changes
+from metriclearn.problem.losses import known_loss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, either, number, refuse_unknown
@@ -87,7 +87,7 @@ class EqualCuts(ComponentParameters):
             losses = []
             for length in lengths:
                 cuts = [_equal(t.n_samples, round(t.n_samples / length)) for t in truths]
-                losses.append(sum(t.n_samples * _loss(cut, t) for cut, t in zip(cuts, truths)))
+                losses.append(sum(t.n_samples * known_loss(cut, t) for cut, t in zip(cuts, truths)))
             fitted.length_ = float(lengths[np.argmin(losses)])
             if not any(map(fewest_changes, truths)):
                 fitted.length_ = np.inf
@@ -117,7 +117,7 @@ class EqualCuts(ComponentParameters):
         """Minus the mean loss ℓ = ‖M − N‖²_F / T, at best 0."""
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        return -float(np.mean(list(map(_loss, self.segmented(data), truths))))
+        return -float(np.mean(list(map(known_loss, self.segmented(data), truths))))
 
     def read_data(self, X: Any) -> DataSets:
         """Data sets, if they have as many features as the training data."""
@@ -134,12 +134,6 @@ class EqualCuts(ComponentParameters):
                 count = self.n_segments or round(len(array) / (self.length_ or len(array)))
             found.append(_equal(len(array), count))
         return found
-
-
-def _loss(found: Partition, truth: Any) -> float:
-    """ℓ, on the labeled parts."""
-    loss: Any = KnownLoss() if isinstance(truth, PartialPartition) else FrobeniusLoss()
-    return loss(found, truth)
 
 
 def _equal(n_samples: int, count: int) -> Partition:

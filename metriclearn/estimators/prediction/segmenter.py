@@ -36,7 +36,7 @@ from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, known_loss
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
@@ -431,8 +431,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         given = self.n_segments == "given"
         truths = read_labelings(who, y, data, segments=True, partial=not given)
         partitions = self.segmented(data, [truth.n_clusters for truth in truths] if given else None)
-        loss = KnownLoss() if isinstance(truths[0], PartialPartition) else FrobeniusLoss()
-        losses = np.array(list(map(loss, partitions, truths)))
+        losses = np.array(list(map(known_loss, partitions, truths)))
         weights = read_weights(who, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
 
