@@ -93,6 +93,7 @@ def test_a_refit_that_fails_at_its_very_last_answer_keeps_the_model(monkeypatch)
         (baselines.RelevantComponents(), "apart"),
         (baselines.ClosedFormMetric(), "constant"),
         (baselines.Euclidean(), "constant"),
+        (baselines.PenaltyLearner(), "unlabeled"),
         (baselines.MetricKMeans(), "constant"),
         (baselines.FrameClassifier(GaussianNB(), amount=1.0), "together"),
     ],
@@ -114,3 +115,10 @@ def test_a_fit_to_data_that_cannot_be_used_keeps_the_model(estimator, change: st
     after = dict(vars(model))
     assert before.keys() == after.keys()
     assert all(after[name] is before[name] for name in before)
+
+
+def test_paths_of_other_sequences_leave_a_fitted_learner_alone() -> None:
+    learner = baselines.PenaltyLearner().fit(TRAIN.sequences, TRAIN.labels)
+    before = learner.predict_penalties(TRAIN.sequences)
+    learner.identity_paths([2.0 * X[:, :1] for X in TRAIN.sequences])
+    np.testing.assert_array_equal(learner.predict_penalties(TRAIN.sequences), before)

@@ -16,10 +16,9 @@ from metriclearn.estimators.data_sets import (
     DataSets,
     check_features,
     check_range,
-    keep_features,
     read_data_sets,
 )
-from metriclearn.estimators.labelings import read_labelings
+from metriclearn.estimators.labelings import read_labeled, read_labelings
 from metriclearn.estimators.penalties.interval_regression import (
     IntervalRegression,
     Truth,
@@ -41,7 +40,6 @@ from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import (
     Needs,
-    check_parameters,
     component,
     needs,
     number,
@@ -214,31 +212,32 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         ValueError
             For data that cannot be used, or annotations that every penalty satisfies.
         """
-        data, represented = self._begin(X)
+        fitted, data, represented = self._begin(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         _PATHS.check(type(self).__name__, "paths", paths)
         paths = list(map(self._path, represented, truths)) if paths is None else list(paths)
-        self.sequence_features_ = clone(self.sequence_features).fit(data.arrays)
-        rows = self.sequence_features_.transform(data.arrays)
+        fitted.sequence_features_ = clone(self.sequence_features).fit(data.arrays)
+        rows = fitted.sequence_features_.transform(data.arrays)
         if [path.change_points[0][-1] for path in paths] != [len(array) for array in data.arrays]:
             raise ValueError(
                 f"{type(self).__name__} needs one path for each of the {len(data.arrays)} "
                 f"sequences, of its length, got {len(paths)} others; pass identity_paths(X)."
             )
-        self.paths_ = paths
+        fitted.paths_ = paths
         errors = [path_errors(path, truth) for path, truth in zip(paths, truths)]
-        self.intervals_ = np.array(list(map(target_interval, paths, errors)))
-        if not np.isfinite(self.intervals_).any():
+        fitted.intervals_ = np.array(list(map(target_interval, paths, errors)))
+        if not np.isfinite(fitted.intervals_).any():
             raise ValueError(
                 f"{type(self).__name__} needs annotations that some penalties contradict, but "
                 "every penalty is equally good for all of them; annotate changes, too."
             )
         # The others suit every penalty.
-        used = np.isfinite(self.intervals_).any(axis=1)
-        self.regression_ = clone(self.regression).fit(rows[used], self.intervals_[used])
-        cases = zip(paths, errors, np.exp(self.regression_.predict(rows)))
+        used = np.isfinite(fitted.intervals_).any(axis=1)
+        fitted.regression_ = clone(self.regression).fit(rows[used], fitted.intervals_[used])
+        cases = zip(paths, errors, np.exp(fitted.regression_.predict(rows)))
         predicted = [error[path.positions(penalty)] for path, error, penalty in cases]
-        self.training_errors_ = np.column_stack([predicted, [error.min() for error in errors]])
+        fitted.training_errors_ = np.column_stack([predicted, [error.min() for error in errors]])
+        self.__dict__ = fitted.__dict__
         return self
 
     def identity_paths(self, X: Any) -> list[SegmentationPath]:
@@ -247,7 +246,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         They do not depend on learned parameters, so the candidates and folds of a cross-validation
         can share them: pass them to :meth:`fit`.
         """
-        return list(map(self._path, self._begin(X)[1]))
+        return list(map(self._path, self._begin(X)[2]))
 
     def paths(self, X: Any) -> list[SegmentationPath]:
         """Exact segmentation paths of sequences under the metric, up to ``max_segments``."""
@@ -358,17 +357,15 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         counts = [len(t.constraints) if isinstance(t, PartialPartition) else 1 for t in truths]
         return -errors / max(1, sum(counts))
 
-    def _begin(self, X: Any) -> tuple[DataSets, list[NDArray]]:
-        """Read the sequences and represent them, with the identity for a metric."""
-        check_parameters(self)
-        data = read_data_sets(type(self).__name__, X)
-        keep_features(self, data)
-        self.representation_ = None
+    def _begin(self, X: Any) -> tuple[Self, DataSets, list[NDArray]]:
+        """A copy that represents the sequences, with the identity for a metric; both of them."""
+        fitted, data, _ = read_labeled(self, X)
+        fitted.representation_ = None
         if self.representation is not None:
-            self.representation_ = clone(self.representation).fit(data.arrays)
-        represented = self._represent(data)
-        self.components_ = np.eye(represented[0].shape[1])
-        return data, represented
+            fitted.representation_ = clone(self.representation).fit(data.arrays)
+        represented = fitted._represent(data)
+        fitted.components_ = np.eye(represented[0].shape[1])
+        return fitted, data, represented
 
     def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
         """All optima with up to about as many segments as are asked for or annotated twice."""
@@ -435,10 +432,12 @@ class BayesianCriterion(PenaltyLearner):
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Remember the features, and the segmentation paths."""
         _PATHS.check(type(self).__name__, "paths", paths)
-        data, represented = self._begin(X)
-        self.paths_ = list(map(self._path, represented)) if paths is None else list(paths)
-        self.sequence_features_ = SequenceFeatures(("log_noise", "log_log_length")).fit(data.arrays)
-        self.regression_ = self.regression
+        fitted, data, represented = self._begin(X)
+        fitted.paths_ = list(map(self._path, represented)) if paths is None else list(paths)
+        features = SequenceFeatures(("log_noise", "log_log_length"))
+        fitted.sequence_features_ = features.fit(data.arrays)
+        fitted.regression_ = self.regression
+        self.__dict__ = fitted.__dict__
         return self
 
     def _log_penalties(self, data: DataSets) -> NDArray[np.float64]:
