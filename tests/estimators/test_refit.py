@@ -122,3 +122,26 @@ def test_paths_of_other_sequences_leave_a_fitted_learner_alone() -> None:
     before = learner.predict_penalties(TRAIN.sequences)
     learner.identity_paths([2.0 * X[:, :1] for X in TRAIN.sequences])
     np.testing.assert_array_equal(learner.predict_penalties(TRAIN.sequences), before)
+
+
+def test_models_of_many_members_stay_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, names and losses of the new recordings were kept with the old models."""
+    consensus = ml.Consensus({"euclidean": [baselines.TunedSegmenter()]}, n_folds=2)
+    segmenter = ml.RecordingSegmenter(learner=consensus)
+    consensus.fit(TRAIN.sequences, TRAIN.labels)
+    segmenter.fit(TRAIN)
+    before = [dict(vars(one)) for one in (consensus, segmenter)]
+    where = "metriclearn.estimators.selection"
+    monkeypatch.setattr(f"{where}.consensus.note_constant", failing)
+    monkeypatch.setattr(f"{where}.recording_segmenter.precision_recall", failing)
+    constant = [X * [1.0, 1.0, 0.0] for X in OTHER.sequences]
+    for fit in (lambda: consensus.fit(constant, OTHER.labels), lambda: segmenter.fit(OTHER)):
+        with pytest.raises(MemoryError):
+            fit()
+    for one, was in zip((consensus, segmenter), before):
+        assert was.keys() == vars(one).keys()
+        assert all(vars(one)[name] is was[name] for name in was)
+
+
+def failing(*args, **options):
+    raise MemoryError("no memory left")

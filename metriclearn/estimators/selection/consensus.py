@@ -205,8 +205,9 @@ class Consensus(Streaming, ComponentParameters):
             for one in family
             for part in parts
         ]
-        fitted = cross_fitted(self, members, calls, len(parts))
-        self._weigh(fitted, data, labels, truths, classes, [test for _, test in folds])
+        models, fitted = cross_fitted(self, members, calls, len(parts)), copy.copy(self)
+        fitted._weigh(models, data, labels, truths, classes, [test for _, test in folds])
+        self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self
 
     @classmethod

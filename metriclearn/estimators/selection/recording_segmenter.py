@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -117,6 +118,9 @@ class RecordingSegmenter(ComponentParameters):
     n_folds: int = 4
     tolerance: float | None = None
 
+    validation_loss_: float | None = field(init=False)
+    validation_: dict[str, float] | None = field(init=False)
+
     def fit(self, data: LabeledSequences, progress: bool | None = None) -> Self:
         """Learn boundaries and names.
 
@@ -161,20 +165,21 @@ class RecordingSegmenter(ComponentParameters):
                 stacklevel=2,
             )
             data, truths = data.select(long), [truths[i] for i in long]
-        self.validation_loss_: float | None = None
-        self.validation_: dict[str, float] | None = None
+        fitted = copy.copy(self)
+        fitted.validation_loss_ = fitted.validation_ = None
         tables = [NamedColumns.of(X, data.feature_names) for X in data.sequences]
         n_folds = min(self.n_folds, len(set(data.groups)))
         if n_folds < 2:
             single = WhitenedMetricLearner(retune=True) if self.learner is None else self.learner
-            self.learner_ = clone(single).fit(tables, data.labels)
+            fitted.learner_ = clone(single).fit(tables, data.labels)
         else:
-            self.learner_ = self._consensus(n_folds, progress)
-            self.learner_.fit(tables, data.labels, data.groups)
-            self._validate(data, truths, self.learner_.left_out_)
-        self.feature_names_ = list(data.feature_names)
-        self.trained_on_ = list(dict.fromkeys(data.names))
-        self._name_labels(data)
+            fitted.learner_ = self._consensus(n_folds, progress)
+            fitted.learner_.fit(tables, data.labels, data.groups)
+            fitted._validate(data, truths, fitted.learner_.left_out_)
+        fitted.feature_names_ = list(data.feature_names)
+        fitted.trained_on_ = list(dict.fromkeys(data.names))
+        fitted._name_labels(data)
+        self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self
 
     def _consensus(self, n_folds: int, progress: bool | None) -> Consensus:
