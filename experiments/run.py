@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ from metriclearn.running.callbacks import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed
 # Settings that decide no result of a fit: its data are in the name of each fit.
-_IRRELEVANT = ("n_jobs", "executor", "resume", "outputs", "sets", "left_out")
+_IRRELEVANT = ("n_jobs", "executor", "resume", "outputs", "pictures", "sets", "left_out")
+_UNDRAWN: dict[str, Any] = {"strips": (), "figures": {}, "weights": {}, "traces": {}}
 _logger = logging.getLogger(__name__)
 
 
@@ -87,7 +89,8 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
             ),
             "config": settings,
         }
-        page = write_report(folder, results, story.artifacts)
+        artifacts = replace(story.artifacts, **({} if config.pictures else _UNDRAWN))
+        page = write_report(folder, results, artifacts)
     except (KeyboardInterrupt, SystemError) as error:
         if not is_interrupt(error):
             raise

@@ -495,7 +495,7 @@ def test_the_model_that_is_exported_segments(server: Server, tmp_path: Path) -> 
         {"start": start, "end": end, "kind": "segment", "label": label}
         for start, end, label in zip(ends, ends[1:], ("rest", "work", "rest"))
     ]
-    assert server.change(0, one=known, two=known)[0] == 200
+    assert server.change(0, one=known)[0] == 200
     status, content = server.ask("GET", f"/{TOKEN}/export/model/one")
     assert status == 200
     path = tmp_path / "exported.model"

@@ -234,7 +234,8 @@ def test_sets_of_penalties_are_those_of_the_folder(
         folder / "published.csv", index=False
     )
     monkeypatch.setenv("METRICLEARN_DATA", str(tmp_path / "data"))
-    call("run", "experiment=penalties", "tiny=true", f"hydra.run.dir={tmp_path}/out")
+    options = ("tiny=true", "pictures=false", f"hydra.run.dir={tmp_path}/out")
+    call("run", "experiment=penalties", *options)
     found = read_results(tmp_path / "out" / "results.json")["rows"]
     assert {unit for row in found for unit in row["units"]} == {"detailed"}
     assert {"ours", "constant", "published: L1reg_linear_all"} <= {row["method"] for row in found}
@@ -264,7 +265,7 @@ def test_a_run_that_was_killed_and_started_again_has_the_same_table(tmp_path: Pa
     methods = "boosting_mode boosting_viterbi pca logistic_mode extra_trees_mode random_field olda "
     methods += "fluss boundaries ms_tcn full full_learned euclidean_learned named_logistic"
     once += [f"methods.{name}=null" for name in methods.split()]
-    once += ["experiment=league", "tiny=true"]
+    once += ["experiment=league", "tiny=true", "pictures=false"]
     killed, clean = tmp_path / "killed", tmp_path / "clean"
     options = [*once, f"hydra.run.dir={killed}", f"outputs={killed}"]
     command = [sys.executable, "-m", "experiments.run", *options]

@@ -106,7 +106,7 @@ def test_unseen_profiles_are_for_test(tmp_path: Path, capsys: pytest.CaptureFixt
     for seed, name in enumerate(("known", "unseen")):
         (tmp_path / name).mkdir()
         write_profiles(tmp_path / name, seed)
-    few = [*FEW, "~methods.linear"]
+    few = [*FEW, "~methods.linear", "pictures=false"]
     same = [f"dataset.{key}={tmp_path}/known" for key in ("root", "test_root")]
     out = f"hydra.run.dir={tmp_path}/same"
     message = failure(capsys, "run", "experiment=neuroblastoma", *same, out, *few)
