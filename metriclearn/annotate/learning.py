@@ -33,7 +33,7 @@ from metriclearn.estimators.learners.large_margin import (
     state_problem,
 )
 from metriclearn.estimators.learners.task import Training
-from metriclearn.estimators.prediction.calibration import Calibration
+from metriclearn.estimators.prediction.calibration import Calibration, uncalibrated
 from metriclearn.oracles.change_points import ConstrainedChangePoints
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
@@ -285,15 +285,12 @@ class Group:
     def probabilities(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
         """The probability that each change is true, calibrated if enough labels are held out.
 
-        Before that it is 1 − exp(−2 loss/penalty)/2, which is even for a change whose gain is only
-        its penalty. Changes that the labels require have an infinite loss and probability 1.
+        Changes that the labels require have an infinite loss and probability 1.
         """
         assert self.model is not None
         relative = losses / self.model.penalty
-        likely = 1 - np.exp(-2 * np.minimum(relative, 300)) / 2
-        if self.calibration is not None:
-            likely = self.calibration.of(relative)
-        return np.where(np.isinf(losses), 1.0, likely)
+        likely = uncalibrated if self.calibration is None else self.calibration.of
+        return np.where(np.isinf(losses), 1.0, likely(relative))
 
     def validate(self, given: Given) -> None:
         """Compare labeled stretches with models that have not learned from them.

@@ -28,6 +28,7 @@ from metriclearn.datasets.recordings import cached_features, recording_files
 from metriclearn.datasets.registry import PathLike
 from metriclearn.datasets.sequences import of_parts
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
+from metriclearn.estimators.prediction.calibration import uncalibrated
 from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
 from metriclearn.integrations.label_studio_json import (
     Clock,
@@ -332,8 +333,8 @@ def _predicted(one: Task, model: RecordingSegmenter, interface: Interface) -> di
     if hasattr(learner, "boundary_shares"):
         likely = learner.boundary_shares(one.X, tolerance=int(model.rows_per_second / 2))
     else:
-        margins = learner.boundary_margins(one.X).losses / max(learner.penalty_, 1e-300)
-        likely = 1 - np.exp(-2 * np.minimum(margins, 300)) / 2
+        losses = learner.boundary_margins(one.X).losses
+        likely = uncalibrated(losses / max(learner.penalty_, 1e-300))
     likely = np.minimum(likely, 1.0)
     probability = dict(zip(ends[:-1].tolist(), likely.tolist()))
     segments, scores = [], []

@@ -69,6 +69,14 @@ class Calibration:
         return np.interp(np.minimum(losses, _LARGEST), self.losses, self.probabilities)
 
 
+def uncalibrated(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities before there is a calibration, 1 − exp(−2 loss)/2, of losses over the penalty.
+
+    They are even for a change whose gain is only its penalty.
+    """
+    return 1.0 - np.exp(-2.0 * np.minimum(losses, 300.0)) / 2.0
+
+
 def true_changes(ends: NDArray[np.int64], truth: Partition, tolerance: int) -> NDArray[np.bool_]:
     """Whether each change-point before T has a true one within the tolerance, (K−1,)."""
     low, high = ends[:-1] - tolerance, ends[:-1] + tolerance
