@@ -278,7 +278,7 @@ def test_feature_penalty_of_a_known_number_of_samples(features) -> None:
     learner.fit(DATA.sequences, DATA.labels)
     assert abs(learner.feature_penalty_.coef_).max() > 0
     rng = np.random.default_rng(3)
-    for _ in range(6):
+    for _ in range(3):
         X = levels(6, int(rng.integers(1, 60)), int(rng.integers(99)))
         batch = learner.predict_change_points(X).tolist()
         assert streamed(learner.stream(), chunks_of(rng, X))[0] == batch
