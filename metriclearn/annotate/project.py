@@ -254,8 +254,13 @@ class Project:
                 name: self._annotations_of(name, given) for name, given in entries.items()
             }
             curve, revision = list(content.get("curve", [])), int(content["revision"])
-            if not all(isinstance(point, dict) and "seconds" in point for point in curve):
-                raise ValueError("every point of its curve needs seconds")
+            if not all(
+                isinstance(point, dict)
+                and "seconds" in point
+                and all(map(_is_finite, point.values()))
+                for point in curve
+            ):
+                raise ValueError("every point of its curve needs seconds and finite numbers")
             annotators = {
                 name: list(map(str, many)) for name, many in content.get("annotators", {}).items()
             }
@@ -508,6 +513,10 @@ def is_word(label: Any) -> bool:
     """Whether all formats can hold a label: a line without control characters or surrogates."""
     text = isinstance(label, str) and 0 < len(label) <= 200 and label == label.strip()
     return text and not any(unicodedata.category(one) in ("Cc", "Cs") for one in label)
+
+
+def _is_finite(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and math.isfinite(value))
 
 
 def _digest(content: bytes) -> str:

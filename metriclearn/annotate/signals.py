@@ -95,7 +95,7 @@ class Recording:
         shown = np.clip((decibels - loudest + 70) / 70 * 255, 0, 255).astype(np.uint8)
         return np.concatenate(low), np.concatenate(high), shown
 
-    @property
+    @cached_property
     def channels(self) -> list[dict[str, Any]]:
         """Names and ranges of the signals drawn as lines."""
         if self.kind != "table":
@@ -105,7 +105,7 @@ class Recording:
             top = float(max(1e-3, -quietest.min(), loudest.max()))
             return [{"name": "sound", "low": -top, "high": top}]
         low, high = np.quantile(self.features, [0.001, 0.999], axis=0)
-        wide = np.where(high > low, high - low, 1.0)
+        wide = np.where(high > low, high - low, np.maximum(np.abs(high), 1.0))
         pairs = zip(self.columns, (low - 0.05 * wide).tolist(), (high + 0.05 * wide).tolist())
         return [{"name": name, "low": a, "high": b} for name, a, b in pairs]
 
@@ -117,7 +117,9 @@ class Recording:
     def tile(self, level: int, index: int, channels: Collection[int]) -> NDArray[np.float32]:
         """Minima and maxima of 256 bins of 2^level values each, (bins, channels, 2).
 
-        O(256 · 2^level · channels). The last tile has fewer bins; beyond the end there are none.
+        They are 0 and 1 at the ends of the channel's range, as float32 has too few digits for small
+        changes of large values. O(256 · 2^level · channels). The last tile has fewer bins; beyond
+        the end there are none.
         """
         both: list[NDArray] = [self.features] * 2
         if self.kind != "table":
@@ -129,7 +131,11 @@ class Recording:
             return np.zeros((0, len(channels), 2), dtype=np.float32)
         starts = np.arange(0, len(parts[0]), step)
         reduced = [f.reduceat(p, starts, axis=0) for f, p in zip((np.minimum, np.maximum), parts)]
-        return np.stack(reduced, axis=2).astype(np.float32)
+        low, high = np.transpose(
+            [[self.channels[c][end] for end in ("low", "high")] for c in channels]
+        )
+        shares = (np.stack(reduced, axis=2) - low[:, None]) / (high - low)[:, None]
+        return np.clip(shares, 0, 1).astype(np.float32)
 
     def spectrogram(self, level: int, index: int) -> NDArray[np.uint8]:
         """Loudness of 64 mel bands in 256 bins of 2^level frames each, (bins, bands)."""

@@ -1,7 +1,7 @@
 // The page: it sends every change of labels to the server, and shows what the model has learned.
 
 import * as edits from "./edits.js";
-import { download, readFile, showFiles } from "./files.js";
+import { download, readFile, showFiles, silence } from "./files.js";
 import { Player } from "./player.js";
 import { Quality } from "./quality.js";
 import { Saver } from "./saving.js";
@@ -14,7 +14,7 @@ const KEYS = [
   ["Click", "set a boundary (near a boundary of the model: exactly there)"],
   ["Drag", "select a stretch; on a boundary: move it"],
   ["Click below", "in the row You: select from one of your boundaries to the next; in Model: its segment"],
-  ["1 – 9", "label the selection, or the segment at the cursor"],
+  ["1 – 9", "label the selection, or the segment at the cursor (Shift+click on a label: rename it)"],
   ["N", "mark the selection: no change"],
   ["O", "mark the selection: exactly one change, anywhere"],
   ["U", "remove all labels from the selection"],
@@ -49,6 +49,7 @@ let timeline, quality;
 const player = new Player(find("player"), {
   moved: (time) => [(state.cursor = time), reveal(time), timeline.draw()],
   range: () => state.selection ?? [timeline.from, timeline.to],
+  failed: () => toast("This browser cannot play the recording; it can still be labeled."),
 });
 
 // ---- labels
@@ -92,16 +93,15 @@ function recall() {
 }
 
 async function call(address, method = "GET", body = undefined) {
-  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+  const isText = body === undefined || typeof body === "string" || body instanceof Blob;
+  const headers = isText ? {} : { "Content-Type": "application/json" };
   const signal = AbortSignal.timeout(30000);
   let answer;
   try {
-    answer = await fetch(address, { method, headers, signal, body: body && JSON.stringify(body) });
+    answer = await fetch(address, { method, headers, signal, body: isText ? body : JSON.stringify(body) });
     return { ok: answer.ok, status: answer.status, content: await answer.json() };
   } catch {
-    const port = location.port && ` --port ${location.port}`;
-    throw new Error(answer ? `The server failed (status ${answer.status}).`
-      : `The server does not answer: start it again by metriclearn label FOLDER${port}.`);
+    throw answer ? new Error(`The server failed (status ${answer.status}).`) : silence();
   }
 }
 
@@ -121,8 +121,13 @@ function redo() {
 
 function replay({ annotations, labels }) {
   const [name] = Object.keys(annotations);
-  if (name && name !== state.current.name) open(name);
+  if (name && !(state.current.name in annotations)) open(name);
+  const before = known();
+  state.chosen = null;
   commit(annotations, labels, false);
+  const has = (list, one) => list.some((other) => JSON.stringify(other) === JSON.stringify(one));
+  const shown = before.find((one) => !has(known(), one)) ?? known().find((one) => !has(before, one));
+  if (shown) reveal(shown.start);
 }
 
 const edit = (list) => commit({ [state.current.name]: list });
@@ -181,17 +186,26 @@ function label(number) {
   else if (number === state.labels.length + 1) find("labels").querySelector("input")?.focus();
 }
 
+// A line of up to 200 letters, as the server takes it.
+const line = (text) => [...text.replace(/[\p{Cc}\p{Cs}]/gu, " ").trim()].slice(0, 200).join("").trim();
+
+function labelOf(text) {
+  const name = line(text);
+  if (name !== "unknown") return name;
+  toast("“unknown” is reserved for unlabeled stretches; use another word.");
+  return "";
+}
+
 function addLabel(text) {
-  const name = text.trim();
+  const name = labelOf(text);
   if (!name) return;
-  if (name === "unknown") return toast("“unknown” is reserved for unlabeled stretches; use another word.");
   if (!state.labels.includes(name)) commit({}, [...state.labels, name]);
   if (state.selection) say("segment", name);
 }
 
 function rename(index) {
   const was = state.labels[index];
-  const name = prompt(`Rename “${was}” in all recordings to:`, was)?.trim();
+  const name = labelOf(prompt(`Rename “${was}” in all recordings to:`, was) ?? "");
   if (!name || name === was) return;
   const renamed = {};
   for (const [recording, list] of Object.entries(state.annotations)) {
@@ -242,7 +256,6 @@ function marks() {
       ...one,
       text: one.label ?? one.kind,
       color: one.label ? color(one.label) : timeline.color(one.kind === "one change" ? "ask" : "known"),
-      ink: one.label ? "#fff" : one.kind === "one change" ? "#1d2329" : timeline.color("ink"),
     })),
     suggestions: state.learned.suggestions.filter((one) => one.recording === state.current.name),
     selection: state.selection,
@@ -259,6 +272,7 @@ const others = () =>
   Object.entries(state.tiers).filter(([tier]) => tier !== state.tier).map(([, lists]) => lists[state.current.name] ?? []);
 
 function refresh() {
+  if (state.chosen !== null && !boundaries().some((one) => one.chosen)) state.chosen = null; // it is gone
   find("undo").disabled = !state.done.length;
   find("redo").disabled = !state.undone.length;
   find("next").disabled = !state.learned.suggestions.length;
@@ -365,7 +379,7 @@ function showList() {
     list.replaceChildren(...state.recordings.map((one) => {
       const item = document.createElement("li");
       item.innerHTML = "<button><b></b><small></small><i></i></button>";
-      item.querySelector("b").textContent = one.name;
+      item.querySelector("b").textContent = item.title = one.name;
       item.firstChild.onclick = () => open(one.name);
       return item;
     }));
@@ -383,14 +397,17 @@ function showList() {
 
 // Labeled and suggested stretches of a recording, as a background.
 function strip(one) {
-  const layers = [];
-  const layer = (start, end, fill) => {
-    const [a, b] = [(100 * start) / one.seconds, Math.max((100 * end) / one.seconds, (100 * start) / one.seconds + 0.8)];
-    layers.push(`linear-gradient(90deg, transparent ${a}%, ${fill} ${a}% ${b}%, transparent ${b}%)`);
+  const layer = (parts, fill) => {
+    const [at, wide] = [(time) => (100 * time) / one.seconds, 0.8]; // in percent
+    const stops = parts.map((part) =>
+      `transparent 0 ${at(part.start)}%, ${fill(part)} 0 ${Math.max(at(part.end), at(part.start) + wide)}%, `);
+    return `linear-gradient(90deg, ${stops.join("")}transparent 0 100%)`;
   };
-  for (const part of edits.stretches(known(one.name)).slice(0, 200)) layer(part.start, part.end, part.label ? color(part.label) : timeline.color("soft"));
-  for (const asked of state.learned.suggestions) if (asked.recording === one.name) layer(asked.start, asked.end, timeline.color("ask"));
-  return [...layers, `linear-gradient(${timeline.color("line")} 0 0)`].join(",");
+  const asked = state.learned.suggestions.filter((part) => part.recording === one.name).sort((a, b) => a.start - b.start);
+  return [
+    layer(edits.stretches(known(one.name)), (part) => part.label ? color(part.label) : timeline.color("soft")),
+    layer(asked, () => timeline.color("ask")), `linear-gradient(${timeline.color("line")} 0 0)`,
+  ].join(",");
 }
 
 function showLabels() {
@@ -403,9 +420,8 @@ function showLabels() {
     if (i < 9) button.innerHTML = `<kbd>${i + 1}</kbd>`;
     button.append(name);
     button.style.setProperty("--color", `var(--c${(i % COLORS) + 1})`);
-    button.title = "Double-click to rename";
-    button.onclick = () => say("segment", name);
-    button.ondblclick = () => rename(i);
+    button.title = "Label the selection (with Shift: rename the label)";
+    button.onclick = (event) => event.shiftKey ? rename(i) : say("segment", name);
     return button;
   });
   const input = document.createElement("input");
@@ -413,6 +429,7 @@ function showLabels() {
   input.setAttribute("aria-label", "New label");
   input.onkeydown = (event) => {
     event.stopPropagation();
+    if (event.isComposing) return; // this key chooses a character
     if (event.key === "Enter") [addLabel(input.value), find("timeline").focus()];
     if (event.key === "Escape") find("timeline").focus();
   };
@@ -434,11 +451,14 @@ function showTiers() {
   input.placeholder = "add a tier";
   input.setAttribute("aria-label", "Name of a new tier");
   input.onkeydown = async (event) => {
-    if (event.key !== "Enter" || !input.value.trim()) return;
-    const answer = await fetch("api/tiers", { method: "POST", body: input.value });
-    const content = await answer.json();
-    if (!answer.ok) return toast(content.error);
-    location.href = `${home}tier/${encodeURIComponent(content.tier)}/`;
+    if (event.key !== "Enter" || event.isComposing || !input.value.trim()) return;
+    try {
+      const { ok, content } = await call("api/tiers", "POST", input.value);
+      if (!ok) throw new Error(content.error);
+      location.href = `${home}tier/${encodeURIComponent(content.tier)}/`;
+    } catch (error) {
+      toast(error.message);
+    }
   };
   find("tiers").replaceChildren(...[...buttons, input].map((one) => {
     const item = document.createElement("li");
@@ -447,16 +467,17 @@ function showTiers() {
   }));
   find("tier").textContent = state.tier ? `tier ${state.tier}` : "";
   find("more").open = names.length > 1;
-  state.annotator = localStorage.getItem("annotator") ?? "";
+  state.annotator = line(localStorage.getItem("annotator") ?? "");
   find("annotator").value = state.annotator;
   find("annotator").onchange = (event) => {
-    state.annotator = event.target.value.trim().slice(0, 100);
+    state.annotator = line(event.target.value);
     localStorage.setItem("annotator", state.annotator);
   };
 }
 
 function toast(text) {
   const place = find("toast");
+  (document.querySelector("dialog[open]") ?? document.body).append(place); // a dialog covers all else
   place.textContent = text;
   place.hidden = false;
   clearTimeout(toast.timer);
@@ -474,6 +495,9 @@ function open(name) {
   showLanes(one);
   player.open(one);
   refresh();
+  const [list, item] = [find("recordings"), find("recordings").children[state.recordings.indexOf(one)]];
+  const least = item.offsetTop + item.offsetHeight - list.clientHeight;
+  list.scrollTop = Math.max(Math.min(list.scrollTop, item.offsetTop), least);
 }
 
 function showLanes(one) {
@@ -582,20 +606,31 @@ const ACTIONS = {
   Escape: () => [Object.assign(state, { selection: null, chosen: null }), refresh()],
 };
 
+// The key of an event: of letters that are not Latin, and in the row of digits, its place counts.
+function pressed(event) {
+  const [, row, place] = /^(Key|Digit)(.)$/.exec(event.code) ?? [];
+  const isOther = row && !event.altKey && !isThird(event) && (event.key > "~" || (row === "Digit" && !event.shiftKey));
+  const name = isOther ? place : event.key;
+  return name.length > 1 ? name : name.toLowerCase();
+}
+
+// Whether "AltGr" chooses a character, which sets Ctrl and Alt on some systems.
+const isThird = (event) => event.getModifierState("AltGraph");
+
 function key(event) {
-  if (document.querySelector("dialog[open]") || ["INPUT", "SUMMARY"].includes(event.target.tagName)) return;
-  if (event.ctrlKey || event.metaKey) {
-    const pressed = event.key.toLowerCase();
-    if (pressed === "z") event.shiftKey ? redo() : undo();
-    else if (pressed === "y") redo();
+  const focus = document.activeElement ?? document.body;
+  if (document.querySelector("dialog[open]") || focus.matches("input:not([type=checkbox])")) return;
+  const name = pressed(event);
+  if ((event.ctrlKey || event.metaKey) && !isThird(event)) {
+    if (name === "z") event.shiftKey ? redo() : undo();
+    else if (name === "y") redo();
     else return;
     return event.preventDefault();
   }
-  const onButton = event.target.tagName === "BUTTON" && [" ", "Enter"].includes(event.key);
-  const action = ACTIONS[event.key] ?? ACTIONS[event.key.toLowerCase()];
-  if (onButton) return;
-  if (/^[1-9]$/.test(event.key)) label(Number(event.key));
-  else if (action) action(event);
+  if ([" ", "Enter"].includes(name) && focus.matches("button, summary, input")) return;
+  if (event.altKey && /^[a-z0-9]$/.test(name)) return; // a menu of the browser
+  if (/^[1-9]$/.test(name)) label(Number(name));
+  else if (ACTIONS[name]) ACTIONS[name](event);
   else return;
   event.preventDefault();
 }
@@ -604,7 +639,7 @@ function key(event) {
 
 async function importFile(file) {
   try {
-    const annotations = await readFile(file, state.current.name);
+    const annotations = await readFile(call, file, state.current.name);
     const used = Object.values(annotations).flat().map((one) => one.label).filter(Boolean);
     commit(annotations, [...new Set([...state.labels, ...used])].slice(0, state.most_labels));
     find("transfer").close();
@@ -718,12 +753,15 @@ async function begin() {
     },
   };
   for (const [id, action] of Object.entries(clicks)) find(id).onclick = action;
-  find("file").onchange = (event) => event.target.files.length && importFile(event.target.files[0]);
+  find("file").onchange = async ({ target }) => {
+    if (target.files.length) await importFile(target.files[0]);
+    target.value = ""; // so that the same file can be chosen again
+  };
   find("transfer").querySelector("table").onclick = (event) => {
     const link = event.target.closest("a");
     if (!link) return;
     event.preventDefault();
-    download(link).catch((error) => toast(error.message));
+    if (!link.ariaBusy) download(link).catch((error) => toast(error.message)).finally(() => (link.ariaBusy = null));
   };
   find("again").onclick = () => saver.isDisputed ? saver.insist() : saver.send();
   find("discard").onclick = () => confirm("Discard the changes that are not saved?") && saver.discard();

@@ -101,15 +101,24 @@ export function join(list, time) {
   return ordered([...rest.filter((one) => one !== before && one !== after), { ...before, end: after.end }]);
 }
 
+// Between which times a change may move: a millisecond from other changes and from the other ends of the
+// stretches at it, and up to stretches elsewhere.
+function room(list, time) {
+  const [before, after] = [[0.001], [Infinity]];
+  for (const one of list) {
+    if (isChange(one) && same(one.start, time)) continue;
+    const gap = isChange(one) || same(one.start, time) || same(one.end, time) ? 0.001 : 0;
+    for (const end of [one.start, one.end].filter((t) => !same(t, time))) {
+      if (end < time) before.push(end + gap);
+      else after.push(end - gap);
+    }
+  }
+  return [Math.max(...before), Math.min(...after)];
+}
+
 // Move the change at a time, together with the ends of segments that lie there.
 export function move(list, time, to) {
-  const others = changes(list).filter((t) => !same(t, time));
-  const edges = stretches(list).flatMap((one) => [
-    same(one.end, time) ? one.start : -Infinity,
-    same(one.start, time) ? one.end : Infinity,
-  ]);
-  const least = Math.max(...others.filter((t) => t < time), ...edges.filter((t) => t < time), 0) + 0.001;
-  const most = Math.min(...others.filter((t) => t > time), ...edges.filter((t) => t > time), Infinity) - 0.001;
+  const [least, most] = room(list, time);
   const target = rounded(Math.min(Math.max(to, least), most));
   const held = (one) => isChange(one) ? same(one.start, time) : same(one.end, time) || same(one.start, time);
   const moved = list.filter(held).map((one) => ({
@@ -117,7 +126,5 @@ export function move(list, time, to) {
     start: same(one.start, time) ? target : one.start,
     end: same(one.end, time) ? target : one.end,
   }));
-  let rest = list.filter((one) => !held(one));
-  rest = erase(rest, Math.min(time, target), Math.max(time, target));
-  return ordered([...rest, ...moved]);
+  return ordered([...list.filter((one) => !held(one)), ...moved]);
 }

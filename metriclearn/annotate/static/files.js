@@ -19,19 +19,25 @@ export function showFiles(recording, formats) {
   find("transfer").showModal();
 }
 
+// The error of a server that was stopped.
+export function silence() {
+  const port = location.port && ` --port ${location.port}`;
+  return new Error(`The server does not answer: start it again by metriclearn label FOLDER${port}.`);
+}
+
 // Annotations by recording from a file.
-export async function readFile(file, recording) {
+export async function readFile(call, file, recording) {
   const kind = ENDINGS[file.name.split(".").pop().toLowerCase()];
   if (!kind) throw new Error("Cannot read this file; choose .csv, .txt (Audacity), .vtt, .TextGrid, .eaf, .rttm or .jams.");
-  const answer = await fetch(`import/${kind}/${encodeURIComponent(recording)}`, { method: "POST", body: file });
-  const content = await answer.json();
-  if (!answer.ok) throw new Error(content.error);
+  const { ok, content } = await call(`import/${kind}/${encodeURIComponent(recording)}`, "POST", file);
+  if (!ok) throw new Error(content.error);
   return content.annotations;
 }
 
 // Save what a link leads to; an error of the server is a sentence, and no file.
 export async function download(link) {
-  const answer = await fetch(link.href);
+  link.ariaBusy = "true";
+  const answer = await fetch(link.href).catch(() => { throw silence(); });
   if (!answer.ok) throw new Error((await answer.json()).error);
   const name = decodeURIComponent(answer.headers.get("Content-Disposition").split("''")[1]);
   const saved = document.createElement("a");

@@ -4,7 +4,7 @@ const SPEEDS = [1, 0.5, 0.25];
 const find = (id) => document.getElementById(id);
 
 export class Player {
-  // actions: moved(time) while it plays, and range() -> [start, end] to loop over
+  // actions: moved(time) while it plays, range() -> [start, end] to loop over, and failed()
   constructor(place, actions) {
     Object.assign(this, { place, actions, media: null, isLooping: false, speed: 1 });
     Object.assign(find("play"), { onclick: () => this.toggle() });
@@ -36,7 +36,7 @@ export class Player {
     const [start, end] = this.actions.range();
     const time = this.media.currentTime;
     if (this.isLooping && (time < start || time >= end - 0.02)) this.media.currentTime = start;
-    this.media.play();
+    this.media.play().catch(() => this.media?.error && this.actions.failed());
   }
 
   loop() {

@@ -58,8 +58,9 @@ export class Quality {
     find("curve").hidden = checks.length < 2;
     if (checks.length < 2) return;
     const columns = [(p) => p.seconds, (p) => p.low, (p) => p.high, share];
-    const data = columns.map((of) => checks.map(of));
-    const size = { width: find("curve").clientWidth, height: 120 };
+    const rising = [...checks].sort((a, b) => a.seconds - b.seconds); // labels may have been removed
+    const data = columns.map((of) => rising.map(of));
+    const size = { width: find("curve").clientWidth, height: 136 };
     if (this.plot) {
       this.plot.setSize(size);
       this.plot.setData(data);
@@ -74,7 +75,7 @@ export class Quality {
       legend: { show: false }, cursor: { show: false },
       scales: { x: { time: false }, y: { range: [0, 1] } },
       axes: [
-        { ...axis, size: 24, values: (_, ticks) => ticks.map((t) => clock(t)) },
+        { ...axis, size: 24, label: "labeled", labelSize: 16, labelFont: "12px system-ui, sans-serif", values: (_, ticks) => ticks.map((t) => clock(t)) },
         { ...axis, size: 44, splits: [0, 0.5, 1], values: (_, ticks) => ticks.map(percent) },
       ],
       series: [{}, edge, edge, { stroke: color("c1"), width: 2, points: { show: true, size: 5 } }],

@@ -10,6 +10,12 @@ const SOUND = 0.6; // the part of a spectrogram, where there is a waveform below
 const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
 const NEAR = 7; // pixels within which a click hits a boundary
 
+// Black or white, whichever is easier to read on a color.
+const ink = (color) => {
+  const parts = [1, 3, 5].map((i) => (parseInt(color.slice(i, i + 2), 16) / 255) ** 2.2);
+  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] > 0.18 ? "#000" : "#fff";
+};
+
 export const clock = (seconds, digits = 0) => {
   const sign = seconds < 0 ? "-" : "";
   const total = Math.abs(seconds).toFixed(digits);
@@ -172,7 +178,7 @@ export class Timeline {
     const options = {
       width: this.place.clientWidth || 300,
       height: this.height + HEIGHTS.axis,
-      padding: [0, 16, 0, 16],
+      padding: [0, 26, 0, 26],
       series,
       bands,
       legend: { show: false },
@@ -238,10 +244,9 @@ export class Timeline {
     const columns = Array.from({ length: n ? 2 * n + 1 : 2 }, () => []);
     if (!this.lines) return columns;
     const level = this.lines.level(this.to - this.from, this.place.clientWidth);
-    const scaled = this.rows.lanes.map(({ top, height }, k) => {
-      const { low, high } = this.recording.channels[this.channels[k]];
+    const scaled = this.rows.lanes.map(({ top, height }) => {
       const bottom = this.height - top - height;
-      return (v) => bottom + (Math.min(Math.max((v - low) / (high - low), 0), 1)) * height;
+      return (share) => bottom + share * height;
     });
     for (const [tile, bin, first, start, end] of this.lines.within(this.from, this.to, level)) {
       const stop = Math.min(Math.round((end - first) / bin), tile.length / (2 * n));
@@ -429,7 +434,7 @@ export class Timeline {
       ctx.beginPath();
       ctx.rect(left, top, right - left, height);
       ctx.clip();
-      ctx.fillStyle = opacity === 1 ? one.ink : this.color("ink");
+      ctx.fillStyle = opacity === 1 ? ink(one.color) : this.color("ink");
       ctx.fillText(one.text, inset + 6, top + height / 2);
       ctx.restore();
     }
@@ -508,12 +513,17 @@ export class Timeline {
 
   pointers(area) {
     let begun = null;
+    const stop = () => { // a second finger, or the system, ends a drag: the boundary goes back
+      if (begun?.moved && begun.held) this.actions.drag(begun.held.time, begun.held.time, true);
+      begun = null;
+    };
     area.addEventListener("pointerdown", (event) => {
       if (event.button) return;
       area.setPointerCapture(event.pointerId);
       this.touches.set(event.pointerId, event.clientX);
       const time = this.time(event);
       const held = this.inStrips(event) ? null : this.held(time);
+      stop();
       begun = this.touches.size > 1 ? null : { x: event.clientX, time, held, moved: false };
     });
     area.addEventListener("pointermove", (event) => {
@@ -533,12 +543,14 @@ export class Timeline {
     });
     const end = (event) => {
       this.touches.delete(event.pointerId);
-      const was = begun;
-      begun = null;
-      if (!was) return;
+      if (!begun) return;
       this.point([]);
-      if (was.moved && was.held) this.actions.drag(was.held.time, this.time(event), event.type === "pointerup");
-      else if (!was.moved && event.type === "pointerup") this.actions.click(was.time, this.strip(event), was.held);
+      if (event.type === "pointerup") {
+        if (!begun.moved) this.actions.click(begun.time, this.strip(event), begun.held);
+        else if (begun.held) this.actions.drag(begun.held.time, this.time(event), true);
+        begun = null;
+      }
+      stop();
     };
     area.addEventListener("pointerup", end);
     area.addEventListener("pointercancel", end);
