@@ -145,7 +145,7 @@ def _keys_work_everywhere(page: Accidents) -> None:
     page.all("#lanes input")[1].click()  # has the focus
     page.press("n")
     assert len(page.mine("no change")) == 1
-    page.key("г", code="KeyU", altKey=True)  # a menu of the browser
+    page.key("u", code="KeyU", altKey=True)  # a menu of the browser
     assert len(page.mine("no change")) == 1
     page.key("г", code="KeyU")  # U on a keyboard of Cyrillic letters
     assert page.mine("no change") == []
@@ -215,6 +215,7 @@ def test_accidents_lose_and_label_nothing(browser: Any, folder: Path, serve: Any
     assert shown["bottom"] <= listed["bottom"]
     assert page.box("#verdict")["top"] < browser.execute_script("return innerHeight")
     assert page.box("#all")["right"] <= page.box("#work")["right"]
+    assert page.box("#hint")["width"] > 300
     assert browser.execute_async_script(_CURVE) == [3, 5, 9]
 
     page.open("mute")

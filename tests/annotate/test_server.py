@@ -348,6 +348,8 @@ PROJECT = '{"format": 1, "revision": 0, "labels": [], "recordings": {}%s}'
             r"metriclearn\.json', recording 'one': An annotation needs .* of 9 s",
         ),
         (PROJECT % ', "curve": [3]', "every point of its curve needs seconds"),
+        (PROJECT % ', "curve": [{"seconds": 1e999}]', "needs seconds and finite numbers"),
+        (PROJECT % ', "curve": [{"seconds": 1, "low": Infinity}]', "seconds and finite numbers"),
         (PROJECT % ', "rate": "fast"', "rows per second"),
         (PROJECT % ', "ignore": 3', "list of columns"),
         (PROJECT % ', "features": "smell"', "features one of"),
@@ -360,6 +362,17 @@ def test_a_project_that_cannot_be_read_is_kept(server: Server, content: str, sen
         _states(server.folder)
     assert server.change(0, one=SEGMENTS)[0] == 422
     assert file.read_text() == content
+
+
+def test_small_changes_of_large_values_are_seen(tmp_path: Path) -> None:
+    X = np.column_stack([1e9 + np.arange(90) / 89, np.full(90, 5e17)])
+    np.savetxt(tmp_path / "one.csv", X, delimiter=",", header="a,b", comments="", fmt="%.9f")
+    page = open_page(tmp_path, lambda *_: None, rate=10.0)
+    tile = page.recordings["one"].tile(0, 0, [0, 1])[:, :, 0]
+    low, high = np.quantile(X[:, 0], [0.001, 0.999])
+    expected = (X[:, 0] - low + 0.05 * (high - low)) / (1.1 * (high - low))
+    np.testing.assert_allclose(tile[:, 0], expected, atol=1e-5)
+    np.testing.assert_allclose(tile[:, 1], 0.5)
 
 
 def test_what_is_edited_by_hand_is_not_overwritten(server: Server) -> None:
@@ -536,10 +549,12 @@ def test_tiles_are_minima_and_maxima(untouched: Server, level: int, n_bins: int)
     path = f"/{TOKEN}/api/tiles/one/{level}/0?channels=0,2"
     tile = np.frombuffer(untouched.ask("GET", path)[1], dtype=np.float32).reshape(-1, 2, 2)
     X = np.loadtxt(untouched.folder / "one.csv", delimiter=",", skiprows=1)[:, [0, 2]]
+    low, high = np.quantile(X, [0.001, 0.999], axis=0)
+    X = np.clip((X - low + 0.05 * (high - low)) / (1.1 * (high - low)), 0, 1)
     parts = [X[i : i + 2**level] for i in range(0, 90, 2**level)]
     expected = [[part.min(axis=0), part.max(axis=0)] for part in parts]
     assert len(tile) == n_bins
-    np.testing.assert_allclose(tile, np.transpose(expected, (0, 2, 1)), rtol=1e-6)
+    np.testing.assert_allclose(tile, np.transpose(expected, (0, 2, 1)), rtol=1e-5, atol=1e-6)
     assert untouched.ask("GET", f"/{TOKEN}/api/tiles/one/{level}/1")[1] == b""
 
 
