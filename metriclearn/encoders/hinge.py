@@ -261,7 +261,7 @@ class HingeOfForms(torch.autograd.Function):
         *outputs: Tensor,
     ) -> Tensor:
         """The value of the hinge for each output."""
-        arrays = [Z.detach().to("cpu", torch.float64).numpy() for Z in outputs]
+        arrays = [Z.detach().cpu().double().numpy() for Z in outputs]
         values, slopes, penalty_slopes, _ = zip(*evaluate(arrays, float(penalty)))
         ctx.save_for_backward(*map(Tensor.new_tensor, outputs, slopes))
         ctx.penalty_slopes = penalty.new_tensor(penalty_slopes)

@@ -263,6 +263,10 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         self.feature_penalty_, self.name_weights_ = last.feature_penalty_, last.name_weights_
         self.solution_ = last.solution_
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the network, which may be on a device that another machine lacks."""
+        return {name: value for name, value in vars(self).items() if name != "kept_"}
+
     @property
     def encoder_(self) -> nn.Module:
         """The trained encoder; a loaded model makes it again from its weights."""

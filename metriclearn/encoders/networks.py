@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 from typing import Any, ClassVar
 
@@ -509,8 +510,15 @@ class FrozenEncoder(nn.Module):
                 f"{shown(shape)}."
             )
         self.batch_size = batch_size
-        self.width = self._features(torch.zeros(1, 1, n_features)).shape[2]
+        given = torch.zeros(1, 1, n_features, device=self.device)
+        self.width = self._features(given).shape[2]
         self.head = nn.Identity() if head is None else head(self.width)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights of the module are."""
+        weights = chain(self.module.parameters(), self.module.buffers())
+        return next(weights, torch.empty(0)).device
 
     def train(self, mode: bool = True) -> FrozenEncoder:
         """Set the training mode of the head; the module stays in evaluation mode."""
@@ -629,8 +637,10 @@ class FrozenFeatures(StatelessTransformer):
                 f"FrozenFeatures needs windows (n, {', '.join(map(str, self.shape))}), got shape "
                 f"{windows.shape}; set shape to match the data."
             )
+        encoder = self._encoder()
         with torch.no_grad():
-            rows = self._encoder()(torch.as_tensor(windows).flatten(1)[None])[0]
+            there = torch.as_tensor(windows, device=encoder.device)
+            rows = encoder(there.flatten(1)[None])[0].cpu()
         if not torch.isfinite(rows).all():
             raise ValueError(
                 "FrozenFeatures needs a module with finite outputs, got NaN or infinity; scale the "

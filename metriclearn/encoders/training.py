@@ -108,7 +108,7 @@ class Training:
             while epoch < settings.n_epochs:
                 if self.held and epoch - self.best_epoch >= settings.patience:
                     break
-                with seeded(self.seed + 1 + epoch):
+                with seeded(self.seed + 1 + epoch, settings.device):
                     hinge = self._epoch(epoch)
                 epoch += 1
                 self._record(epoch, hinge)
@@ -215,7 +215,9 @@ class Training:
         """Restore a saved state; returns the number of its epochs."""
         if not state:
             return 0
-        *states, self.best = torch.load(io.BytesIO(state["tensors"].tobytes()), weights_only=True)
+        stream = io.BytesIO(state["tensors"].tobytes())
+        # on the processor, as this machine may lack the device; load_state_dict moves them
+        *states, self.best = torch.load(stream, map_location="cpu", weights_only=True)
         for part, saved in zip(self.parts, states):
             part.load_state_dict(saved)
         self.history = {name: state[name] for name in self.history}
@@ -298,14 +300,17 @@ def _warm_up_and_cosine(progress: float) -> float:
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
     """Let torch draw from a seed, with slopes and in single precision, and restore its state.
 
-    Threads take turns, as torch has one state for all of them.
+    Threads take turns, as torch has one state for all of them. On the processor no graphics card
+    is touched, which a forked process could not do.
     """
-    with _ONE_AT_A_TIME, torch.random.fork_rng(), torch.enable_grad():
+    alone = device == "cpu"
+    draws = torch.random.fork_rng([] if alone else None)
+    with _ONE_AT_A_TIME, draws, torch.enable_grad():
         kind = torch.get_default_dtype()
-        torch.manual_seed(seed)
+        (torch.default_generator if alone else torch).manual_seed(seed)
         torch.set_default_dtype(torch.float32)
         try:
             yield

@@ -1,6 +1,7 @@
 """EncoderMetricLearner: optimum, repeatability, kill -9, files, validation, and what it refuses."""
 
 import os
+import pickle
 import sys
 import warnings
 from collections.abc import Iterator
@@ -270,6 +271,28 @@ def test_a_model_of_another_machine_says_which_device_is_missing(tmp_path: Path)
         back.predict(XS[0])
     expected = fitted.set_params(device="cpu").predict(XS[0])
     np.testing.assert_array_equal(back.set_params(device="cpu").predict(XS[0]), expected)
+
+
+def test_what_a_graphics_card_has_written_is_read_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.serialization.location_tag", lambda storage: "cuda:0")
+    options: dict[str, Any] = {"n_epochs": 1, "checkpoint": str(tmp_path / "state")}
+    fitted = learner(**options).fit(XS, YS)
+    resumed = learner(**options).fit(XS, YS)
+    np.testing.assert_array_equal(resumed.weights_, fitted.weights_)
+    back = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(back.transform(XS[0]), fitted.transform(XS[0]))
+
+
+def test_graphics_cards_are_not_touched_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process forked after another has used one could not start it."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert learner(n_epochs=1).fit(XS, YS).best_epoch_ == 1
+
+
+def test_a_frozen_module_is_asked_where_it_is() -> None:
+    assert FrozenEncoder(6, torch.nn.Linear(6, 4, device="meta")).width == 4
 
 
 class Failing(ChangePointMetricLearner):
