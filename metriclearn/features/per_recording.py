@@ -6,13 +6,14 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from metriclearn.features.stateless import StatelessTransformer
+from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
+from metriclearn.running.parameters import check_scale, component, number, real_array, several
 
 
 class RecordingTransformer(StatelessTransformer, ABC):
@@ -72,6 +73,11 @@ class JoinedFeatures(RecordingTransformer):
     518
     """
 
+    PARAMETERS: ClassVar = {
+        "extractors": several(component("extract", "AudioFeatures()"), "a list of {name}", least=1),
+        "slack": number(0, whole=True),
+    }
+
     extractors: Sequence[RecordingTransformer]
     slack: int = 3
 
@@ -91,14 +97,15 @@ class JoinedFeatures(RecordingTransformer):
         Raises
         ------
         ValueError
-            If lengths differ by more than ``slack``.
+            If rates differ, or lengths by more than ``slack``.
         """
+        rate = self.fit().rate
         arrays = [extractor.extract(path) for extractor in self.extractors]
         lengths = [len(array) for array in arrays]
         if max(lengths) - min(lengths) > self.slack:
             raise ValueError(
-                f"{os.fspath(path)!r} needs equally long tracks, got {lengths} rows; cut the file, "
-                "or raise slack to use the common part."
+                f"{os.fspath(path)!r} needs equally long tracks, got {lengths} rows at {rate:g} "
+                "per second; cut the file, or raise slack to use the common part."
             )
         return np.hstack([array[: min(lengths)] for array in arrays])
 
@@ -117,8 +124,10 @@ class StandardizedRecordings(StatelessTransformer):
     def transform(self, X: Any) -> Any:
         """One (T, P) array, or a list of them, standardized."""
         if not hasattr(X, "ndim") or X.ndim != 2:
-            return [self.transform(np.asarray(array)) for array in X]
-        X = np.asarray(X, dtype=np.float64)
+            SEQUENCES.check(type(self).__name__, "X", X)
+            return [self.transform(real_array(type(self).__name__, "X", one, 2)) for one in X]
+        X = real_array(type(self).__name__, "X", X, 2)
+        check_scale(type(self).__name__, X)
         centered = X - X.mean(axis=0)
         scale = centered.std(axis=0)
         # rounding leaves constant columns a deviation of about 1e-16 of their size

@@ -24,11 +24,12 @@ from metriclearn.features.media.spectra import (
 )
 from metriclearn.features.per_recording import RecordingTransformer
 from metriclearn.features.stateless import Descriptor
-from metriclearn.running.parameters import check_parameters, number
+from metriclearn.running.parameters import check_parameters, number, real_array
 
 _WINDOWS_AT_A_TIME = 64
 _DELTA_WIDTH = 9  # frames of the regression of a delta
 _LOWEST_BAND = 200.0  # Hz, of the spectral contrast
+_LOUDEST = 1e12  # single precision holds the powers of such samples
 
 
 @dataclass(eq=False, repr=False)
@@ -81,6 +82,14 @@ class AudioFeatures(RecordingTransformer):
     ['mfcc0_mean', 'mfcc1_mean', 'mfcc0_sd', 'mfcc1_sd']
     """
 
+    PARAMETERS: ClassVar = {
+        "rate": number(positive=True),
+        "deltas": number(0, 2, whole=True),
+        **dict.fromkeys(
+            ("sampling_rate", "window", "hop", "n_mfcc", "n_mels"), number(1, whole=True)
+        ),
+    }
+
     rate: float = 1.0
     _: KW_ONLY
     sampling_rate: int = 16000
@@ -109,15 +118,12 @@ class AudioFeatures(RecordingTransformer):
 
     def extract_signal(self, signal: ArrayLike) -> NDArray[np.float64]:
         """Features of samples (n,) at ``sampling_rate``."""
-        samples = np.asarray(signal, dtype=np.float32)
-        if samples.ndim != 1 or not len(samples) or not np.isfinite(samples).all():
-            raise ValueError(
-                f"AudioFeatures needs one channel of finite samples, got shape {samples.shape}."
-            )
+        self.fit()
+        samples = real_array("AudioFeatures", "signal", signal, 1, single_precision=True)
         size = 5 * self.sampling_rate
         return self.extract_blocks(samples[i : i + size] for i in range(0, len(samples), size))
 
-    def extract_blocks(self, blocks: Iterator[NDArray[np.float32]]) -> NDArray[np.float64]:
+    def extract_blocks(self, blocks: Iterator[NDArray[np.floating]]) -> NDArray[np.float64]:
         """Features of consecutive blocks of samples."""
         from scipy.signal import savgol_filter
 
@@ -161,22 +167,26 @@ class AudioFeatures(RecordingTransformer):
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Check the parameters; nothing is learned."""
-        frames = self.sampling_rate / self.hop
-        sizes = 1 <= self.n_mfcc <= self.n_mels and 1 <= self.hop <= self.window
-        if not (0 < self.rate <= frames and self.deltas in (0, 1, 2) and sizes):
+        frames = super().fit().sampling_rate / self.hop
+        if self.rate > frames or self.n_mfcc > self.n_mels or self.hop > self.window:
             raise ValueError(
-                f"AudioFeatures needs 0 < rate <= {frames:g} (a row per frame), deltas of 0, 1 or "
-                f"2, n_mfcc from 1 to n_mels, hop from 1 to window, got {self.get_params()}."
+                f"AudioFeatures needs 0 < rate <= {frames:g} (a row per frame), n_mfcc up to "
+                f"n_mels, hop up to window, got {self.get_params()}."
             )
         return self
 
-    def _stretches(self, blocks: Iterator[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
+    def _stretches(self, blocks: Iterator[NDArray[np.floating]]) -> Iterator[NDArray[np.float32]]:
         """Samples of consecutive frames in blocks; frame i is centered at sample i · hop."""
         half = self.window // 2
         waiting, n_samples, given = np.zeros(half, dtype=np.float32), 0, 0
         for block in blocks:
             n_samples += len(block)
-            waiting = np.concatenate([waiting, block])
+            if not np.abs(block).max(initial=0.0) <= _LOUDEST:
+                raise ValueError(
+                    f"AudioFeatures needs finite samples of at most {_LOUDEST:g}, got larger ones, "
+                    "infinity or NaN; divide them by the largest."
+                )
+            waiting = np.concatenate([waiting, block.astype(np.float32)])
             count = (len(waiting) - self.window) // self.hop + 1
             if count > 0:
                 yield waiting[: self.window + (count - 1) * self.hop]
@@ -252,7 +262,7 @@ class SoundWindows(RecordingTransformer):
         """
         check_parameters(self)
         samples = np.concatenate(list(audio_blocks(path, self.sampling_rate)))
-        step, size = self.sampling_rate / self.rate, round(self.seconds * self.sampling_rate)
+        step, size = self.sampling_rate / self.rate, round(self.seconds * self.sampling_rate) or 1
         count = max(1, int(np.ceil(len(samples) / step - 1e-9)))
         # a window around sample c begins at padded sample c; a short last step uses the last sample
         middles = np.minimum((np.arange(count) + 0.5) * step, len(samples) - 1)

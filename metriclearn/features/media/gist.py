@@ -8,13 +8,14 @@ stream of Lajugie, Arlot & Bach, section 6.1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import fft2, ifft2
 
 from metriclearn.features.stateless import StatelessTransformer
+from metriclearn.running.parameters import number, real_array, several
 
 _GRAY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 
@@ -64,6 +65,13 @@ class Gist(StatelessTransformer):
         Pictures in memory at a time.
     """
 
+    PARAMETERS: ClassVar = {
+        "orientations": several(
+            number(1, whole=True), "a list of {name}, one or more for every scale", least=1
+        ),
+        **dict.fromkeys(("blocks", "size", "batch"), number(1, whole=True)),
+    }
+
     orientations: tuple[int, ...] = (8, 8, 8, 8)
     blocks: int = 4
     size: int = 128
@@ -71,11 +79,8 @@ class Gist(StatelessTransformer):
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Check the parameters; nothing is learned."""
-        if not 1 <= self.blocks <= self.size or min(self.orientations, default=0) < 1:
-            raise ValueError(
-                "Gist needs at least one orientation per scale and 1 <= blocks <= size, got "
-                f"{self.orientations}, {self.blocks} and {self.size}."
-            )
+        if super().fit().blocks > self.size:
+            raise ValueError(f"Gist needs blocks <= size, got {self.blocks} and {self.size}.")
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -131,13 +136,13 @@ def prefilter(pictures: NDArray[np.float64], cutoff: float = 4.0) -> NDArray[np.
 
 def gray(X: ArrayLike) -> NDArray[np.float64]:
     """Luminance of pictures, (n, H, W, 3) or (n, H, W) -> (n, H, W)."""
-    pictures = np.asarray(X, dtype=np.float64)
+    pictures = real_array("Gist", "pictures", X, None)
     if pictures.ndim == 4 and pictures.shape[3] == 3:
         pictures = pictures @ _GRAY
-    if pictures.ndim != 3 or 0 in pictures.shape or not np.isfinite(pictures).all():
+    if pictures.ndim != 3:
         raise ValueError(
-            f"Gist needs finite pictures (n, H, W) or (n, H, W, 3), got shape {np.shape(X)}; put a "
-            "single picture into a list."
+            f"Gist needs pictures (n, H, W) or (n, H, W, 3), got shape {np.shape(X)}; put a single "
+            "picture into a list."
         )
     if pictures.min() < 0:
         raise ValueError(f"Gist needs values from 0 to 255, got {pictures.min()}; rescale them.")

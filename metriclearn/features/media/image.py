@@ -16,7 +16,7 @@ from scipy import ndimage
 
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import real_array
+from metriclearn.running.parameters import Needs, check_parameters, number, real_array, several
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +128,8 @@ class GradientEnergy(ComponentParameters):
         Standard deviations of the Gaussian derivative, in pixels.
     """
 
+    PARAMETERS: ClassVar = {"scales": several(number(), "a list of {name} of pixels", least=1)}
+
     scales: Sequence[float] = (1.0, 2.0)
 
     @property
@@ -151,6 +153,11 @@ class GaborEnergy(ComponentParameters):
         Cycles per pixel.
     n_orientations : int
     """
+
+    PARAMETERS: ClassVar = {
+        "frequencies": several(number(positive=True), "a list of positive {name}", least=1),
+        "n_orientations": number(1, whole=True),
+    }
 
     frequencies: Sequence[float] = (0.1, 0.25)
     n_orientations: int = 4
@@ -184,6 +191,8 @@ class ColorContext(ComponentParameters):
         Standard deviation, in units of √(width · height).
     """
 
+    PARAMETERS: ClassVar = {"scale": number()}
+
     scale: float = 0.04
 
     names: ClassVar = [f"{channel} around [Lab]" for channel in "Lab"]
@@ -207,6 +216,8 @@ class BorderContrast(ComponentParameters):
     scale : float
         Distance of colors that count as similar, in Lab.
     """
+
+    PARAMETERS: ClassVar = {"width": number(0.0, 0.5), "scale": number(positive=True)}
 
     width: float = 0.05
     scale: float = 15.0
@@ -248,6 +259,11 @@ class Superpixels(ComponentParameters):
     Achanta et al., SLIC superpixels compared to state-of-the-art superpixel methods, PAMI 34, 2012.
     """
 
+    PARAMETERS: ClassVar = {
+        "n_segments": number(1, whole=True),
+        "compactness": number(positive=True),
+    }
+
     n_segments: int = 400
     compactness: float = 10.0
 
@@ -267,6 +283,8 @@ class PixelBlocks(ComponentParameters):
     n_blocks : int
         Approximate number.
     """
+
+    PARAMETERS: ClassVar = {"n_blocks": number(1)}
 
     n_blocks: int = 2000
 
@@ -303,7 +321,7 @@ class ImageFeatures(ComponentParameters):
     Raises
     ------
     ValueError
-        For arrays that are not RGB images, or groups without one row per node.
+        For arrays that are not RGB images, and segmenters or groups that cannot be used.
 
     References
     ----------
@@ -317,11 +335,19 @@ class ImageFeatures(ComponentParameters):
     ((16, 15), 64)
     """
 
+    PARAMETERS: ClassVar = {
+        "segmenter": Needs("a {name} such as Superpixels()", callable),
+        "groups": several(Needs("", callable), "a list of {name} such as [Color()]", least=1),
+    }
+
     segmenter: Callable[[NDArray], NDArray[np.int64]] = Superpixels()  # noqa: RUF009
     groups: Sequence[Group] = _DEFAULT_GROUPS
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Return self; nothing is learned."""
+        """Check the parameters; nothing is learned."""
+        check_parameters(self)
+        for group in self.groups:
+            check_parameters(group)
         return self
 
     def nodes(self, image: ArrayLike) -> ImageNodes:
@@ -330,10 +356,20 @@ class ImageFeatures(ComponentParameters):
         Raises
         ------
         ValueError
-            If the image is not (H, W, 3) RGB, of uint8 or floats from 0 to 1.
+            If the image is not (H, W, 3) RGB, of uint8 or floats from 0 to 1, or the segmenter
+            does not number its nodes.
         """
+        self.fit()
         pixels = read_rgb(type(self).__name__, image)
-        picture = Picture(pixels, self.segmenter(pixels))
+        segments = np.asarray(self.segmenter(pixels))
+        fits = segments.shape == pixels.shape[:2] and segments.dtype.kind in "iu"
+        if not fits or segments.min() < 0 or not np.bincount(segments.ravel()).all():
+            raise ValueError(
+                "ImageFeatures needs a segmenter that gives each pixel the number 0 … S-1 of its "
+                f"node, got an array of shape {segments.shape} of {segments.dtype} for an image "
+                f"of shape {pixels.shape}; number them by numpy.unique(…, return_inverse=True)."
+            )
+        picture = Picture(pixels, segments)
         features = np.hstack([group(picture) for group in self.groups])
         H, W = picture.shape
         positions = (picture.position + 0.5) * (W, H)

@@ -15,7 +15,7 @@ from metriclearn.features.media.decoding import video_frames
 from metriclearn.features.media.gist import Gist
 from metriclearn.features.per_recording import RecordingTransformer
 from metriclearn.features.stateless import Descriptor, StatelessTransformer
-from metriclearn.running.parameters import number
+from metriclearn.running.parameters import Needs, component, number, real_array, several
 
 
 @dataclass(eq=False, repr=False)
@@ -41,10 +41,12 @@ class ColorHistogram(StatelessTransformer):
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Histograms of pictures (n, H, W, 3), values 0 to 255: (n, blocks² · 3 · bins)."""
         self.fit()
-        pictures = np.asarray(X, dtype=np.float64)
-        if pictures.ndim != 4 or pictures.shape[3] != 3 or 0 in pictures.shape:
+        pictures = real_array("ColorHistogram", "pictures", X, None)
+        shape = pictures.shape
+        if len(shape) != 4 or shape[3] != 3 or min(shape[1:3]) < self.blocks:
             raise ValueError(
-                f"ColorHistogram needs pictures (n, H, W, 3), got shape {pictures.shape}."
+                "ColorHistogram needs pictures (n, H, W, 3) of at least blocks × blocks pixels, "
+                f"got shape {shape} and blocks={self.blocks}."
             )
         hsv = _hue_saturation_value(np.clip(pictures / 255.0, 0.0, 1.0))
         n, height, width, _ = hsv.shape
@@ -122,7 +124,16 @@ class VideoFeatures(RecordingTransformer):
     (512,)
     """
 
-    PARAMETERS: ClassVar = {"rate": number(positive=True)}
+    PARAMETERS: ClassVar = {
+        "rate": number(positive=True),
+        "descriptors": several(
+            component("transform", "Gist()"), "{name} such as [Gist()]", least=1
+        ),
+        "size": Needs(
+            "{name}=(height, width) in pixels",
+            lambda size: len(size) == 2 and all(map(number(1, whole=True).accepts, size)),
+        ),
+    }
 
     rate: float = 1.0
     descriptors: Sequence[Descriptor] = (Gist(),)

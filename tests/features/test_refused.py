@@ -1,0 +1,99 @@
+"""Sound, pictures and their settings that no features can be made of are refused in a sentence."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from metriclearn.features.media.audio import AudioFeatures, SoundWindows
+from metriclearn.features.media.gist import Gist
+from metriclearn.features.media.image import (
+    BorderContrast,
+    GaborEnergy,
+    ImageFeatures,
+    PixelBlocks,
+    Superpixels,
+)
+from metriclearn.features.media.video import ColorHistogram, VideoFeatures
+from metriclearn.features.per_recording import JoinedFeatures, StandardizedRecordings
+
+SOUND = np.random.default_rng(0).normal(size=4000)
+PICTURES = np.random.default_rng(0).integers(0, 255, (2, 6, 8, 3))
+IMAGE = PICTURES[0].astype(np.uint8)
+NAN = np.where(PICTURES > 250, np.nan, PICTURES)
+
+
+def sound(signal: Any = SOUND, **options: Any) -> Callable[[], Any]:
+    return lambda: AudioFeatures(**options).extract_signal(signal)
+
+
+def image(segmenter: Any, *groups: Any) -> Callable[[], Any]:
+    options = {"groups": groups} if groups else {}
+    return lambda: ImageFeatures(segmenter, **options).nodes(IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (sound(hop=0), "AudioFeatures needs a whole hop of at least 1, got 0."),
+        (sound(rate="1"), "AudioFeatures needs a positive rate, got '1'."),
+        (sound(sampling_rate=0), "AudioFeatures needs a whole sampling_rate of at least 1"),
+        (sound(deltas=1.5), "AudioFeatures needs a whole deltas between 0 and 2, got 1.5."),
+        (sound(n_mfcc=41), "n_mfcc up to n_mels"),
+        (sound(SOUND * 1e30), "AudioFeatures needs finite samples of at most 1e+12"),
+        (sound(SOUND + 1j), "AudioFeatures needs a rectangular array of real numbers in signal"),
+        (sound([]), "AudioFeatures found array with 0 sample(s)"),
+        (sound([0.0, np.nan]), "AudioFeatures needs finite numbers, got NaN at row 1"),
+        (lambda: Gist(batch=0).transform(PICTURES), "Gist needs a whole batch of at least 1"),
+        (lambda: Gist(size=4.5).transform(PICTURES), "Gist needs a whole size of at least 1"),
+        (lambda: Gist(3).transform(PICTURES), "Gist needs a list of orientations, one or more"),
+        (lambda: Gist().transform(NAN), "Gist needs finite numbers, got NaN at position"),
+        (lambda: ColorHistogram().transform(NAN), "ColorHistogram needs finite numbers, got NaN"),
+        (
+            lambda: ColorHistogram(blocks=7).transform(PICTURES),
+            "ColorHistogram needs pictures (n, H, W, 3) of at least blocks × blocks pixels",
+        ),
+        (lambda: VideoFeatures(size=128).extract("x"), "VideoFeatures needs size=(height, width)"),
+        (lambda: VideoFeatures(descriptors=()).extract("x"), "needs descriptors such as [Gist()]"),
+        (lambda: JoinedFeatures([]).extract("x"), "JoinedFeatures needs a list of extractors"),
+        (
+            lambda: JoinedFeatures([AudioFeatures(1.0), AudioFeatures(2.0)]).extract("x"),
+            "JoinedFeatures needs extractors of one rate, got [1.0, 2.0]",
+        ),
+        (
+            lambda: StandardizedRecordings().transform([[1.0, 2.0]]),
+            "StandardizedRecordings needs (n_samples, n_features) data, got 1 dimension(s)",
+        ),
+        (
+            lambda: StandardizedRecordings().transform(np.array([[np.inf], [1.0]])),
+            "StandardizedRecordings needs finite numbers, got inf at row 0, feature 0",
+        ),
+        (image(Superpixels(0)), "Superpixels needs a whole n_segments of at least 1, got 0."),
+        (image(PixelBlocks(-1)), "PixelBlocks needs a n_blocks of at least 1, got -1."),
+        (image(3), "ImageFeatures needs a segmenter such as Superpixels(), got 3."),
+        (image(PixelBlocks(4), 3), "ImageFeatures needs a list of groups such as [Color()]"),
+        (image(PixelBlocks(4), GaborEnergy((0,))), "GaborEnergy needs a list of positive freq"),
+        (image(PixelBlocks(4), BorderContrast(scale=0)), "BorderContrast needs a positive scale"),
+        (image(lambda pixels: np.full((6, 8), 2)), "gives each pixel the number 0 … S-1"),
+        (image(lambda pixels: np.zeros((2, 2), int)), "got an array of shape (2, 2) of int64"),
+    ],
+)
+def test_refused_in_a_sentence(call: Callable[[], Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        call()
+
+
+def test_the_shortest_window_has_a_sample(tmp_path: Any) -> None:
+    soundfile = pytest.importorskip("soundfile", reason="needs the extra audio")
+    soundfile.write(tmp_path / "a.wav", np.full(80, 0.5), 40)
+    windows = SoundWindows(Shortest(), seconds=1e-9, sampling_rate=40)
+    np.testing.assert_allclose(windows.extract(tmp_path / "a.wav"), [[1.0], [1.0]])
+
+
+class Shortest:
+    """The number of samples of a window."""
+
+    def transform(self, X: Any) -> Any:
+        return np.full((len(X), 1), float(X.shape[1]))
