@@ -50,10 +50,10 @@ LEAST_MARGIN, MARGIN = 5, 0.01  # rows, and share of a recording, around a bound
 class League(Comparison):
     """The procedure of the league.
 
-    A method with the option ``names`` takes part in sets whose labels name classes, one with
-    ``only`` in these sets. With ``stranger`` in the
-    configuration, the path of a class with ``fit(X, y)`` and ``predict_change_points(X)``, this
-    class is the only method, and the report ranks it among the committed results.
+    A method with the option ``names`` takes part in sets whose labels name classes. With
+    ``stranger`` in the configuration, the path of a class with ``fit(X, y)`` and
+    ``predict_change_points(X)``, this class is the only method, and the report ranks it among the
+    committed results.
     """
 
     backend = "processes"
@@ -77,8 +77,7 @@ class League(Comparison):
 
     def suits(self, method: Method, case: Case) -> bool:
         classes = self.config.sets[case.table].get("names", True)
-        named = classes or not method.options.get("names")
-        return named and case.table in method.options.get("only", [case.table])
+        return (classes or not method.options.get("names")) and super().suits(method, case)
 
     def columns(self, method: Method) -> Sequence[str]:
         return ("estimated",)
