@@ -226,7 +226,7 @@ class Procedure(Protocol):
         return [single for method in methods for single in method.each()]
 
     def suits(self, method: Method, case: Case) -> bool:
-        """Whether a method takes part in a case: in all, or in the tables of its option ``only``."""
+        """Whether a method takes part: in all cases, or in the tables of its option ``only``."""
         return case.table in method.options.get("only", [case.table])
 
     def cases(self) -> list[Case]:
