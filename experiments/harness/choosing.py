@@ -13,9 +13,10 @@ chosen.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import joblib
@@ -57,16 +58,14 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
     prints = {case.name: joblib.hash(case) for case in cases}
     keys = [[method.name, case.name, prints[case.name]] for method, case in pairs]
     tasks = [_trials(procedure, method, case, key) for key, (method, case) in zip(keys, pairs)]
-    tried = run_all("choose", [*chain(*tasks)], finished, procedure.backend, n_jobs)
+    tried = run_all("choose", [*chain(*tasks)], finished, procedure.backend, n_jobs, _light)
     finals: list[Task] = []
-    of_pairs = {}
     for key, pair, some in zip(keys, pairs, tasks):
         mine, tried = tried[: len(some)], tried[len(some) :]
-        of_pairs[pair[0].name, pair[1].name] = mine
         finals.append(([*key, "final"], (_finish, procedure, *pair, mine)))
     results = run_all("fit again", finals, finished, procedure.backend, n_jobs)
     outcomes = [Outcome(method, case, *result) for (method, case), result in zip(pairs, results)]
-    wholes = _refits(procedure, keys, outcomes, of_pairs, finished, n_jobs)
+    stored = _members(procedure, keys, outcomes, tasks, finished, n_jobs)
     agreed: list[Task] = []
     ones: list[Outcome] = []
     for case in cases:
@@ -74,14 +73,10 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
         if not mine or any(outcome.name == OURS for outcome in mine):
             continue
         one = chosen(procedure, mine)
-        members = {
-            name: _members(trials, len(case.folds), wholes.get((name, place)))
-            for (name, place), trials in of_pairs.items()
-            if place == case.name and trials and trials[0].member is not None
-        }
+        members = {name: rows for (name, place), rows in stored.items() if place == case.name}
         if members and case.folds:
             key = ["consensus", case.name, prints[case.name]]
-            agreed.append((key, (_agree, procedure, members, case, one)))
+            agreed.append((key, (_agree, procedure, finished, members, case, one)))
             ones.append(one)
             one = replace(one, method=Method(ONE, None))
         outcomes.append(one)
@@ -91,53 +86,67 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
     return outcomes
 
 
-def _refits(
-    procedure: Procedure,
-    keys: Sequence[list[str]],
-    outcomes: Sequence[Outcome],
-    tried: Mapping[tuple[str, str], Sequence[_Trial]],
-    finished: FinishedFits,
-    n_jobs: int,
-) -> dict[tuple[str, str], list[Any]]:
-    """Every candidate of the members, fitted to all training data, by method and case.
-
-    The chosen candidate is fitted already.
-    """
-    tasks: list[Task] = []
-    wholes: dict[tuple[str, str], list[Any]] = {}
-    for key, outcome in zip(keys, outcomes):
-        method, case = outcome.method, outcome.case
-        trials = tried[method.name, case.name]
-        if not procedure.refits or not trials or trials[0].member is None:
-            continue
-        choice, model = outcome.choices["estimated"], outcome.models["estimated"]
-        row = wholes[method.name, case.name] = []
-        for i, candidate in enumerate(method.candidates):
-            if candidate == choice.parameters:
-                row.append(model)
-            else:
-                call = (_fitted, procedure, method, candidate, case.train)
-                tasks.append(([*key, f"candidate {i}, all"], call))
-                row.append(None)
-    results = iter(run_all("fit to all", tasks, finished, procedure.backend, n_jobs))
-    for row in wholes.values():
-        row[:] = [next(results)[0] if model is None else model for model in row]
-    return wholes
+_Stored = tuple[list[str], Callable[[Any], Any]]  # what names a result, and the model in it
 
 
 def _members(
-    trials: Sequence[_Trial], n_folds: int, wholes: Sequence[Any] | None
-) -> list[list[Any]]:
-    """The members of a family, each with its models of the folds and that of all, if there is."""
-    models = [trial.member for trial in trials]
-    rows = [models[i : i + n_folds] for i in range(0, len(models), n_folds)]
-    return rows if wholes is None else [[*row, one] for row, one in zip(rows, wholes)]
+    procedure: Procedure,
+    keys: Sequence[list[str]],
+    outcomes: Sequence[Outcome],
+    trials: Sequence[Sequence[Task]],
+    finished: FinishedFits,
+    n_jobs: int,
+) -> dict[tuple[str, str], list[list[_Stored]]]:
+    """The members of every family and case: where each candidate's models of the folds are stored.
+
+    With ``procedure.refits`` the last one of a row is fitted to all training data. The chosen
+    candidate is fitted to them already. All models together may not fit into memory.
+    """
+    tasks: list[Task] = []
+    members: dict[tuple[str, str], list[list[_Stored]]] = {}
+    for key, outcome, tried in zip(keys, outcomes, trials):
+        method, case = outcome.method, outcome.case
+        if not tried or not procedure.is_member(method):
+            continue
+        n_folds = len(case.folds)
+        of_folds: list[_Stored] = [(name, attrgetter("member")) for name, _ in tried]
+        rows = [of_folds[i : i + n_folds] for i in range(0, len(of_folds), n_folds)]
+        members[method.name, case.name] = rows
+        if not procedure.refits:
+            continue
+        for i, candidate in enumerate(method.candidates):
+            if candidate == outcome.choices["estimated"].parameters:
+                rows[i].append(([*key, "final"], _estimated))
+            else:
+                name = [*key, f"candidate {i}, all"]
+                tasks.append((name, (_fitted, procedure, method, candidate, case.train)))
+                rows[i].append((name, itemgetter(0)))
+    run_all("fit to all", tasks, finished, procedure.backend, n_jobs, itemgetter(1))
+    return members
+
+
+def _light(trial: _Trial) -> _Trial:
+    """A trial without the member, which is stored."""
+    return replace(trial, member=None)
+
+
+def _estimated(final: tuple[Any, ...]) -> Any:
+    """The model of the column "estimated" in what :func:`_finish` returned."""
+    return final[1]["estimated"]
 
 
 def _agree(
-    procedure: Procedure, members: Mapping[str, Sequence[Any]], case: Case, one: Outcome
+    procedure: Procedure,
+    finished: FinishedFits,
+    stored: Mapping[str, Sequence[Sequence[_Stored]]],
+    case: Case,
+    one: Outcome,
 ) -> tuple[Any, ...]:
     """All fields of the outcome of a consensus, except its method and its case."""
+    members = {
+        name: [[model_in(finished.stored(key)) for key, model_in in row] for row in rows]
+        for name, rows in stored.items()
+    }
     begun = time.thread_time()
     consensus = procedure.consensus(members, case)
     choices, models, scores = {}, {}, {}

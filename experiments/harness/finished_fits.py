@@ -45,8 +45,7 @@ class FinishedFits:
 
     def __call__(self, key: Sequence[str], call: Callable[..., Any], *arguments: Any) -> Any:
         """What ``call(*arguments)`` returned in this or an earlier run."""
-        text = json.dumps([metriclearn.__version__, self.settings, *key])
-        path = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.joblib"
+        path = self._file(key)
         if path.is_file():
             try:
                 return joblib.load(path)
@@ -58,13 +57,27 @@ class FinishedFits:
             joblib.dump(result, stream)
         return result
 
+    def stored(self, key: Sequence[str]) -> Any:
+        """The result of a call that was made."""
+        return joblib.load(self._file(key))
+
+    def _file(self, key: Sequence[str]) -> Path:
+        text = json.dumps([metriclearn.__version__, self.settings, *key])
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.joblib"
+
 
 def run_all(
-    title: str, tasks: Sequence[Task], finished: FinishedFits, backend: str, n_jobs: int
+    title: str,
+    tasks: Sequence[Task],
+    finished: FinishedFits,
+    backend: str,
+    n_jobs: int,
+    kept: Callable[[Any], Any] = lambda result: result,
 ) -> list[Any]:
     """All results in the order of the tasks; costly methods stand last, and so go first.
 
-    It prints its progress every ``SILENCE`` seconds, from the first fit on.
+    ``kept`` takes from a result what stays in memory; the rest is in its file. It prints its
+    progress every ``SILENCE`` seconds, from the first fit on.
     """
     _logger.info("%s: %d fits", title, len(tasks))
     results: list[Any] = [None] * len(tasks)
@@ -84,7 +97,8 @@ def run_all(
         threading.Thread(target=tell, daemon=True).start()
         try:
             jobs = (
-                joblib.delayed(_call)(i, finished, backend, key, *call) for i, key, call in calls
+                joblib.delayed(_call)(i, finished, backend, kept, key, *call)
+                for i, key, call in calls
             )
             for i, result in parallel(jobs):
                 results[i] = result
@@ -95,13 +109,18 @@ def run_all(
 
 
 def _call(
-    place: int, finished: FinishedFits, backend: str, key: list[str], *call: Any
+    place: int,
+    finished: FinishedFits,
+    backend: str,
+    kept: Callable[[Any], Any],
+    key: list[str],
+    *call: Any,
 ) -> tuple[int, Any]:
-    """A result, and its place."""
+    """What is kept of a result, and its place."""
     if backend == "threads":  # which share what the caller has set
-        return place, finished(key, *call)
+        return place, kept(finished(key, *call))
     with quiet():
-        return place, finished(key, *call)
+        return place, kept(finished(key, *call))
 
 
 @contextmanager
