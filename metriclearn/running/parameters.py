@@ -294,9 +294,9 @@ def several(row: Needs, words: str, *, least: int = 0) -> Needs:
     """A sequence of ``least`` or more values that another row accepts."""
 
     def accepts(values: Any) -> bool:
-        # The length of an iterator raises.
-        enough = not isinstance(values, (str, bytes)) and len(values) >= least
-        return enough and all(map(row.accepts, values))
+        if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+            return False
+        return len(values) >= least and all(map(row.accepts, values))
 
     return Needs(words, accepts)
 

@@ -25,6 +25,7 @@ from sklearn.utils import get_tags
 
 import metriclearn as ml
 from metriclearn.datasets import LabeledSequences, LabeledTable
+from metriclearn.features.media.audio import AudioFeatures
 
 _RANDOM = np.random.default_rng(0)
 LABELS = np.repeat([0, 1, 2], 4)
@@ -133,6 +134,8 @@ GOOD: dict[str, Any] = {
     "gains": -np.ones(12),
     "intervals": [[3, 5], [7, 9]],
     "plot_elbow.n_segments": [1, 2, 3],
+    "JoinedFeatures.extractors": [AudioFeatures()],
+    "Superpixels.n_segments": 3,
     "plot_regularization_path.weights": [[1.0, 2.0]] * 3,
     "plot_image_segmentations.segmentations": {"a": [np.repeat([0, 1], 60).reshape(12, 10)]},
     "plot_annotations.regions": [ml.Region(1, 6, ml.NO_CHANGE)],
