@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import sys
 import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -516,7 +517,7 @@ def is_word(label: Any) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    return value is None or (type(value) in (int, float) and math.isfinite(value))
+    return value is None or (type(value) in (int, float) and abs(value) <= sys.float_info.max)
 
 
 def _digest(content: bytes) -> str:

@@ -83,7 +83,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     --------
     load : reads the file.
     """
-    parts = _Parts({}, {})
+    parts = _Parts({}, [], {})
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(f"metriclearn.save needs an estimator, got {estimator!r}; pass a learner.")
     document = {
@@ -168,7 +168,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ((kind, content),) = document["estimator"].items()
         if kind != "object":
             raise ValueError("not an estimator")
-        return _decode({kind: content}, _Parts(arrays, {}))
+        return _decode({kind: content}, _Parts(arrays, [], {}))
     except ImportError:
         raise
     except Exception as error:
@@ -178,10 +178,14 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 class _Parts(NamedTuple):
-    """What a file holds: arrays by their names, and estimators by their numbers."""
+    """What a file holds: arrays by their names, and estimators by their numbers.
+
+    ``places`` has what stands for each of them in the file, by its id, while they are written.
+    """
 
     arrays: dict[str, NDArray]
-    estimators: dict[int, Any]
+    estimators: list[Any]
+    places: dict[int, dict[str, Any]]
 
 
 def _digest(arrays: dict[str, NDArray]) -> str:
@@ -204,10 +208,10 @@ def _encode(value: Any, parts: _Parts) -> Any:
             return {"names": [str(item) for item in value]}
         if value.dtype == object:
             return {"objects": [_encode(item, parts) for item in value]}
-        new = f"array{len(parts.arrays)}"
-        key = next((key for key, array in parts.arrays.items() if array is value), new)
-        parts.arrays[key] = value
-        return {"array": key}
+        if id(value) not in parts.places:
+            key = f"array{len(parts.arrays)}"
+            parts.arrays[key], parts.places[id(value)] = value, {"array": key}
+        return parts.places[id(value)]
     if isinstance(value, (list, tuple)):
         kind = "tuple" if isinstance(value, tuple) else "list"
         return {kind: [_encode(item, parts) for item in value]}
@@ -231,14 +235,14 @@ def _encode(value: Any, parts: _Parts) -> Any:
 
 def _encode_estimator(value: BaseEstimator, parts: _Parts) -> dict[str, Any]:
     """Parameters and fitted attributes, or the number of an estimator that is stored already."""
-    for number, estimator in parts.estimators.items():
-        if estimator is value:
-            return {"again": number}
+    if id(value) in parts.places:
+        return parts.places[id(value)]
     parameters = value.get_params(deep=False)
     parameters = {k: v for k, v in parameters.items() if k not in _LEFT_OUT}
     fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, *_LEFT_OUT)}
     contents = [_path(type(value)), _encode(parameters, parts), _encode(fitted, parts)]
-    parts.estimators[len(parts.estimators)] = value
+    parts.places[id(value)] = {"again": len(parts.estimators)}
+    parts.estimators.append(value)  # which also keeps its id from being used again
     return {"object": contents}
 
 
@@ -362,7 +366,7 @@ def _decode(value: Any, parts: _Parts) -> Any:
             for values in fitted:
                 vars(instance).update(values)
             if kind == "object":
-                parts.estimators[len(parts.estimators)] = instance
+                parts.estimators.append(instance)
             return instance
     raise ValueError(f"unknown kind {kind!r}")
 

@@ -350,6 +350,7 @@ PROJECT = '{"format": 1, "revision": 0, "labels": [], "recordings": {}%s}'
         (PROJECT % ', "curve": [3]', "every point of its curve needs seconds"),
         (PROJECT % ', "curve": [{"seconds": 1e999}]', "needs seconds and finite numbers"),
         (PROJECT % ', "curve": [{"seconds": 1, "low": Infinity}]', "seconds and finite numbers"),
+        (PROJECT % f', "curve": [{{"seconds": 1{"0" * 400}}}]', "seconds and finite numbers"),
         (PROJECT % ', "rate": "fast"', "rows per second"),
         (PROJECT % ', "ignore": 3', "list of columns"),
         (PROJECT % ', "features": "smell"', "features one of"),
