@@ -314,8 +314,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         """
         check_is_fitted(self)
         optional("onnxscript", "onnx")
-        components = torch.as_tensor(self.components_, dtype=torch.float32)
         with seeded(0):
+            components = torch.as_tensor(self.components_, dtype=torch.float32)
             last = nn.Linear(components.shape[1], len(components), bias=False)
             last.weight = nn.Parameter(components)
             network = nn.Sequential(copy.deepcopy(self.encoder_).cpu(), last).eval()

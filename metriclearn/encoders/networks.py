@@ -433,9 +433,12 @@ class Ensemble(nn.Module):
         self.encoders = nn.ModuleList(made)
 
     def forward(self, X: Tensor) -> Tensor:
-        """(N, T, P) -> (N, T, nr); in training (N, T, r), from one encoder."""
+        """(N, T, P) -> (N, T, nr); in training one encoder's outputs, and zeros for the others."""
         if self.training:
-            return self.encoders[int(torch.randint(len(self.encoders), ()))](X)
+            drawn = int(torch.randint(len(self.encoders), (), device="cpu"))
+            Z = self.encoders[drawn](X)
+            parts = [Z if i == drawn else torch.zeros_like(Z) for i in range(len(self.encoders))]
+            return torch.cat(parts, 2)
         outputs = torch.cat([encoder(X) for encoder in self.encoders], 2)
         return outputs / len(self.encoders) ** 0.5
 

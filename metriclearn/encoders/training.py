@@ -260,7 +260,8 @@ class OutputsAndOne:
 def outputs_of(network: nn.Module, X: NDArray, device: str) -> Tensor:
     """The outputs (T, r) for one recording, checked."""
     given = torch.as_tensor(np.ascontiguousarray(X), dtype=torch.float32, device=device)[None]
-    outputs = network(given)
+    with torch.device(device):  # for tensors that a user's module makes
+        outputs = network(given)
     shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else ()
     if len(shape) != 3 or shape[:2] != (1, len(X)):
         raise ValueError(
@@ -304,11 +305,12 @@ def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
     """Let torch draw from a seed, with slopes and in single precision, and restore its state.
 
     Threads take turns, as torch has one state for all of them. On the processor no graphics card
-    is touched, which a forked process could not do.
+    is touched, which a forked process could not do. First weights are drawn on the processor,
+    whatever torch's default device is.
     """
     alone = device == "cpu"
     draws = torch.random.fork_rng([] if alone else None)
-    with _ONE_AT_A_TIME, draws, torch.enable_grad():
+    with _ONE_AT_A_TIME, draws, torch.enable_grad(), torch.device("cpu"):
         kind = torch.get_default_dtype()
         (torch.default_generator if alone else torch).manual_seed(seed)
         torch.set_default_dtype(torch.float32)

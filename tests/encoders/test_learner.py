@@ -177,6 +177,13 @@ def test_names_are_learned_with_the_encoder(known: float, tmp_path: Path) -> Non
         np.testing.assert_array_equal(one, other)
 
 
+def test_an_ensemble_learns_names() -> None:
+    encoder = partial(Ensemble, encoder=SMALL, n_encoders=2)
+    fitted = learner(encoder, last_layer=NAMED, n_epochs=1).fit(XS, YS)
+    assert fitted.encoder_(torch.as_tensor(XS[0]).float()[None]).shape == (1, LENGTHS[0], 6)
+    assert set(fitted.predict(XS[0])) <= set(fitted.classes_)
+
+
 def test_encoders_without_names_have_no_classes() -> None:
     assert not hasattr(learner().fit(XS, YS), "classes_")
 
