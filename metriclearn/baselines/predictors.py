@@ -134,6 +134,7 @@ class TunedSegmenter(MahalanobisSegmenter):
         fitted.baseline_ = clone(self.baseline).fit(data.arrays, truths or None)
         fitted.components_ = fitted.baseline_.components_
         fitted.penalty_ = None
+        vars(fitted).pop("training_loss_", None)  # of an earlier fit
         if self.n_segments is None and self.penalty != "tuned":
             fitted.penalty_ = float(self.penalty)
         elif self.n_segments is None:

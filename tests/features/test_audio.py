@@ -96,18 +96,28 @@ def test_files_that_are_not_well_give_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "junk.wav").write_bytes(b"no sound at all" * 100)
     write_wave(tmp_path / "none.wav", np.zeros(0))
     soundfile.write(tmp_path / "nan.wav", np.full(100, np.nan), RATE, subtype="FLOAT")
-    cut = write_wave(tmp_path / "cut.flac", melody(4.0))
-    cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    for name in ("cut.flac", "cut.wav"):
+        cut = write_wave(tmp_path / name, melody(4.0))
+        cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
     for name, error, sentence in (
         ("empty.wav", ValueError, r"empty\.wav' is empty"),
         ("junk.wav", ValueError, r"junk\.wav' cannot be read"),
         ("none.wav", ValueError, r"none\.wav' has no sound"),
         ("nan.wav", ValueError, "finite samples"),
         ("cut.flac", ValueError, r"cut\.flac"),
+        ("cut.wav", ValueError, r"cut\.wav' is truncated to"),
         ("missing.wav", FileNotFoundError, "is not an existing file"),
     ):
         with pytest.raises(error, match=sentence):
             AudioFeatures().extract(tmp_path / name)
+
+
+@pytest.mark.parametrize("written", [0, 2**31 - 1, 2**32 - 1])
+def test_sound_written_to_a_pipe_has_no_size_in_its_header(written: int, tmp_path: Path) -> None:
+    path = write_wave(tmp_path / "a.wav", melody(1.0))
+    expected, content = AudioFeatures().extract(path), path.read_bytes()
+    path.write_bytes(content[:4] + written.to_bytes(4, "little") + content[8:])
+    np.testing.assert_array_equal(AudioFeatures().extract(path), expected)
 
 
 @pytest.mark.parametrize(

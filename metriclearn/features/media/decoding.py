@@ -22,6 +22,7 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".m4a", ".aac", ".ai
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ts")
 
 PathLike = str | os.PathLike[str]
+_PADDING = 4096  # bytes by which programs miscount
 
 
 def audio_blocks(
@@ -37,6 +38,7 @@ def audio_blocks(
         If it is empty or damaged, has no sound, or has samples that are not finite.
     """
     checked = _existing(path)
+    _refuse_cut_off(checked)
     n_samples, soundfile = 0, optional("soundfile", "audio")
     read = _soundfile_blocks
     try:
@@ -134,6 +136,18 @@ def _existing(path: PathLike) -> Path:
     if checked.stat().st_size == 0:
         raise ValueError(f"{os.fspath(path)!r} is empty (0 bytes); copy or record it again.")
     return checked
+
+
+def _refuse_cut_off(path: Path) -> None:
+    """Refuse a Wave file shorter than its header says, which libsndfile reads without a word."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    written, here = int.from_bytes(start[4:], "little") + 8, path.stat().st_size
+    # programs that write to a pipe leave 0 or a number from 2³¹ − 1 on in the header
+    if start[:4] == b"RIFF" and here + _PADDING < written < 2**31 - _PADDING:
+        raise ValueError(
+            f"{os.fspath(path)!r} is truncated to {here} of {written} bytes; copy it again."
+        )
 
 
 def _soundfile_blocks(
