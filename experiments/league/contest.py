@@ -38,6 +38,7 @@ from experiments.league.contestants import Member, Stranger
 from experiments.league.minutes import minutes_cases
 from experiments.league.ranks import ranks_table
 from experiments.league.unseen import without_parts
+from experiments.studies.encoders import with_one_thread
 from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.indices import covering, f_measure
 
@@ -98,6 +99,10 @@ class League(Comparison):
             name, reason = next(iter(self.unusable.items()))
             raise ValueError(f"No set of the league can be used; of {name}: {reason}.")
         return found
+
+    def fit(self, estimator: Any, data: Any, method: Method) -> Any:
+        with_one_thread()
+        return super().fit(estimator, data, method)
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
         """Of least loss on data left out: all members, or the families with or without names.
