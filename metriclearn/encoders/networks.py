@@ -96,8 +96,9 @@ class Standardization(nn.Module):
                 f"100 000 times their deviation, got a mean of {mean[far[0]]:.3g} and a deviation "
                 f"of {deviation[far[0]]:.3g} in column {far[0]}; subtract the mean."
             )
-        self.mean.copy_(torch.as_tensor(mean))
-        self.scale.copy_(torch.as_tensor(np.where(deviation > 0, deviation, 1.0)))
+        # not as_tensor, which would put them on torch's default device
+        self.mean.copy_(torch.from_numpy(mean))
+        self.scale.copy_(torch.from_numpy(np.where(deviation > 0, deviation, 1.0)))
 
     def forward(self, X: Tensor) -> Tensor:
         return (X - self.mean) / self.scale

@@ -74,13 +74,15 @@ class Training:
         self.settings, self.network, self.seed = settings, network, seed
         self.recordings, self.held, self.classes = recordings, held, classes
         self.data = [*recordings, *held]
-        self.loss = StructuredHingeLoss(
-            loss_scale=settings.loss_scale,
-            n_clusters=settings.n_segments,
-            min_size=settings.min_size,
-            forms=names,
-            n_jobs=settings.n_jobs,
-        ).to(settings.device, torch.float32)
+        with torch.device("cpu"):  # torch's default device may be another
+            self.loss = StructuredHingeLoss(
+                loss_scale=settings.loss_scale,
+                n_clusters=settings.n_segments,
+                min_size=settings.min_size,
+                forms=names,
+                n_jobs=settings.n_jobs,
+            )
+        self.loss.to(settings.device, torch.float32)
         self.n_outputs = encoded(network, [recordings[0].X], settings.device)[0].shape[1]
         self.head: nn.Module = nn.Identity()
         if names is not None:

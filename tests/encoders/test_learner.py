@@ -112,6 +112,23 @@ def test_repeatable_and_like_an_estimator() -> None:
     np.testing.assert_allclose(features[0], outputs[0] @ first.components_.T, atol=1e-9)
 
 
+def test_a_default_device_of_torch_changes_nothing() -> None:
+    """A tensor on the device "meta" has no values, so any that is made there raises."""
+
+    class WithZeros(torch.nn.Module):
+        def __init__(self, n_features: int) -> None:
+            super().__init__()
+            self.inner = partial(Ensemble, encoder=SMALL, n_encoders=2)(n_features)
+
+        def forward(self, X: Any) -> Any:
+            return self.inner(X + torch.zeros(X.shape[2]))
+
+    expected = learner(WithZeros, validation=0.2).fit(XS, YS).transform(XS[0])
+    with torch.device("meta"):
+        found = learner(WithZeros, validation=0.2).fit(XS, YS).transform(XS[0])
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_training_learns() -> None:
     fitted = learner(partial(WindowEncoder, width=8, n_outputs=3), n_epochs=15, learning_rate=0.02)
     fitted.fit(XS, YS)
