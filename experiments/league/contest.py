@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -101,7 +102,8 @@ class League(Comparison):
         return found
 
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
-        with_one_thread()
+        if "torch" in sys.modules:  # which encoders have imported
+            with_one_thread()
         return super().fit(estimator, data, method)
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:

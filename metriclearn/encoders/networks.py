@@ -390,8 +390,8 @@ class Ensemble(nn.Module):
     """Encoders with different first weights, whose form is the mean of their forms.
 
     Outputs are concatenated and divided by √n, so that ⟨ZZᵀ, M⟩ is the mean over the n encoders. In
-    training one encoder, drawn at random, sees each recording, so their errors are independent; the
-    outputs of the others are zeros there. Training takes n times the epochs of one encoder.
+    training one encoder, drawn at random, sees each recording, and the outputs of the others are
+    zeros, so that their errors are independent. Training takes n times the epochs of one encoder.
 
     Parameters
     ----------

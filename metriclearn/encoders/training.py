@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from math import prod
 from operator import attrgetter
 from threading import RLock
 from typing import Any
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 
 from metriclearn.encoders.augmentations import Recording
 from metriclearn.encoders.hinge import NamedProducts, StructuredHingeLoss
+from metriclearn.encoders.networks import Ensemble
 from metriclearn.estimators.names.emissions import NameWeights
 from metriclearn.running.atomic import Checkpoint
 from metriclearn.running.callbacks import Progress, ProgressBar
@@ -175,7 +177,9 @@ class Training:
         learner.kept_, learner.components_ = self.network, np.eye(self.n_outputs)
         if isinstance(self.head, ScoresOfNames):
             assert self.classes is not None
-            learner.name_weights_ = self.head.weights(self.classes)
+            averaged = [m for m in self.network.modules() if isinstance(m, Ensemble)]
+            scale = prod(len(m.encoders) for m in averaged) ** -0.5  # as their outputs are summed
+            learner.name_weights_ = self.head.weights(self.classes, scale)
         given = learner.n_segments == "given"
         learner.penalty_ = None if given else float(self.loss.penalty.detach())
         return learner
@@ -243,11 +247,11 @@ class ScoresOfNames(nn.Linear):
 
     def forward(self, outputs: Tensor) -> Tensor:
         """Outputs, then scores."""
-        return torch.cat([outputs, super().forward(outputs)], dim=1)
+        return torch.cat([outputs, super().forward(outputs.to(self.weight.dtype))], dim=1)
 
-    def weights(self, classes: NDArray) -> NameWeights:
-        """The layer as scores of names that segmenters use."""
-        parts = (self.weight, self.bias[:, None])
+    def weights(self, classes: NDArray, scale: float = 1.0) -> NameWeights:
+        """The layer as scores of names that segmenters use, of outputs times ``scale``."""
+        parts = (scale * self.weight, self.bias[:, None])
         coef = torch.cat(parts, dim=1).detach().cpu().double().numpy()
         return NameWeights(OutputsAndOne(), classes, coef.shape[1], coef)
 

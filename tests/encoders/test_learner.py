@@ -31,6 +31,7 @@ from metriclearn import (
 from metriclearn.datasets import make_change_points
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.running.callbacks import Callback
 from tests.processes import kill_after_writing
 
 torch = pytest.importorskip("torch")
@@ -199,6 +200,54 @@ def test_an_ensemble_learns_names() -> None:
     fitted = learner(encoder, last_layer=NAMED, n_epochs=1).fit(XS, YS)
     assert fitted.encoder_(torch.as_tensor(XS[0]).float()[None]).shape == (1, LENGTHS[0], 6)
     assert set(fitted.predict(XS[0])) <= set(fitted.classes_)
+
+
+class Concatenated(torch.nn.Module):
+    """What an Ensemble does, without being one."""
+
+    forward = Ensemble.forward
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.encoders = torch.nn.ModuleList([SMALL(n_features) for _ in range(2)])
+
+
+class Watching(Callback):
+    """Keeps the scores of names of the last epoch."""
+
+    def on_round(self, progress: Any) -> bool:
+        self.coef = progress.estimator().name_weights_.coef
+        return False
+
+
+def test_scores_of_names_of_an_ensemble_are_the_mean_of_those_that_were_trained() -> None:
+    """Its outputs are sums over √n, not over n."""
+    scores = []
+    for encoder in (partial(Ensemble, encoder=SMALL, n_encoders=2), Concatenated):
+        watching = Watching()
+        learner(encoder, last_layer=NAMED, callbacks=[watching], learning_rate=0.02).fit(XS, YS)
+        scores.append(watching.coef)
+    ensemble, summed = scores
+    np.testing.assert_allclose(ensemble[:, :-1], summed[:, :-1] / np.sqrt(2.0), rtol=1e-6)
+    np.testing.assert_array_equal(ensemble[:, -1], summed[:, -1])
+    assert np.abs(summed).max() > 1e-3
+
+
+class Precise(torch.nn.Module):
+    """An encoder of a user with outputs of double precision."""
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.inner = SMALL(n_features)
+
+    def forward(self, X: Any) -> Any:
+        return self.inner(X).double()
+
+
+def test_outputs_of_double_precision_have_names_too() -> None:
+    fitted = learner(Precise, last_layer=NAMED, n_epochs=1).fit(XS, YS)
+    expected = learner(last_layer=NAMED, n_epochs=1).fit(XS, YS)
+    np.testing.assert_allclose(fitted.transform(XS[0]), expected.transform(XS[0]), atol=1e-3)
 
 
 def test_encoders_without_names_have_no_classes() -> None:

@@ -91,21 +91,28 @@ def test_silence_and_a_single_sample_are_finite(tmp_path: Path) -> None:
     assert np.isfinite(short).all()
 
 
+CUT = ("cut.wav", "cut.aiff", "brief.wav", "big.wav")
+
+
 def test_files_that_are_not_well_give_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty.wav").touch()
     (tmp_path / "junk.wav").write_bytes(b"no sound at all" * 100)
     write_wave(tmp_path / "none.wav", np.zeros(0))
     soundfile.write(tmp_path / "nan.wav", np.full(100, np.nan), RATE, subtype="FLOAT")
-    for name in ("cut.flac", "cut.wav"):
+    for name in ("cut.flac", "cut.wav", "cut.aiff"):
         cut = write_wave(tmp_path / name, melody(4.0))
         cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    brief = write_wave(tmp_path / "brief.wav", melody(0.1))
+    brief.write_bytes(brief.read_bytes()[:-200])
+    soundfile.write(tmp_path / "big.wav", melody(4.0), RATE, endian="BIG")
+    (tmp_path / "big.wav").write_bytes((tmp_path / "big.wav").read_bytes()[:20000])
     for name, error, sentence in (
         ("empty.wav", ValueError, r"empty\.wav' is empty"),
         ("junk.wav", ValueError, r"junk\.wav' cannot be read"),
         ("none.wav", ValueError, r"none\.wav' has no sound"),
         ("nan.wav", ValueError, "finite samples"),
         ("cut.flac", ValueError, r"cut\.flac"),
-        ("cut.wav", ValueError, r"cut\.wav' is truncated to"),
+        *((name, ValueError, f"{name}' is truncated to") for name in CUT),
         ("missing.wav", FileNotFoundError, "is not an existing file"),
     ):
         with pytest.raises(error, match=sentence):
@@ -116,7 +123,16 @@ def test_files_that_are_not_well_give_one_sentence(tmp_path: Path) -> None:
 def test_sound_written_to_a_pipe_has_no_size_in_its_header(written: int, tmp_path: Path) -> None:
     path = write_wave(tmp_path / "a.wav", melody(1.0))
     expected, content = AudioFeatures().extract(path), path.read_bytes()
-    path.write_bytes(content[:4] + written.to_bytes(4, "little") + content[8:])
+    size, data = written.to_bytes(4, "little"), content.index(b"data") + 4
+    sound = size if written else content[data : data + 4]  # 0 there would be read as no sound
+    path.write_bytes(content[:4] + size + content[8:data] + sound + content[data + 4 :])
+    np.testing.assert_array_equal(AudioFeatures().extract(path), expected)
+
+
+def test_a_file_cut_off_after_its_sound_has_all_of_it(tmp_path: Path) -> None:
+    path = write_wave(tmp_path / "a.wav", melody(1.0))
+    expected, content = AudioFeatures().extract(path), path.read_bytes()
+    path.write_bytes(content[:4] + (len(content) + 20000).to_bytes(4, "little") + content[8:])
     np.testing.assert_array_equal(AudioFeatures().extract(path), expected)
 
 

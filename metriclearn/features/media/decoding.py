@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".m4a", ".aac", ".ai
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ts")
 
 PathLike = str | os.PathLike[str]
-_PADDING = 4096  # bytes by which programs miscount
+_MISCOUNTED = 64  # bytes by which programs miscount
 
 
 def audio_blocks(
@@ -38,7 +39,6 @@ def audio_blocks(
         If it is empty or damaged, has no sound, or has samples that are not finite.
     """
     checked = _existing(path)
-    _refuse_cut_off(checked)
     n_samples, soundfile = 0, optional("soundfile", "audio")
     read = _soundfile_blocks
     try:
@@ -135,19 +135,29 @@ def _existing(path: PathLike) -> Path:
         raise FileNotFoundError(f"{os.fspath(path)!r} is not an existing file; check the name.")
     if checked.stat().st_size == 0:
         raise ValueError(f"{os.fspath(path)!r} is empty (0 bytes); copy or record it again.")
+    _refuse_cut_off(checked)
     return checked
 
 
 def _refuse_cut_off(path: Path) -> None:
-    """Refuse a Wave file shorter than its header says, which libsndfile reads without a word."""
+    """Refuse a Wave or AIFF file with less sound than it says, which libsndfile reads silently."""
+    size = path.stat().st_size
     with path.open("rb") as file:
-        start = file.read(8)
-    written, here = int.from_bytes(start[4:], "little") + 8, path.stat().st_size
-    # programs that write to a pipe leave 0 or a number from 2³¹ − 1 on in the header
-    if start[:4] == b"RIFF" and here + _PADDING < written < 2**31 - _PADDING:
-        raise ValueError(
-            f"{os.fspath(path)!r} is truncated to {here} of {written} bytes; copy it again."
-        )
+        start = file.read(12)
+        order: Any = {b"RIFF": "little", b"RIFX": "big", b"FORM": "big"}.get(start[:4])
+        if order is None or start[8:] not in (b"WAVE", b"AIFF", b"AIFC"):
+            return
+        while len(chunk := file.read(8)) == 8:
+            written, here = int.from_bytes(chunk[4:], order), size - file.tell()
+            if chunk[:4] in (b"data", b"SSND"):
+                # programs that write to a pipe leave 0, 0x7FFF… or 0xFFFF… there
+                if here + _MISCOUNTED < written and written >> 16 not in (0x7FFF, 0xFFFF):
+                    raise ValueError(
+                        f"{os.fspath(path)!r} is truncated to {here} of {written} bytes of sound; "
+                        "copy it again."
+                    )
+                return
+            file.seek(written + written % 2, os.SEEK_CUR)
 
 
 def _soundfile_blocks(
