@@ -357,4 +357,4 @@ def test_tuned_segmenter_scores_its_training_loss() -> None:
         model = TunedSegmenter(RelevantComponents()).fit(DATA.sequences, labels)
         assert model.penalty_ > 0
         assert -model.score(DATA.sequences, labels) == pytest.approx(model.training_loss_)
-    assert not hasattr(model.set_params(penalty=1.0).fit(*DATA[:2]), "training_loss_")
+    assert not hasattr(model.set_params(penalty=1.0).fit(DATA.sequences, labels), "training_loss_")
