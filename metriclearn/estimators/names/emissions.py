@@ -17,7 +17,6 @@ from metriclearn.running.parameters import Needs, check_parameters, component, n
 
 _LEAST = 1e-3  # probabilities below are this much: a classifier is never so sure
 _MOST = 1e30  # standard deviations; values beyond are this much
-_BLOCK = 1024  # rows of windows at a time
 
 
 @dataclass(frozen=True)
@@ -56,13 +55,12 @@ class StandardWindows:
     def scores(self, X: NDArray, coef: NDArray) -> NDArray[np.float64]:
         """``transform(X) @ coef.T`` for weights (C, (2·context + 1)·P), without the wide array.
 
-        A block of its rows at a time, which stays in the processor's cache.
+        A product for each neighbor.
         """
-        windows, weights = self._windows(X), np.ascontiguousarray(coef.T)
-        total = np.empty((len(X), len(coef)))
-        for begin in range(0, len(X), _BLOCK):
-            rows = np.ascontiguousarray(windows[begin : begin + _BLOCK])
-            np.matmul(rows, weights, out=total[begin : begin + _BLOCK])
+        padded, weights = self._padded(X), coef.reshape(len(coef), -1, X.shape[1])
+        total = np.zeros((len(X), len(coef)))
+        for k in range(weights.shape[1]):
+            total += padded[k : k + len(X)] @ np.ascontiguousarray(weights[:, k].T)
         return total
 
     def _windows(self, X: NDArray) -> NDArray[np.float64]:
