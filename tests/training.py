@@ -1,7 +1,5 @@
 """Small labeled sequences, and learners trained on them to a tight gap."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,8 +11,6 @@ from metriclearn import (
     FullMetric,
     SquaredFrobenius,
     Trace,
-    load,
-    save,
 )
 from metriclearn.datasets import make_change_points
 
@@ -62,14 +58,3 @@ def assert_same(mine, theirs, change=lambda B: B, rtol: float = 1e-2) -> None:
     assert mine.solution_.objective == pytest.approx(objective, abs=2e-7 * mine.solution_.scale)
     if mine.penalty_ is not None:
         assert mine.penalty_ == pytest.approx(theirs.penalty_, rel=rtol)
-
-
-def follow_stream(state: Path, rows: Path, told: Path) -> None:
-    """Follow a stream from a file to the end of the rows, and save it after every chunk."""
-    X, stream = np.load(rows), load(state)
-    with open(told, "a", buffering=1) as file:
-        while stream.n_samples_ < len(X):
-            ends = stream.push(X[stream.n_samples_ : stream.n_samples_ + 7]).ends
-            file.writelines(f"{end}\n" for end in ends)
-            save(stream, state)
-        file.writelines(f"{end}\n" for end in stream.finish().ends)

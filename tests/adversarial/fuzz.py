@@ -21,7 +21,7 @@ from typing import Any
 
 KINDS = ("Wrong", "Invalid", "NonFinite", "Hang")
 # Share of the time.
-SHARES = {"oracles": 4, "hostile": 6, "objectives": 2, "laws": 2, "searches": 2, "models": 3}
+SHARES = {"oracles": 4, "hostile": 6, "objectives": 2, "laws": 2, "models": 3}
 # others 1
 
 
@@ -49,11 +49,9 @@ def _properties() -> dict[str, Any]:
 
     tests = {
         "oracles": oracles.test_oracles,
-        "relaxations": oracles.test_relaxations_bound_the_best,
         "hostile": test_hostile.test_hostile,
         "objectives": test_certificates.test_objectives,
         "laws": test_laws.test_laws,
-        "searches": test_models.test_searches,
         "models": test_models.test_models,
         "files": changed,
     }

@@ -16,29 +16,13 @@ from metriclearn.baselines import FrameClassifier, TunedSegmenter
 from metriclearn.problem.named_segments import NamedPartition
 from tests.adversarial.outcome import CASES, NonFinite, Wrong, has_nan, in_ci, is_ours, watched
 from tests.adversarial.test_hostile import ERRORS, OBSCURE
-from tests.estimators.test_stream import assert_stream_equals_batch
 from tests.exhaustive import equivalence_matrix
-from tests.oracles.test_expected_loss import assert_consensus_is_best
-from tests.oracles.test_names import assert_search_is_best, named_segmentations
+from tests.oracles.test_names import named_segmentations
 
 SEEDS = st.integers(0, 2**32)
 SOLVER = ml.BundleDual(max_rounds=8)
 NAMES = [["sit", "walk", "run"], [3, 5, 9], [0.5, 1.5, 2.5], [False, True], ["", "é", " "]]
-SEARCHES = {
-    "names": assert_search_is_best,
-    "consensus": assert_consensus_is_best,
-    "streams": assert_stream_equals_batch,
-}
 CLASSIFIERS = [GaussianNB(), LogisticRegression(), DecisionTreeClassifier(random_state=0)]
-
-
-@in_ci(60)
-@given(st.sampled_from(sorted(SEARCHES)), SEEDS)
-def test_searches(kind: str, seed: int) -> None:
-    """Of named segments, of streams, and of the best compromise, with annotations and numbers."""
-    CASES[f"searches: {kind}"] += 1
-    assert_equals_enumeration = SEARCHES[kind]
-    assert_equals_enumeration(np.random.default_rng(seed))
 
 
 def recordings(rng: np.random.Generator) -> tuple[list[Any], list[Any], Any]:

@@ -69,23 +69,3 @@ def assert_best(oracle: Any, problem: tuple[np.ndarray, int, float, int | None])
 @given(st.sampled_from(EXACT), problems())
 def test_oracles(oracle: Any, problem: tuple[np.ndarray, int, float, int | None]) -> None:
     assert_best(oracle, problem)
-
-
-@in_ci(150)
-@given(problems(), st.integers(1, 3))
-def test_relaxations_bound_the_best(
-    problem: tuple[np.ndarray, int, float, int | None], seed: int
-) -> None:
-    """The value of local search is at most the bound of the spectral relaxation."""
-    CASES["relaxations"] += 1
-    Z, exponent, _, count = problem
-    if abs(exponent) > 390 or len(Z) < 2:
-        return
-    form = ml.LowRankForm(Z * 2.0**exponent)
-    count = count or min(seed, len(Z))
-    relaxed = ml.SpectralRelaxation(keep_constant=True)(form, count)
-    searched = ml.LocalSearch()(form, count)
-    assert (searched.n_clusters, searched.n_samples) == (count, len(Z))
-    centered = form.recentered()
-    tolerance = 1e-7 * float(np.sum(centered.factors**2)) + 1e-12 * form.mean @ form.mean
-    assert centered.at(searched) <= centered.at(relaxed) + tolerance

@@ -79,16 +79,6 @@ def test_all_recordings_are_exported_at_once(learned: Any, kind: str, tmp_path: 
     assert learned.ask("GET", f"/{TOKEN}/export/nothing")[0] == 404
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_boundaries_without_labels_are_exported(kind: str, tmp_path: Path) -> None:
-    changes = [{"start": t, "end": t, "kind": "change"} for t in (1.234, 4.853)]
-    for server in running(two_tables(tmp_path)):
-        assert server.change(0, one=changes)[0] == 200
-        _, content = server.ask("GET", f"/{TOKEN}/export/{kind}/one?what=known")
-        _, content = server.ask("POST", f"/{TOKEN}/import/{kind}/one", content)
-        assert json.loads(content)["annotations"]["one"] == changes
-
-
 def _random_annotations(generator: np.random.Generator) -> list[Annotation]:
     """Stretches of all kinds and changes, at whole milliseconds of 20 s."""
     times = np.unique(generator.integers(1, 20_000, 12)) / 1000

@@ -9,7 +9,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
-from sklearn.naive_bayes import GaussianNB
 
 import metriclearn as ml
 from metriclearn.baselines import FrameClassifier, TunedSegmenter
@@ -214,16 +213,6 @@ def test_names_of_two_types_are_refused() -> None:
     texts = [np.where(one == "sit", "1", "2") for one in y[2:]]
     with assert_refused("labels of one type"):
         ml.Consensus(NAMED, names=True).fit(X, numbers + texts)
-
-
-def test_threads_leave_the_filters_of_warnings_as_they_are() -> None:
-    members = {
-        "frames": [FrameClassifier(GaussianNB(), 1, amount=amount) for amount in (1.0, 2.0, 3.0)]
-    }
-    X, y = named_recordings(8, 0)
-    before = list(warnings.filters)
-    ml.Consensus(members, n_folds=8, n_jobs=4, verbose=False).fit(X, y)
-    assert warnings.filters == before
 
 
 def test_default_members_learn_from_partial_labels_and_names() -> None:

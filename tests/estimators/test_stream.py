@@ -31,8 +31,6 @@ from metriclearn.estimators.names.emissions import NameWeights
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition
 from tests.budget import examples
-from tests.processes import kill_after_writing
-from tests.training import follow_stream
 
 CONTEXT = 2
 
@@ -410,20 +408,3 @@ def test_saved_and_loaded(kind, tmp_path) -> None:
         ends += stream.push(chunk).ends.tolist()
     assert stream.exact_ == (limit is None)
     assert [*ends, *stream.finish().ends] == whole[0]
-
-
-def test_killed_and_resumed(learner, tmp_path) -> None:
-    """Killed (SIGKILL) and started again from the file: the same changes.
-
-    What a killed process told since its last save is told again, so each change counts once.
-    """
-    rng, X, batch = np.random.default_rng(6), levels(12, 60), []
-    state, told, rows = (tmp_path / name for name in ("stream.npz", "told.txt", "rows.npy"))
-    np.save(rows, X)
-    batch, kills = learner.predict_change_points(X).tolist(), 0
-    while kills < examples(20):
-        metriclearn.save(learner.stream(), state)
-        told.write_text("")
-        while kill_after_writing(state, rng.uniform(0.0, 0.15), follow_stream, state, rows, told):
-            kills += 1
-        assert sorted(set(map(int, told.read_text().split()))) == batch

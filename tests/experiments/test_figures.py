@@ -31,10 +31,6 @@ def changed(text: str, place: int) -> str:
     return f"{text[:place]}{(int(text[place]) + 1) % 10}{text[place + 1 :]}"
 
 
-def test_what_is_committed_is_what_is_made(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--check"], ROOT) == 0, capsys.readouterr().err
-
-
 def test_what_is_changed_by_hand_is_named(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One digit of a page, a number without a mark, a digit of a record."""
     before, wanted, claim = {}, [], "It is 12.5 times as fast."

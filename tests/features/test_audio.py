@@ -134,11 +134,3 @@ def test_a_file_cut_off_after_its_sound_has_all_of_it(tmp_path: Path) -> None:
     expected, content = AudioFeatures().extract(path), path.read_bytes()
     path.write_bytes(content[:4] + (len(content) + 20000).to_bytes(4, "little") + content[8:])
     np.testing.assert_array_equal(AudioFeatures().extract(path), expected)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"rate": 0.0}, {"rate": 100.0}, {"deltas": 3}, {"n_mfcc": 50}, {"hop": 2000}]
-)
-def test_parameters_are_checked(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="AudioFeatures needs"):
-        AudioFeatures(**wrong).fit()  # type: ignore[arg-type]

@@ -42,6 +42,8 @@ def image(segmenter: Any, *groups: Any) -> Callable[[], Any]:
         (sound(sampling_rate=0), "AudioFeatures needs a whole sampling_rate of at least 1"),
         (sound(deltas=1.5), "AudioFeatures needs a whole deltas between 0 and 2, got 1.5."),
         (sound(n_mfcc=41), "n_mfcc up to n_mels"),
+        (sound(rate=100.0), "AudioFeatures needs"),
+        (sound(hop=2000), "AudioFeatures needs"),
         (sound(SOUND * 1e30), "AudioFeatures needs finite samples of at most 1e+12"),
         (sound(SOUND + 1j), "AudioFeatures needs a rectangular array of real numbers in signal"),
         (sound([]), "AudioFeatures found array with 0 sample(s)"),

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from inspect import signature
 
 import numpy as np
 import pytest
@@ -139,11 +138,3 @@ def test_compare_is_every_index_of_one_table() -> None:
     assert list(frame.columns) == ["index", "value", "better"]
     assert dict(zip(frame["index"], frame["value"])) == values
     assert (frame["better"] == "lower").sum() == 4
-
-
-def test_everything_public_is_documented_and_shows_its_arguments() -> None:
-    public = [getattr(indices, name) for name in indices.__all__]
-    assert len(public) > 50
-    assert all(value.__doc__ for value in public)
-    expected = ["labels_true", "labels_pred", "normalized", "contingency", "ignore_label"]
-    assert list(signature(indices.partition_loss).parameters) == expected

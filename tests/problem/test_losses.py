@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from metriclearn import DenseForm, FrobeniusLoss, LowRankForm, PartialPartition, Partition
 from metriclearn.oracles.spectral import SpectralRelaxation
 from tests.exhaustive import all_partitions, equivalence_matrix
-from tests.strategies import labelings
 
 LOSS = FrobeniusLoss()
 
@@ -25,19 +24,6 @@ def test_definition_range_and_zero_only_at_equality_for_all_pairs_of_five_sample
             assert 0.0 <= value <= (a.n_clusters + b.n_clusters - 2) / 5 + 1e-14
             assert (value < 1e-12) == (a == b)
             assert LOSS.squared_norm(a, b) == pytest.approx(5 * value, abs=1e-12)
-
-
-def test_worst_pair_attains_the_bound() -> None:
-    singletons, whole = Partition.from_labels(range(6)), Partition.from_labels([0] * 6)
-    assert LOSS(singletons, whole) == pytest.approx((6 + 1 - 2) / 6)
-
-
-@settings(max_examples=60, deadline=None)
-@given(labelings(3))
-def test_square_root_is_a_metric(triple) -> None:
-    a, b, c = (Partition.from_labels(labels) for labels in triple)
-    root = [np.sqrt(LOSS(x, y)) for x, y in ((a, c), (a, b), (b, c))]
-    assert root[0] <= root[1] + root[2] + 1e-9
 
 
 def test_equal_partitions_of_many_samples_have_loss_exactly_zero() -> None:

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from metriclearn import (
     L1,
     BundleDual,
+    CuttingPlane,
     DiagonalMetric,
     FullMetric,
     ProjectedSubgradient,
@@ -21,6 +22,7 @@ SOLVERS = [
     BundleDual(1e-6, max_rounds=40),
     ProjectedSubgradient(tolerance=0.0, max_rounds=25),
     ProjectedSubgradient(tolerance=0.0, max_rounds=12, batch_size=2),
+    CuttingPlane(tolerance=1e-9, max_rounds=6),
 ]
 
 
@@ -29,10 +31,12 @@ def minimize(problem: CompleteProblem, solver=SOLVERS[0], on_round=None, **setti
     return solver.minimize(problem.stated(callbacks=watched_by(on_round)))
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=["bundle", "subgradient", "stochastic"])
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{s!r}".split("(")[0])
 @pytest.mark.parametrize("mode", ["learned", "fixed", "known"])
 @pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
 def test_resumed_run_equals_the_uninterrupted_one(metric, mode, solver, tmp_path) -> None:
+    if isinstance(solver, CuttingPlane):
+        pytest.importorskip("cvxpy", reason="cvxpy solves its master: pip install cvxpy")
     problem = CompleteProblem(metric, SquaredFrobenius(1e-2), mode, 0)
     whole = minimize(problem, solver)
     assert len(whole.trace) >= 4

@@ -34,6 +34,7 @@ SOLVERS = {
     "polyak": (ProjectedSubgradient(max_rounds=120), 1e-1),
     "decreasing": (ProjectedSubgradient(DecreasingStep(), max_rounds=120), 1e-2),
     "constant": (ProjectedSubgradient(ConstantStep(0.1), max_rounds=120), 1e-1),
+    "stochastic": (ProjectedSubgradient(max_rounds=120, batch_size=2), 1e-1),
 }
 STEPPING = [
     BundleDual(1e-9, max_rounds=9),

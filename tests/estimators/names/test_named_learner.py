@@ -6,7 +6,6 @@ import cvxpy
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 import metriclearn
 from metriclearn import (
@@ -251,13 +250,6 @@ def test_a_part_without_which_one_name_is_left_is_predicted_by_all_samples() -> 
     assert few.held_out(arrays[0], 0)[:, :2].argmax(axis=1).tolist() == codes[0].tolist()
 
 
-def test_margins_are_those_of_the_prediction(fitted) -> None:
-    """The loss without a boundary is that of the best segmentation without it."""
-    ends, margins = fitted.predict_change_points(NEW[0], return_margins=True)
-    assert ends.tolist() == fitted.predict_change_points(NEW[0]).tolist()
-    assert np.all(margins.losses > 0)
-
-
 def cycles(count: int, seed: int):
     """Recordings of segments named 0 → 1 → 2 → 0; only the order tells 1 from 2 well."""
     rng, X, y = np.random.default_rng(seed), [], []
@@ -270,7 +262,7 @@ def cycles(count: int, seed: int):
 
 
 def test_transitions_tell_what_samples_do_not(tmp_path) -> None:
-    train, test = cycles(12, 0), cycles(6, 1)
+    train, test = cycles(8, 0), cycles(6, 1)
     weak = SquaredFrobenius(1e-3)
     plain, models = learner(emissions=NeighborFeatures(0), regularizer=weak), {}
     for way in WAYS:
@@ -292,8 +284,6 @@ def test_transitions_tell_what_samples_do_not(tmp_path) -> None:
     loaded = metriclearn.load(metriclearn.save(both, tmp_path / "model.npz"))
     for a, b in zip(loaded.predict(test[0]), both.predict(test[0])):
         assert a.tolist() == b.tolist()
-    search = GridSearchCV(plain, {"transitions": [False, True]}, cv=2).fit(*train)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     before = both.score(*test)
     assert both.tune_penalty(*train).score(*test) == pytest.approx(before, abs=0.1)
 

@@ -1,9 +1,5 @@
 """The league: its own methods, its ranks, and the record for penalties."""
 
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -254,42 +250,3 @@ class Half:
 def test_a_stranger_needs_two_methods() -> None:
     model = Stranger(f"{__name__}.Half").fit(noisy(1.0), [TRUTH] * 4)
     assert model.predict_change_points(noisy(1.0))[0].tolist() == [45, 90]
-
-
-@pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has no mocap6")
-def test_a_run_that_was_killed_and_started_again_has_the_same_table(tmp_path: Path) -> None:
-    """A process is killed after some fits; the same command ends with the table of a clean run."""
-    names = "hapt hapt_dropped gestures bees songs meetings shows billboard gazecom birdsong "
-    names += "texts piano_keys tcpd tssb utsa"
-    once = [f"sets.{name}=null" for name in names.split()]
-    methods = "boosting_mode boosting_viterbi pca logistic_mode extra_trees_mode random_field olda "
-    methods += "fluss boundaries ms_tcn full full_learned euclidean_learned named_logistic"
-    once += [f"methods.{name}=null" for name in methods.split()]
-    once += ["experiment=league", "tiny=true", "pictures=false"]
-    killed, clean = tmp_path / "killed", tmp_path / "clean"
-    options = [*once, f"hydra.run.dir={killed}", f"outputs={killed}"]
-    command = [sys.executable, "-m", "experiments.run", *options]
-    enough = 8
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while len(list(killed.glob("finished/*.joblib"))) < enough and process.poll() is None:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    before = {file.name: file.stat().st_mtime_ns for file in killed.glob("finished/*.joblib")}
-    assert len(before) >= enough
-    assert not (killed / "results.json").exists()
-    call("run", *options)
-    after = {file.name: file.stat().st_mtime_ns for file in killed.glob("finished/*.joblib")}
-    assert len(after) > len(before)
-    assert {name: after[name] for name in before} == before  # these fits were not made again
-    call("run", *once, f"hydra.run.dir={clean}", f"outputs={clean}")
-    tables = [
-        [
-            (row["method"], row["measure"], row["values"], row["choice"])
-            for row in read_results(folder / "results.json")["rows"]
-            if row["measure"] != "predict_seconds"
-        ]
-        for folder in (killed, clean)
-    ]
-    assert tables[0] == tables[1]
-    assert {"ours", "hidden Markov model", "extra trees, Viterbi"} <= {m for m, *_ in tables[0]}
