@@ -65,7 +65,8 @@ class MetricKMeans(MahalanobisClusterer):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
-        refuse_unknown(self, unknown)
+        if unknown:
+            refuse_unknown(self, unknown)
         fitted, data, truths = read_labeled(self, X, y, segments=False)
         fitted.baseline_ = clone(self.baseline).fit(data.arrays, truths)
         fitted.components_ = fitted.baseline_.components_
@@ -127,7 +128,8 @@ class TunedSegmenter(MahalanobisSegmenter):
         With partial labels the loss counts only the labeled parts, as in :meth:`tune_penalty`; the
         baseline has to take them, too.
         """
-        refuse_unknown(self, unknown)
+        if unknown:
+            refuse_unknown(self, unknown)
         needed = y is not None or self.penalty == "tuned"
         segments = True if needed else None
         fitted, data, truths = read_labeled(self, X, y, segments=segments, partial=True)

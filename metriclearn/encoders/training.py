@@ -119,9 +119,9 @@ class Training:
                 if checkpoint:
                     checkpoint.save(self._state(epoch))
                 # hinges are never negative, and the first epoch has the scale of all
-                share = hinge / (self.history["hinge"][0] or 1.0)
+                scale = self.history["hinge"][0] or 1.0
                 penalty = self.history["penalty"][-1:]
-                progress = Progress(epoch, hinge, 0.0, share, penalty, estimator=self._snapshot)
+                progress = Progress(epoch, hinge, 0.0, scale, penalty, estimator=self._snapshot)
                 if any([watcher.on_round(progress) for watcher in watchers]):
                     break
         self.network.load_state_dict(self.best)

@@ -31,11 +31,16 @@ class Progress:
     round: int
     objective: float
     lower_bound: float
-    relative_gap: float
+    scale: float
     w: NDArray
     oracle_calls: int = 0
     cache_hits: int = 0
     estimator: Callable[[], Any] | None = None
+
+    @property
+    def relative_gap(self) -> float:
+        """objective − lower_bound, over the objective with no metric."""
+        return (self.objective - self.lower_bound) / max(self.scale, 1e-300)
 
 
 @runtime_checkable

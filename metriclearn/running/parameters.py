@@ -11,7 +11,7 @@ from inspect import signature
 from math import isfinite
 from os import fspath
 from reprlib import Repr
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -397,12 +397,11 @@ def check_parameters(estimator: Any) -> None:
             check_parameters(value)
 
 
-def refuse_unknown(estimator: Any, unknown: Mapping[str, Any]) -> None:
+def refuse_unknown(estimator: Any, unknown: Mapping[str, Any]) -> NoReturn:
     """Raise a TypeError for arguments that ``fit`` does not have."""
-    if unknown:
-        rows = signature(estimator.fit).parameters.values()
-        names = [row.name for row in rows if row.kind is not row.VAR_KEYWORD]
-        raise TypeError(
-            f"{type(estimator).__name__} needs {', '.join(names)} as arguments of fit, got "
-            f"{', '.join(unknown)}; pass parameters when you make the estimator."
-        )
+    rows = signature(estimator.fit).parameters.values()
+    names = [row.name for row in rows if row.kind is not row.VAR_KEYWORD]
+    raise TypeError(
+        f"{type(estimator).__name__} needs {', '.join(names)} as arguments of fit, got "
+        f"{', '.join(unknown)}; pass parameters when you make the estimator."
+    )

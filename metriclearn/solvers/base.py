@@ -457,13 +457,10 @@ class Minimization(Iteration):
             bound += grows * self.penalty_limit
         self.lower_bound = max(self.lower_bound, bound)
 
-    def relative_gap(self) -> float:
-        """Gap over the objective with no metric."""
-        return (self.objective - self.lower_bound) / max(self.scale, 1e-300)
-
     def solved(self) -> bool:
-        """Whether the gap is within the tolerance; 0 is the least that a hinge can be."""
-        return self.objective <= self.least or self.relative_gap() <= self.settings.tolerance
+        """Whether the relative gap is within the tolerance; a hinge is at least 0."""
+        gap = self.objective - self.lower_bound
+        return self.objective <= self.least or gap <= self.settings.tolerance * self.scale
 
     def record(self) -> Progress:
         """Add a row to the trace."""
@@ -477,7 +474,7 @@ class Minimization(Iteration):
             round=self.round,
             objective=self.objective,
             lower_bound=self.lower_bound,
-            relative_gap=self.relative_gap(),
+            scale=self.scale,
             w=self.best,
             oracle_calls=self.oracle_calls,
             cache_hits=self.cache_hits,

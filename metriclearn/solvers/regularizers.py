@@ -170,9 +170,16 @@ class Trace(BaseEstimator):
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {"strength": _STRENGTH}
 
     strength: float = 1e-2
+    diagonal_only: ClassVar[bool] = False
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         check_parameters(self)
+        if self.diagonal_only and not cone.metric.polyhedral:
+            raise ValueError(
+                f"{type(self).__name__} needs a DiagonalMetric, whose absolute values sum "
+                f"linearly, got a {type(cone.metric).__name__}; use the Trace regularizer for a "
+                "low rank."
+            )
         identity = cone.metric.identity(cone.n_features)
         return RegularizationTerms(0.0, float(self.strength) * identity)
 
@@ -200,11 +207,4 @@ class L1(Trace):
     """
 
     strength: float = 1e-3
-
-    def terms(self, cone: MetricCone) -> RegularizationTerms:
-        if not cone.metric.polyhedral:
-            raise ValueError(
-                "L1 needs a DiagonalMetric, whose absolute values sum linearly, got a "
-                f"{type(cone.metric).__name__}; use the Trace regularizer for a low rank."
-            )
-        return super().terms(cone)
+    diagonal_only: ClassVar[bool] = True

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from metriclearn.estimators.data_sets import read_data_sets
 from metriclearn.estimators.labelings import read_labelings, refuse_unlabeled
 from metriclearn.estimators.learners.alternation import FitComponents, Piece
-from metriclearn.estimators.learners.large_margin import LargeMarginLearner, executor_of
+from metriclearn.estimators.learners.large_margin import LargeMarginLearner
 from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
@@ -32,6 +32,7 @@ from metriclearn.problem.knowledge import PartialPartition, fewest_changes
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
+from metriclearn.running.executors import ThreadExecutor
 from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Solver
 from metriclearn.solvers.bundle import BundleDual
@@ -185,8 +186,9 @@ class Segmentations(Task):
 
         The hinge is an upper bound only if the labels are among the possible answers of inference.
         """
-        learner, who = self.learner, self.who
-        data = read_data_sets(who, X, executor=executor_of(learner))
+        learner, who = self.learner, type(self.learner).__name__
+        executor = learner.executor or ThreadExecutor(learner.n_jobs)
+        data = read_data_sets(who, X, executor=executor)
         if isinstance(learner.penalty, FeaturePenalty):
             exact = isinstance(learner.oracle, (ChangePoints, type(None)))
             if not exact or not isinstance(learner.solver, (BundleDual, ProjectedSubgradient)):
@@ -212,7 +214,7 @@ class Segmentations(Task):
         loss on the labels.
         """
         learner, arrays, truths = self.learner, training.data.arrays, training.truths
-        refuse_unlabeled(self.who, truths)
+        refuse_unlabeled(type(learner).__name__, truths)
         first = "learned" if isinstance(learner.penalty, FeaturePenalty) else learner.penalty
         learn = partial(fit, min_size=1, penalty=first)
         components = learner.alternation.start.components(arrays, truths, learn, known_stretches)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.estimators.data_sets import read_data_sets
 from metriclearn.estimators.labelings import read_labelings
 from metriclearn.estimators.learners.alternation import FitComponents, labeled_samples
-from metriclearn.estimators.learners.large_margin import LargeMarginLearner, executor_of
+from metriclearn.estimators.learners.large_margin import LargeMarginLearner
 from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
 from metriclearn.oracles.completion import ConstrainedKMeans
@@ -22,6 +22,7 @@ from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
+from metriclearn.running.executors import ThreadExecutor
 from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.bundle import BundleDual
@@ -223,8 +224,10 @@ class Clusterings(Task):
 
     def read(self, X: Any, y: Any) -> Training:
         """Equal labels are one cluster, wherever they are."""
-        data = read_data_sets(self.who, X, executor=executor_of(self.learner))
-        truths = read_labelings(self.who, y, data, segments=False, partial=True)
+        learner, who = self.learner, type(self.learner).__name__
+        executor = learner.executor or ThreadExecutor(learner.n_jobs)
+        data = read_data_sets(who, X, executor=executor)
+        truths = read_labelings(who, y, data, segments=False, partial=True)
         return Training(data, truths)
 
     @property
@@ -260,10 +263,11 @@ class Clusterings(Task):
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
         """K-means that keeps the labels, under the first metric."""
         arrays, truths = training.data.arrays, training.truths
+        who = type(self.learner).__name__
         counts = [int(truth.labels.max()) + 1 for truth in truths]
         if 0 in counts:
             raise ValueError(
-                f"{self.who} needs some labels in every data set to know the number of its "
+                f"{who} needs some labels in every data set to know the number of its "
                 f"clusters, but they cover no sample of data set {counts.index(0)}; remove it."
             )
         start = self.learner.alternation.start

@@ -165,7 +165,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
         ConvergenceWarning
             If the solver stops before its tolerance is reached.
         """
-        refuse_unknown(self, unknown)
+        if unknown:
+            refuse_unknown(self, unknown)
         training = complete_labels(self, read_training(self, X, y, sample_weight, groups))
         statement = state_problem(self, training)
         fitted, _ = minimize(self, statement)
@@ -291,13 +292,8 @@ def state_risk(
     )
     # alternation moves the cuts of every data set to its new completion
     n_groups = _MOST_CUTS if terms.completion is None and task.starts is None else None
-    executor = executor_of(learner)
+    executor = learner.executor or ThreadExecutor(learner.n_jobs)
     return StructuredHinge(terms, samples, truths, weights, n_groups=n_groups, executor=executor)
-
-
-def executor_of(learner: Any) -> Executor:
-    """Where a learner evaluates its data sets: on threads here, if it names nothing else."""
-    return ThreadExecutor(learner.n_jobs) if learner.executor is None else learner.executor
 
 
 def minimize(

@@ -183,13 +183,14 @@ class Cuts(Task):
     def read(self, X: Any, y: Any) -> Training:
         """Graphs of images, and the labels of their nodes."""
         learner, given = self.learner, self.learner.similarity.given
+        who = type(learner).__name__
         if given and not learner.metric.polyhedral:
             raise ValueError(
-                f"{self.who} needs a DiagonalMetric() for the weights of given similarities, got "
+                f"{who} needs a DiagonalMetric() for the weights of given similarities, got "
                 f"{learner.metric!r}."
             )
-        data = read_graphs(self.who, X, learner.features, given)
-        return Training(data, read_node_labels(self.who, y, data, learner.balance))
+        data = read_graphs(who, X, learner.features, given)
+        return Training(data, read_node_labels(who, y, data, learner.balance))
 
     def scale(self, training: Training, unit_bits: int = 1) -> NDArray:
         """Ones for given similarities, which have no features."""

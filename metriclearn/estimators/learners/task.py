@@ -85,11 +85,6 @@ class Task(ABC):
     one_is_few: bool = False
     starts: Sequence[float] | None = None
 
-    @property
-    def who(self) -> str:
-        """The name of the learner, for messages."""
-        return type(self.learner).__name__
-
     @abstractmethod
     def read(self, X: Any, y: Any) -> Training:
         """Data sets and their labels, checked; partitions where all labels are known."""
@@ -104,24 +99,24 @@ class Task(ABC):
         Without ``standardize`` it is the power of 2^``unit_bits`` nearest to the largest deviation.
         That is 1 for most data, and dividing by a power of 2 changes no digit.
         """
-        data = training.data
+        data, who = training.data, type(self.learner).__name__
         short = np.flatnonzero(data.lengths < 2)
         if len(short):
             raise ValueError(
-                f"{self.who} needs at least 2 samples in every data set, got 1 sample in data set "
+                f"{who} needs at least 2 samples in every data set, got 1 sample in data set "
                 f"{short[0]}; remove it."
             )
-        scale = data.pooled_deviation(self.who, training.weights)
+        scale = data.pooled_deviation(who, training.weights)
         if (least := scale.min()) < _LEAST_DEVIATION:
             raise ValueError(
-                f"{self.who} needs features with standard deviations of at least "
+                f"{who} needs features with standard deviations of at least "
                 f"{_LEAST_DEVIATION:g}, got {least:.3g}; change the unit."
             )
         if self.learner.standardize:
             return scale
         varies = np.isfinite(scale)
         needed = "standardize=True or features with standard deviations"
-        check_range(self.who, needed, scale[varies], 1e100)
+        check_range(who, needed, scale[varies], 1e100)
         exponent = unit_bits * np.round(np.log2(scale[varies].max()) / unit_bits)
         return np.where(varies, 2.0**exponent, scale)
 
@@ -172,7 +167,7 @@ class Task(ABC):
                 if truth.partial_labels is not None:
                     gain = max(gain, float(truth.partial_labels.charges.slack.max()))
             return cone.join(np.zeros(cone.n_metric), learner.loss_scale * gain * (1.0 + 1e-6))
-        deviation = training.data.pooled_deviation(self.who, training.weights)
+        deviation = training.data.pooled_deviation(type(learner).__name__, training.weights)
         varies = np.isfinite(deviation)
         variance = float(np.sum((deviation[varies] / (scale[varies] * cone.unit)) ** 2))
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])

@@ -90,7 +90,8 @@ class MappedLearner(LearnedMetric, ABC):
         TypeError
             For other arguments.
         """
-        refuse_unknown(self, unknown)
+        if unknown:
+            refuse_unknown(self, unknown)
         who = type(self).__name__
         fitted, data, truths = read_labeled(self, X, y, segments=self._segments)
         weights = read_weights(who, sample_weight, len(truths))

@@ -224,21 +224,22 @@ class NamedSegmentations(Segmentations):
 
     def read(self, X: Any, y: Any) -> Training:
         """Every run of equal labels is a segment; −1, change-points and regions have no names."""
-        if not isinstance(self.learner.solver, (BundleDual, ProjectedSubgradient)):
+        learner, who = self.learner, type(self.learner).__name__
+        if not isinstance(learner.solver, (BundleDual, ProjectedSubgradient)):
             raise ValueError(
-                f"{self.who} needs BundleDual() or ProjectedSubgradient() as solver, to learn "
-                f"scores of names, got {self.learner.solver!r}."
+                f"{who} needs BundleDual() or ProjectedSubgradient() as solver, to learn "
+                f"scores of names, got {learner.solver!r}."
             )
-        if not isinstance(self.learner.oracle, (ChangePoints, type(None))):
+        if not isinstance(learner.oracle, (ChangePoints, type(None))):
             raise ValueError(
-                f"{self.who} needs ChangePoints() or None as oracle, which knows names, got "
-                f"{self.learner.oracle!r}."
+                f"{who} needs ChangePoints() or None as oracle, which knows names, got "
+                f"{learner.oracle!r}."
             )
         training = super().read(X, y)
-        codes, classes = read_names(self.who, y, training.data, training.truths)
-        if self.learner.neighbors_differ and any((row < 0).any() for row in codes):
+        codes, classes = read_names(who, y, training.data, training.truths)
+        if learner.neighbors_differ and any((row < 0).any() for row in codes):
             raise ValueError(
-                f"{self.who} needs neighbors_differ=False for partial labels, because completed "
+                f"{who} needs neighbors_differ=False for partial labels, because completed "
                 "segments may have the names of their neighbors."
             )
         truths = named_truths(codes, training.truths)
@@ -260,7 +261,7 @@ class NamedSegmentations(Segmentations):
             return replace(first, **changes).fit(arrays, truths, weights).components_
 
         completed = plain.task.complete(training, learn)
-        deviation = data.pooled_deviation(self.who)
+        deviation = data.pooled_deviation(type(learner).__name__)
         arrays = [array / deviation for array in data.arrays]
         codes = np.concatenate([truth.names for truth in training.truths])
         rows, classes = np.vstack(arrays), range(codes.max() + 1)

@@ -76,7 +76,8 @@ class EqualCuts(ComponentParameters):
         y : labels, change-points or partial labels, for each of them
             Where samples are labeled −1, only the labeled parts count.
         """
-        refuse_unknown(self, unknown)
+        if unknown:
+            refuse_unknown(self, unknown)
         segments = True if y is not None or self.n_segments is None else None
         fitted, _, truths = read_labeled(self, X, y, segments=segments, partial=True)
         fitted.length_ = None

@@ -329,7 +329,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         groups : array (N,), optional
             Sequences of one group stay together; a splitter in ``cv`` has to use groups.
         """
-        refuse_unknown(self, unknown)
+        if unknown:
+            refuse_unknown(self, unknown)
         check_parameters(self)
         who = type(self).__name__
         data = read_data_sets(who, X)
