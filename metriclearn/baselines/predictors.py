@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from metriclearn.estimators.labelings import read_labeled
+from metriclearn.estimators.labelings import read_labeled, refuse_unlabeled
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.learners.linear import Euclidean
 from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Needs, component, either, number, refuse_unknown
 
@@ -141,6 +142,9 @@ class TunedSegmenter(MahalanobisSegmenter):
             fitted.penalty_ = float(self.penalty)
         elif self.n_segments is None:
             forms = [LowRankForm(center(array) @ fitted.components_.T) for array in data.arrays]
-            fitted.penalty_, fitted.training_loss_ = self.penalty_of_least_loss(forms, truths)
+            refuse_unlabeled(type(self).__name__, truths)
+            fitted.penalty_, fitted.training_loss_ = best_penalty(
+                forms, truths, min_size=self.min_size
+            )
         self.__dict__ = fitted.__dict__
         return self

@@ -30,6 +30,7 @@ from metriclearn.estimators.learners.change_points import ChangePointMetricLearn
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.estimators.prediction.stream import StreamSource
+from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.named_segments import named_truths
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import replacing
@@ -258,7 +259,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         # Either all truths are complete or none is.
         tunable = isinstance(truths[0], Partition) and last.penalty_ is not None
         if self.retune and tunable and len(last.components_):
-            last.penalty_, _ = last.penalty_of_least_loss(list(map(last.form, outputs)), truths)
+            forms = list(map(last.form, outputs))
+            last.penalty_, _ = best_penalty(forms, truths, min_size=last.min_size)
         self.components_, self.penalty_ = last.components_, last.penalty_
         self.feature_penalty_, self.name_weights_ = last.feature_penalty_, last.name_weights_
         self.solution_ = last.solution_

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.oracles.change_points import PenalizedSegmentation, Vertex, slope
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, Loss
+from metriclearn.problem.knowledge import PartialPartition, likely_count
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
 from metriclearn.problem.partition import Partition, check_count
 from metriclearn.running.parameters import Needs, component, either, number, real_array, shown
 
@@ -228,10 +228,10 @@ def path_along(
 
 def best_penalty(
     forms: Sequence[LowRankForm | ChargedForm],
-    truths: Sequence[Partition],
+    truths: Sequence[Partition | PartialPartition],
     weights: NDArray | None = None,
     min_size: int = 1,
-    loss: Loss = FrobeniusLoss(),  # noqa: B008  # has no state
+    loss: Loss = KnownLoss(),  # noqa: B008  # has no state
 ) -> tuple[float, float]:
     """The penalty with the least mean loss ℓ on labeled sequences, exactly, and that loss.
 
@@ -242,17 +242,18 @@ def best_penalty(
     The path of a sequence with K* segments is first computed up to 4K* + 10 segments. As
     ‖M − N‖² ≥ K − K* for K segments, smaller penalties can then be excluded, or the paths are
     extended. Other losses than ‖M − N‖² have no such bound. For them we compare only the penalties
-    that all paths cover.
+    that all paths cover; with partial labels K* is the number of segments if the unlabeled ones
+    are as long as the others.
 
     Parameters
     ----------
     forms : sequence of LowRankForm or ChargedForm
         ZZᵀ of every sequence, with penalties of positions where they are to count, too.
-    truths : sequence of Partition
+    truths : sequence of Partition or PartialPartition
     weights : array (N,), optional
     min_size : int
     loss : Loss
-        ℓ, called with the truths.
+        ℓ, called with the truths; by default ‖M − N‖²/T on the labeled parts.
 
     Returns
     -------
@@ -268,12 +269,13 @@ def best_penalty(
     --------
     segmentation_path : the segmentations of one sequence.
     """
-    for values, kinds in (forms, (LowRankForm, ChargedForm)), (truths, Partition):
+    kinds_of_labels = (Partition, PartialPartition)
+    for values, kinds in (forms, (LowRankForm, ChargedForm)), (truths, kinds_of_labels):
         listed = isinstance(values, (list, tuple)) and len(values) > 0
         if not listed or not all(isinstance(value, kinds) for value in values):  # type: ignore[arg-type]
             raise ValueError(
-                "best_penalty needs a list of LowRankForm as forms and one of Partition as truths, "
-                f"got forms={shown(forms)} and truths={shown(truths)}."
+                "best_penalty needs a list of LowRankForm as forms, and one of Partition or "
+                f"PartialPartition as truths, got forms={shown(forms)} and truths={shown(truths)}."
             )
     _LEAST.check("best_penalty", "min_size", min_size)
     _LOSS.check("best_penalty", "loss", loss)
@@ -286,11 +288,10 @@ def best_penalty(
         )
     problems = [PenalizedSegmentation(form, min_size) for form in forms]
     possible = np.array([form.n_samples // min_size for form in forms])
-    true = np.array(list(map(attrgetter("n_clusters"), truths)))
+    true = np.array(list(map(likely_count, truths)))
     most = np.minimum(possible, 4 * true + 10)
-    bounded = isinstance(loss, FrobeniusLoss) and all(
-        truth.partial_labels is None for truth in truths
-    )
+    complete = all(truth.partial_labels is None for truth in truths)
+    bounded = complete and isinstance(loss, (FrobeniusLoss, KnownLoss))
     while True:
         paths, errors, reached = [], [], 0.0
         for problem, truth, count in zip(problems, truths, most):

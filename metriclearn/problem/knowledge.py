@@ -364,6 +364,18 @@ def fewest_changes(labels: Partition | PartialPartition) -> int:
     return count
 
 
+def likely_count(labels: Partition | PartialPartition) -> int:
+    """The number of segments if there are as many per sample without labels as with them."""
+    if isinstance(labels, Partition):
+        return labels.n_clusters
+    n_labeled = 0
+    for start, ends in labels.pieces.stretches:
+        n_labeled += int(ends[-1]) - start
+    for region in labels.pieces.regions:
+        n_labeled += region.stop - region.start
+    return 1 + round(fewest_changes(labels) * (labels.n_samples / max(n_labeled, 1)))
+
+
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
     """Move what follows from single regions into ``changes``; returns what stays open.
 

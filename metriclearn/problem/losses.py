@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.charges import Charges, total_charge
 from metriclearn.problem.forms import Form, LowRankForm
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 
@@ -114,7 +113,7 @@ class FrobeniusForm:
 
 
 class KnownLoss:
-    """The loss of a segmentation on the labeled parts of the truth.
+    """The loss of a segmentation on the labeled parts of the truth, which may be all.
 
     Knowledge falls into pieces: maximal stretches in which every position is known to be a change
     or not, and annotated regions whose changes are not located. A segmentation M pays, for every
@@ -145,6 +144,8 @@ class KnownLoss:
 
     def __call__(self, partition: Partition, truth: Any) -> float:
         """ℓ of a segmentation, O(K); the truth may be the partial labels themselves."""
+        if truth.partial_labels is None:
+            return FrobeniusLoss()(partition, truth)
         charged = truth.partial_labels.charges
         total = total_charge(charged.table, partition.change_points) + charged.pieces.n_segments
         return max(0.0, total) / truth.n_samples
@@ -155,12 +156,6 @@ class KnownLoss:
         form = form if isinstance(form, ChargedForm) else ChargedForm(form)
         augmented = form.with_parts(charges=charged, scale=float(scale))
         return augmented, scale * charged.pieces.n_segments
-
-
-def known_loss(partition: Partition, labels: Partition | PartialPartition) -> float:
-    """ℓ of a segmentation against labels: :class:`KnownLoss` where they are partial."""
-    loss: Any = KnownLoss() if isinstance(labels, PartialPartition) else FrobeniusLoss()
-    return loss(partition, labels)
 
 
 class ChargedForm:

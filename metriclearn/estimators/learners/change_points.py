@@ -6,7 +6,6 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from itertools import repeat
 from operator import attrgetter, methodcaller
 from typing import Any, ClassVar, Self
 
@@ -23,12 +22,11 @@ from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.change_points import (
     ChangePoints,
     ConstrainedChangePoints,
-    PenalizedSegmentation,
     segmentation_oracle,
 )
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LinearFeatures, LowRankForm
-from metriclearn.problem.knowledge import PartialPartition, fewest_changes
+from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
@@ -219,8 +217,7 @@ class Segmentations(Task):
         learn = partial(fit, min_size=1, penalty=first)
         components = learner.alternation.start.components(arrays, truths, learn, known_stretches)
         forms = [LowRankForm(array @ components.T) for array in arrays]
-        guesses = list(map(_guess, forms, truths, repeat(learner.min_size)))
-        penalty, _ = best_penalty(forms, guesses, min_size=learner.min_size, loss=KnownLoss())
+        penalty, _ = best_penalty(forms, truths, min_size=learner.min_size)
         oracle = ConstrainedChangePoints(learner.min_size)
         return [
             oracle(form.shifted(-penalty), None, truth).completing(truth)
@@ -295,15 +292,3 @@ def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
         inside = known.within(first - 1, stop)
         pieces.append((array[first - 1 : stop], inside.segmentation() or inside))
     return pieces
-
-
-def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partition:
-    """A completion with about as many segments per sample as where the labels are known."""
-    problem = PenalizedSegmentation(form, min_size, known)
-    coarsest, finest = problem.extremes
-    pieces = known.pieces
-    covered = sum(int(ends[-1]) - start for start, ends in pieces.stretches)
-    covered += sum(region.stop - region.start for region in pieces.regions)
-    changes = round(fewest_changes(known) * (known.n_samples / max(covered, 1)))
-    wanted = int(np.clip(changes + 1, len(coarsest.ends), len(finest.ends)))
-    return Partition(ends=problem.solve_count(wanted)).completing(known)

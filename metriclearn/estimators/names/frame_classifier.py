@@ -12,7 +12,6 @@ from sklearn.base import clone
 
 from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
 from metriclearn.estimators.labelings import (
-    alike,
     read_groups,
     read_labeled,
     read_labelings,
@@ -27,7 +26,7 @@ from metriclearn.estimators.names.emissions import (
 from metriclearn.estimators.prediction.stream import Streaming, StreamSource
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.losses import ChargedForm, known_loss
+from metriclearn.problem.losses import ChargedForm, KnownLoss
 from metriclearn.problem.named_segments import NamedPartition, NameScores
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, component, either, number
@@ -177,7 +176,7 @@ class FrameClassifier(Streaming, ComponentParameters):
             data = model.read_data(X)
             logs += list(map(model._logs, data.arrays))
             truths += read_labelings(type(model).__name__, y, data, segments=True, partial=True)
-        chosen, losses = models[0]._least_loss(logs, alike(truths))
+        chosen, losses = models[0]._least_loss(logs, truths)
         for model in models:
             model._set(chosen).losses_ = losses
 
@@ -187,7 +186,7 @@ class FrameClassifier(Streaming, ComponentParameters):
         losses = []
         for candidate in candidates:
             found = [self._smoothed(row, candidate) for row in logs]
-            losses.append(np.mean([t.n_samples * known_loss(p, t) for p, t in zip(found, truths)]))
+            losses.append(np.mean([t.n_samples * KnownLoss()(p, t) for p, t in zip(found, truths)]))
         return float(candidates[np.argmin(losses)]), np.array(losses)
 
     def _set(self, amount: float) -> Self:
@@ -214,7 +213,7 @@ class FrameClassifier(Streaming, ComponentParameters):
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        return -float(np.mean(list(map(known_loss, self.segmented(data), truths))))
+        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
 
     def read_data(self, X: Any) -> DataSets:
         """Data sets with the features of the training."""

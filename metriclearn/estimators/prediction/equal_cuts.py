@@ -17,7 +17,7 @@ from metriclearn.estimators.labelings import (
     refuse_unlabeled,
 )
 from metriclearn.problem.knowledge import fewest_changes
-from metriclearn.problem.losses import known_loss
+from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, either, number, refuse_unknown
@@ -88,7 +88,9 @@ class EqualCuts(ComponentParameters):
             losses = []
             for length in lengths:
                 cuts = [_equal(t.n_samples, round(t.n_samples / length)) for t in truths]
-                losses.append(sum(t.n_samples * known_loss(cut, t) for cut, t in zip(cuts, truths)))
+                losses.append(
+                    sum(t.n_samples * KnownLoss()(cut, t) for cut, t in zip(cuts, truths))
+                )
             fitted.length_ = float(lengths[np.argmin(losses)])
             if not any(map(fewest_changes, truths)):
                 fitted.length_ = np.inf
@@ -118,7 +120,7 @@ class EqualCuts(ComponentParameters):
         """Minus the mean loss ℓ = ‖M − N‖²_F / T, at best 0."""
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        return -float(np.mean(list(map(known_loss, self.segmented(data), truths))))
+        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
 
     def read_data(self, X: Any) -> DataSets:
         """Data sets, if they have as many features as the training data."""

@@ -15,7 +15,6 @@ from sklearn.base import clone
 
 from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
 from metriclearn.estimators.labelings import (
-    alike,
     list_labelings,
     read_counts,
     read_labelings,
@@ -29,14 +28,12 @@ from metriclearn.estimators.prediction.states import States
 from metriclearn.estimators.prediction.stream import Streaming, StreamSource
 from metriclearn.oracles.change_points import (
     ChangePoints,
-    ConstrainedChangePoints,
     segmentation_oracle,
 )
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center, cumulative_sums
-from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, known_loss
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
@@ -326,20 +323,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
                 f"{who} needs a sequence of at least min_size={models[0].min_size} samples to tune "
                 "its penalty, but all are shorter; pass others."
             )
-        penalty, _ = models[0].penalty_of_least_loss(forms, alike(known))
+        refuse_unlabeled(who, known)
+        penalty, _ = best_penalty(forms, known, min_size=models[0].min_size)
         for model in models:
             model.penalty_, model.penalty_unit_ = penalty, unit
-
-    def penalty_of_least_loss(self, forms: list[Any], truths: list[Any]) -> tuple[float, float]:
-        """The penalty of least mean loss on the labeled parts, and this loss."""
-        loss: Any = FrobeniusLoss()
-        refuse_unlabeled(type(self).__name__, truths)
-        if isinstance(truths[0], PartialPartition):
-            # completed for their numbers of segments, up to a multiple of which paths are known
-            complete, loss = ConstrainedChangePoints(self.min_size), KnownLoss()
-            pairs = zip(forms, truths)
-            truths = [complete(form, None, known).completing(known) for form, known in pairs]
-        return best_penalty(forms, truths, min_size=self.min_size, loss=loss)
 
     def fit_states(
         self, X: Any, y: Any, metric: MetricEstimator | None = None, named: bool = True
@@ -431,7 +418,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         given = self.n_segments == "given"
         truths = read_labelings(who, y, data, segments=True, partial=not given)
         partitions = self.segmented(data, [truth.n_clusters for truth in truths] if given else None)
-        losses = np.array(list(map(known_loss, partitions, truths)))
+        losses = np.array(list(map(KnownLoss(), partitions, truths)))
         weights = read_weights(who, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
 

@@ -26,7 +26,7 @@ from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.features.boundary import BoundaryFeatures
 from metriclearn.features.sequence import SequenceFeatures
-from metriclearn.problem.losses import known_loss
+from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.parameters import Needs, needs, number
@@ -251,7 +251,7 @@ class _Search:
             for row, penalty in zip(losses, _PENALTIES):
                 model = _penalized(fitted, penalty, arrays, labels)
                 for i, ends in zip(test, model.predict_change_points([X[i] for i in test])):
-                    row[i] = truths[i].n_samples * known_loss(Partition(ends=ends), truths[i])
+                    row[i] = truths[i].n_samples * KnownLoss()(Partition(ends=ends), truths[i])
         made = []
         for penalty, row in zip(_PENALTIES, losses):
             words = f"{name}, {penalty}"

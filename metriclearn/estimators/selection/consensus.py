@@ -48,7 +48,7 @@ from metriclearn.estimators.selection.cross_fitting import (
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import known_loss
+from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
@@ -451,7 +451,7 @@ class Consensus(Streaming, ComponentParameters):
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        return -float(np.mean(list(map(known_loss, self.segmented(data), truths))))
+        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
 
     def read_data(self, X: Any) -> DataSets:
         """Data sets with the features of the training."""
@@ -532,7 +532,7 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
 
 def _squared_norm(found: Partition, truth: Any) -> float:
     """‖M − N‖²_F, on the labeled parts."""
-    return truth.n_samples * known_loss(found, truth)
+    return truth.n_samples * KnownLoss()(found, truth)
 
 
 def _returns(codes: NDArray) -> bool:

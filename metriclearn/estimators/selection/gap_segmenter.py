@@ -30,7 +30,7 @@ from metriclearn.problem.knowledge import (
     PartialPartition,
     Region,
 )
-from metriclearn.problem.losses import known_loss
+from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, component, shown
@@ -170,7 +170,7 @@ class GapSegmenter(ComponentParameters):
         truths = read_labelings("GapSegmenter", y, data, segments=True, partial=True)
         found = self.predict_change_points(X)
         pairs = zip([found] if data.single else found, truths)
-        return -float(np.mean([known_loss(Partition(ends=ends), truth) for ends, truth in pairs]))
+        return -float(np.mean([KnownLoss()(Partition(ends=ends), truth) for ends, truth in pairs]))
 
     def known(self, X: Any, y: Any) -> tuple[list[Any], list[Any]]:
         """The data sets without unknown rows, and their labels, for other methods of ``learner_``.
