@@ -39,7 +39,7 @@ from metriclearn.estimators.penalties.interval_regression import IntervalRegress
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.indices import adjusted_mutual_info_score, covering, f_measure, precision_recall
 from metriclearn.oracles.change_points import PenalizedSegmentation
-from metriclearn.oracles.segmentation_path import SegmentationPath, hull_vertices, path_along
+from metriclearn.oracles.segmentation_path import SegmentationPath, path_between
 from metriclearn.problem.losses import FrobeniusLoss
 
 PEERS = Path(__file__).parent / "hapt_segmenters.json"
@@ -222,8 +222,7 @@ def with_slope(X: NDArray, share: int) -> NDArray:
 def path_of(Z: NDArray, most: int = 25) -> SegmentationPath:
     """Optimal segmentations for all penalties down to about ``most`` segments."""
     problem = PenalizedSegmentation(LowRankForm(Z), 1)
-    vertices = hull_vertices(problem, *problem.extremes, min(len(Z), most))
-    return path_along(vertices, 0.0, (0.0, np.inf))
+    return path_between(problem, *problem.extremes, min(len(Z), most))
 
 
 def along_penalties(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:

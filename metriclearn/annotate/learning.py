@@ -24,7 +24,6 @@ from metriclearn.annotate.shown import exact_times
 from metriclearn.annotate.signals import Recording
 from metriclearn.annotate.suggest import suggest
 from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import alike
 from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.large_margin import (
@@ -78,19 +77,14 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A metric with a penalty, and the names of segments if two labels or more are in use.
+    """A metric with a penalty > 0, and names of segments if two labels or more are in use.
 
     With ``is_joint``, names decide on boundaries, too.
     """
 
-    learner: ChangePointMetricLearner
+    learner: Any
     names: Names | None = None
     is_joint: bool = False
-
-    @property
-    def penalty(self) -> float:
-        """Of a segment; above 0."""
-        return max(float(self.learner.penalty_ or 0.0), 1e-300)
 
     def margins(
         self, X: NDArray, labels: PartialPartition, tolerance: int, codes: NDArray | None = None
@@ -99,17 +93,17 @@ class Model:
 
         Labeled changes divide X into independent programs, which are faster than one for all of X.
         """
-        scores = None
+        scores, penalty = None, float(self.learner.penalty_)
         if self.is_joint and self.names is not None:
-            scores = _NAME_SHARE * self.penalty * np.log(self.names.probabilities(X))
+            scores = _NAME_SHARE * penalty * np.log(self.names.probabilities(X))
         parts = []
         changes = chain(*(ends[:-1].tolist() for _, ends in labels.pieces.stretches))
         for start, stop in pairwise([0, *changes, len(X)]):
-            part: Any = self.learner.form(X[start:stop]).shifted(-self.penalty)
+            part: Any = self.learner.form(X[start:stop]).shifted(-penalty)
             inside, near = labels.within(start, stop), min(tolerance, stop - start - 1)
             constrained = inside if inside.constraints else None
             if scores is not None:
-                part = part.shifted((1 - _SEGMENT_SHARE) * self.penalty)
+                part = part.shifted((1 - _SEGMENT_SHARE) * penalty)
                 part = ChargedForm(part, names=NameScores.of(scores[start:stop]))
                 if codes is not None:
                     constrained = PartialNames(inside, codes[start:stop])
@@ -127,13 +121,13 @@ class Model:
         """
         if self.names is None:
             return [], []
-        probabilities = self.names.probabilities(X)
-        places = NameScores.of(np.log(probabilities), codes).names_of(ends)
-        starts = np.append(0, ends[:-1])
+        probabilities, starts = self.names.probabilities(X), np.append(0, ends[:-1])
+        places = np.argmax(np.add.reduceat(np.log(probabilities), starts, axis=0), axis=1)
         sums = np.add.reduceat(probabilities, starts, axis=0)[np.arange(len(ends)), places]
         sure = np.round(sums / (ends - starts), 3)
         if codes is not None:
-            sure[np.maximum.reduceat(codes, starts) >= 0] = 1.0
+            given = np.maximum.reduceat(codes, starts)
+            places, sure = np.where(given >= 0, given, places), np.where(given >= 0, 1.0, sure)
         return [self.names.names[place] for place in places], sure.tolist()
 
 
@@ -198,7 +192,7 @@ class _Trial:
         """Segment a stretch; ``names`` (T,) of its rows are empty where unknown."""
         found = model.margins(X, PartialPartition(len(X)), tolerance)
         self.squares += FrobeniusLoss().squared_norm(Partition(ends=found.change_points), truth)
-        relative = found.losses / model.penalty
+        relative = found.losses / model.learner.penalty_
         self.margins.append(BoundaryMargins(found.change_points, relative, found.gains))
         self.truths.append(truth)
         agreed = _agreeing(found.change_points[:-1], truth.change_points[:-1], tolerance)
@@ -265,7 +259,7 @@ class Group:
             complete = ConstrainedChangePoints()
             for i, (X, truth) in enumerate(pieces):
                 if isinstance(truth, PartialPartition):
-                    form = self.model.learner.form(X).shifted(-self.model.penalty)
+                    form = self.model.learner.form(X).shifted(-self.model.learner.penalty_)
                     pieces[i] = X, complete(form, None, truth)
         learner = _fitted(pieces, self.patience)
         if learner is None:
@@ -288,7 +282,7 @@ class Group:
         Changes that the labels require have an infinite loss and probability 1.
         """
         assert self.model is not None
-        relative = losses / self.model.penalty
+        relative = losses / self.model.learner.penalty_
         likely = uncalibrated if self.calibration is None else self.calibration.of
         return np.where(np.isinf(losses), 1.0, likely(relative))
 
@@ -375,7 +369,7 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
     learner: Any = ChangePointMetricLearner(solver=_SOLVER, callbacks=[limit], verbose=False)
     arrays, truths = map(list, zip(*pieces))
     # As in ``fit``, which would check all again and warn of labels that leave little to learn.
-    training = Training(DataSets(arrays, False, None), alike(truths))
+    training = Training(DataSets(arrays, False, None), truths)
     learner, _ = minimize(learner, state_problem(learner, complete_labels(learner, training)))
     if not len(learner.components_) or not learner.penalty_:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 from typing import Self
 
 import numpy as np
@@ -28,7 +29,7 @@ def names_of_rows(
     recordings: Sequence[Recording], annotations: Mapping[str, Sequence[Annotation]]
 ) -> tuple[list[str], list[NDArray[np.int64]]]:
     """The labels that cover a row, sorted, and the place of every row's label, −1 without one."""
-    labels = sorted({one.label for one in chain(*annotations.values())})
+    labels = sorted(set(map(attrgetter("label"), chain(*annotations.values()))))
     codes = []
     for one in recordings:
         row = np.full(len(one.features), -1)
@@ -83,8 +84,12 @@ class Names:
             return None
         names = [names[place] for place in present]
         windows = StandardWindows.of(context, [array for array in arrays if len(array)])
-        rows = [_rows(windows, one, code) for one, code in zip(recordings, codes)]
-        return cls(names, windows, *_fitted(np.vstack(rows), labels))
+        rows = np.vstack([_rows(windows, one, code) for one, code in zip(recordings, codes)])
+        # Learned from some of the rows, the same ones every time, and from all with rare names.
+        some = np.random.default_rng(0).permutation(len(rows))[:_MOST_ROWS]
+        rare = np.setdiff1d(labels, labels[some])
+        some = np.append(some, np.flatnonzero(np.isin(labels, rare)))
+        return cls(names, windows, *discriminant(rows[some], labels[some]))
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """The probability of every name in every row, (T, C).
@@ -104,11 +109,3 @@ def _rows(windows: StandardWindows, one: Recording, codes: NDArray) -> NDArray:
         first, stop = max(run[0] - windows.context, 0), run[-1] + 1 + windows.context
         parts.append(windows.transform(one.features[first:stop])[run - first])
     return np.vstack(parts)
-
-
-def _fitted(rows: NDArray, labels: NDArray) -> tuple[NDArray, NDArray]:
-    """Weights and offsets learned from some of the rows, the same ones every time."""
-    some = np.random.default_rng(0).permutation(len(rows))[:_MOST_ROWS]
-    rare = np.setdiff1d(labels, labels[some])
-    some = np.append(some, np.flatnonzero(np.isin(labels, rare)))
-    return discriminant(rows[some], labels[some])

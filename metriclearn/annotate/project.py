@@ -166,22 +166,20 @@ def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) 
     ValueError
         If annotations contradict each other.
     """
-
-    def row(time: float) -> int:
-        return min(max(row_at(time, rate), 0), n_rows)
-
     kinds = {"no change": NO_CHANGE, "segment": NO_CHANGE, "one change": EXACTLY_ONE}
-    regions = [
-        Region(row(one.start), row(one.end), kinds[one.kind])
-        for one in annotations
-        if one.kind in kinds and row(one.end) - row(one.start) > 1
-    ]
-    changes = {row(one.start) for one in annotations if one.kind == "change"}
-    segments = [one for one in annotations if one.kind == "segment"]
-    for before, after in pairwise(segments):
-        last, first = row(before.end), row(after.start)
-        if before.label != after.label and last > 0 and first < n_rows:
-            regions.append(Region(last - 1, first + 1, AT_LEAST_ONE))
+    changes, segments = set(), []
+    regions: list[Region] = []
+    for one in annotations:
+        first, stop = min(row_at(one.start, rate), n_rows), min(row_at(one.end, rate), n_rows)
+        if one.kind == "change":
+            changes.add(first)
+        elif stop - first > 1:
+            regions.append(Region(first, stop, kinds[one.kind]))
+        if one.kind == "segment":
+            segments.append((one.label, first, stop))
+    for (label, _, stop), (other, first, _) in pairwise(segments):
+        if label != other and stop > 0 and first < n_rows:
+            regions.append(Region(stop - 1, first + 1, AT_LEAST_ONE))
     return PartialPartition(n_rows, change_points=sorted(changes - {0, n_rows}), regions=regions)
 
 

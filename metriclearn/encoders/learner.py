@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
@@ -230,8 +229,14 @@ class EncoderMetricLearner(MahalanobisSegmenter):
                 "EncoderMetricLearner needs a random_state to resume training from a checkpoint, "
                 "got None; pass random_state=0."
             )
-        shared = ("n_segments", "min_size", "loss_scale", "n_jobs", "verbose")
-        last = clone(self.last_layer).set_params(**{name: getattr(self, name) for name in shared})
+        last = replace(
+            self.last_layer,
+            n_segments=self.n_segments,
+            min_size=self.min_size,
+            loss_scale=self.loss_scale,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
         self._check(data, truths)
         labels: Sequence[Any] = truths
         names = classes = None

@@ -7,7 +7,7 @@ import io
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from math import prod
 from operator import attrgetter
 from threading import RLock
@@ -104,11 +104,14 @@ class Training:
     def run(self) -> nn.Module:
         """The network with the weights of the best epoch."""
         settings, epoch = self.settings, 0
-        checkpoint = self._checkpoint()
+        checkpoint = None if settings.checkpoint is None else self._checkpoint()
         if checkpoint:
             epoch = self._resume(checkpoint.load())
-        with closing(ProgressBar(type(settings).__name__, settings.verbose)) as bar:
-            watchers = [*settings.callbacks] + ([bar] if settings.verbose is not False else [])
+        watchers = list(settings.callbacks)
+        with ExitStack() as stack:
+            if settings.verbose is not False:
+                bar = ProgressBar(type(settings).__name__, settings.verbose)
+                watchers.append(stack.enter_context(closing(bar)))
             while epoch < settings.n_epochs:
                 if self.held and epoch - self.best_epoch >= settings.patience:
                     break
@@ -184,11 +187,9 @@ class Training:
         learner.penalty_ = None if given else float(self.loss.penalty.detach())
         return learner
 
-    def _checkpoint(self) -> Checkpoint | None:
+    def _checkpoint(self) -> Checkpoint:
         """The checkpoint, identified by data, labels, settings and first weights."""
         settings = self.settings
-        if settings.checkpoint is None:
-            return None
         words = [repr(getattr(truth, "constraints", "")) for _, truth in self.data]
         names = ("n_segments", "min_size", "loss_scale", "patience", "augmentations")
         words += [

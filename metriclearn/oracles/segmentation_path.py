@@ -170,14 +170,31 @@ def segmentation_path(
                 penalty, vertex = slope(last, high), problem.between(last, high)
                 last, cheap = (last, cheap) if vertex is None else (vertex, penalty)
         high = last if len(last.ends) > 1 else high
-    vertices = hull_vertices(problem, low, high, max_segments or len(Z))
-    return path_along(vertices, float(np.sum(Z * Z)), (cheap, dear))
+    total = float(np.sum(Z * Z))
+    return path_between(problem, low, high, max_segments or len(Z), total, (cheap, dear))
 
 
-def hull_vertices(
-    problem: PenalizedSegmentation, low: Vertex, high: Vertex, most: int
-) -> list[Vertex]:
-    """Vertices of the hull from ``low`` to ``high``, those above ``most`` segments unrefined."""
+def path_between(
+    problem: PenalizedSegmentation,
+    low: Vertex,
+    high: Vertex,
+    most: int,
+    total: float = 0.0,
+    penalty_range: tuple[float, float] = (0.0, np.inf),
+) -> SegmentationPath:
+    """Optimal segmentations from ``low`` to ``high``, those above ``most`` segments unrefined.
+
+    Parameters
+    ----------
+    problem : PenalizedSegmentation
+    low, high : Vertex
+        Of the upper hull of (K, V(K)).
+    most : int
+    total : float
+        ‖Z‖², for ``costs``.
+    penalty_range : (float, float)
+        Where the intervals of the first and of the last segmentation end.
+    """
     vertices, pending = [low], [(low, high)]
     while pending:
         left, right = pending.pop()
@@ -189,7 +206,16 @@ def hull_vertices(
             pending += [(middle, right), (left, middle)]
         elif len(right.ends) > len(left.ends):
             vertices.append(right)
-    return vertices
+    values, ends = zip(*vertices)
+    counts = np.array([*map(len, ends)])
+    # Neighbors on the hull are worth the same at the slope of their edge: above it the one with
+    # fewer segments is optimal, below it the other.
+    slopes = np.diff(values) / np.diff(counts)
+    penalties = np.column_stack(
+        [np.append(slopes, penalty_range[0]), np.append(penalty_range[1], slopes)]
+    )
+    penalties = np.clip(penalties, *penalty_range)
+    return SegmentationPath([*ends], counts, total - np.array(values), penalties)
 
 
 def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[int, int]:
@@ -208,22 +234,6 @@ def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[int, int]:
     with np.errstate(invalid="ignore"):  # both ends may be −∞
         widest = int(np.argmax(np.where(tops > bottoms, tops - bottoms, 0.0)))
     return int(starts[widest]), int(stops[widest])
-
-
-def path_along(
-    vertices: list[Vertex], total: float, penalty_range: tuple[float, float]
-) -> SegmentationPath:
-    """The segmentations at the vertices and the penalties between them."""
-    values, ends = zip(*vertices)
-    counts = np.array([*map(len, ends)])
-    # Neighbors on the hull are worth the same at the slope of their edge: above it the one with
-    # fewer segments is optimal, below it the other.
-    slopes = np.diff(values) / np.diff(counts)
-    penalties = np.column_stack(
-        [np.append(slopes, penalty_range[0]), np.append(penalty_range[1], slopes)]
-    )
-    penalties = np.clip(penalties, *penalty_range)
-    return SegmentationPath([*ends], counts, total - np.array(values), penalties)
 
 
 def best_penalty(
@@ -295,11 +305,10 @@ def best_penalty(
     while True:
         paths, errors, reached = [], [], 0.0
         for problem, truth, count in zip(problems, truths, most):
-            vertices = hull_vertices(problem, *problem.extremes, count)
-            path = path_along(vertices, 0.0, (0.0, np.inf))
+            path = path_between(problem, *problem.extremes, count)
             paths.append(path)
-            errors.append(np.array([loss(Partition(ends=ends), truth) for _, ends in vertices]))
-            if len(vertices) > 1 and path.n_segments[-2] >= count:  # not refined below this penalty
+            errors.append(np.array([loss(Partition(ends=e), truth) for e in path.change_points]))
+            if len(path) > 1 and path.n_segments[-2] >= count:  # not refined below this penalty
                 reached = max(reached, float(path.penalties[-2, 1]))
         penalty, least = _best_above(reached, paths, errors, weights)
         # Below that penalty every sequence has at least the segments that it has just above it.

@@ -13,6 +13,8 @@ from tqdm import tqdm
 
 from metriclearn.running.parameters import Needs, check_parameters, number
 
+_SECONDS = number()
+
 
 def is_interrupt(error: BaseException) -> bool:
     """Whether Ctrl-C caused an error.
@@ -165,7 +167,7 @@ class TimeLimit(Callback, BaseEstimator):
     _begun: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        number().check("TimeLimit", "seconds", self.seconds)
+        _SECONDS.check("TimeLimit", "seconds", self.seconds)
 
     def on_round(self, progress: Progress) -> bool:
         """True after the time limit."""

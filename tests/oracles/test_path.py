@@ -1,11 +1,19 @@
 """The path of segmentations, and the best penalty, against fine grids of penalties."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from metriclearn import ChangePoints, LowRankForm, Partition, segmentation_path
+from metriclearn import (
+    ChangePoints,
+    LowRankForm,
+    PartialPartition,
+    Partition,
+    segmentation_path,
+)
 from metriclearn.oracles.segmentation_path import best_penalty
-from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from tests.exhaustive import all_segmentations, segmentation_values
 from tests.oracles.signals import noisy_steps
 
@@ -164,6 +172,24 @@ def test_best_penalty_is_as_good_as_a_dense_grid(seed, min_size) -> None:
 
     grid = np.geomspace(1e-2, 1e3, 400)
     assert loss <= min(mean_loss(penalty) for penalty in grid) + 1e-12
+    assert mean_loss(penalty) == pytest.approx(loss, abs=1e-12)
+
+
+def test_best_penalty_with_partial_labels_is_as_good_as_a_dense_grid() -> None:
+    """One labeling is complete. Paths are short enough to be known whole: 18 ≤ 4 · 2 + 10."""
+    series = [noisy_steps(seed, T=18, K=3) for seed in range(4)]
+    forms = [LowRankForm(0.7 * X) for X, _ in series]
+    labels: list[Any] = [
+        PartialPartition(18, np.where(N.labels < 2, N.labels, -1)) for _, N in series
+    ]
+    labels[0] = series[0][1]
+    penalty, loss = best_penalty(forms, labels)
+
+    def mean_loss(penalty: float) -> float:
+        found = [ChangePoints()(form.shifted(-penalty)) for form in forms]
+        return float(np.mean(list(map(KnownLoss(), found, labels))))
+
+    assert 0 < loss <= min(map(mean_loss, np.geomspace(1e-2, 1e3, 400))) + 1e-12
     assert mean_loss(penalty) == pytest.approx(loss, abs=1e-12)
 
 

@@ -245,20 +245,20 @@ class Turns(Iteration):
 
     def begin(self) -> None:
         """Remember the first completions, so that a later round detects a repetition."""
-        self.seen = {tuple(self.hinge.truths)}
+        self.seen = [list(self.hinge.truths)]
 
     def step(self) -> None:
         """Complete, but for the first time, and learn."""
         problem, before, changed = self.problem, self.hinge, len(self.hinge.truths)
         if self.round > 0:
             last, truths = self.last, before.complete(self.last.w)
-            if tuple(truths) in self.seen:
+            if truths in self.seen:
                 raise Stop("settled")
             after = replace(before, truths=truths)
             completed = after(last.w).mean + self.omega(last.w)
             if completed > last.objective + 1e-12 * last.scale:
                 raise Stop("stalled")
-            self.seen.add(tuple(truths))
+            self.seen.append(truths)
             cuts = None
             if last.cuts is not None and getattr(before.terms.loss, "completion_free", False):
                 cuts = move_cuts(last.cuts, before, after)
@@ -312,4 +312,4 @@ class Turns(Iteration):
             truth.with_completion(Partition.from_labels(labels))
             for labels, truth in zip(np.split(values["labels"], ends[:-1]), self.hinge.truths)
         ]
-        self.hinge, self.seen = replace(self.hinge, truths=truths), {tuple(truths)}
+        self.hinge, self.seen = replace(self.hinge, truths=truths), [truths]

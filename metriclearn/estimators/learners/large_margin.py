@@ -226,6 +226,8 @@ def read_training(
 def complete_labels(learner: LargeMarginLearner, training: Training) -> Training:
     """The training data with first completions of partial labels, under a first metric.
 
+    Complete labels among partial ones become partial labels that leave nothing open.
+
     Raises
     ------
     ValueError
@@ -233,6 +235,7 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
     """
     if not any(map(attrgetter("partial_labels"), training.truths)):
         return training
+    training = replace(training, truths=alike(training.truths))
     task, who = learner.task, type(learner).__name__
     count_is_given, needed = task.completes
     if task.count_is_given != count_is_given or getattr(learner.solver, "checkpoint", None):
@@ -245,7 +248,7 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
         """Components of a quiet copy of the learner that begins with principal components."""
         start = Alternation(start=PrincipalStart())
         quiet = replace(learner, alternation=start, callbacks=(), verbose=False, **changes)
-        pieces = Training(DataSets(arrays, False, None), alike(truths), weights / weights.max())
+        pieces = Training(DataSets(arrays, False, None), truths, weights / weights.max())
         completed = complete_labels(quiet, pieces)
         return minimize(quiet, state_problem(quiet, completed))[0].components_
 

@@ -50,7 +50,10 @@ class StandardWindows:
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
         """(T, (2·context + 1)·P); the first and the last sample stand for those beyond the ends."""
-        return np.ascontiguousarray(self._windows(X))
+        # Samples that are side by side are in order: the rows are views of one flat array.
+        width = (2 * self.context + 1) * X.shape[1]
+        windows = sliding_window_view(self._padded(X).ravel(), width)
+        return np.ascontiguousarray(windows[:: X.shape[1]])
 
     def scores(self, X: NDArray, coef: NDArray) -> NDArray[np.float64]:
         """``transform(X) @ coef.T`` for weights (C, (2·context + 1)·P), without the wide array.
@@ -62,11 +65,6 @@ class StandardWindows:
         for k in range(weights.shape[1]):
             total += padded[k : k + len(X)] @ np.ascontiguousarray(weights[:, k].T)
         return total
-
-    def _windows(self, X: NDArray) -> NDArray[np.float64]:
-        """The rows of :meth:`transform` as a view: samples side by side are already in order."""
-        width = (2 * self.context + 1) * X.shape[1]
-        return sliding_window_view(self._padded(X).ravel(), width)[:: X.shape[1]]
 
     def _padded(self, X: NDArray) -> NDArray[np.float64]:
         """Standardized samples, with those that stand for the ones beyond the ends."""

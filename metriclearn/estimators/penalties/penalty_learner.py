@@ -33,7 +33,7 @@ from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PenalizedSegmentation
 from metriclearn.oracles.change_points.margins import boundary_margins
-from metriclearn.oracles.segmentation_path import SegmentationPath, hull_vertices, path_along
+from metriclearn.oracles.segmentation_path import SegmentationPath, path_between
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
@@ -374,11 +374,12 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         most = min(len(Z) // self.min_size, max(self.max_segments, 2 * len(facts)))
         form = LowRankForm(center(Z))
         problem = PenalizedSegmentation(form, min(self.min_size, len(Z)))
-        vertices = hull_vertices(problem, *problem.extremes, most)
-        if len(vertices) > 2 and len(vertices[-2].ends) >= most:
+        path = path_between(problem, *problem.extremes, most)
+        if len(path) > 2 and path.n_segments[-2] >= most:
             # The last one kept stands for all finer ones.
-            vertices.pop()
-        return path_along(vertices, 0.0, (0.0, np.inf))
+            path.penalties[-2, 0] = 0.0
+            path = SegmentationPath(*(column[:-1] for column in vars(path).values()))
+        return path
 
     def _represent(self, data: DataSets) -> list[NDArray]:
         represented = list(data.arrays)
