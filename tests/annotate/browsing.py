@@ -2,12 +2,22 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 SECONDS, RATE = 30.0, 10
 _STATUS = "return document.getElementById('status').textContent"
+
+
+def write_table(path: Path, changes: Sequence[float], columns: str, noise: float = 0.3) -> None:
+    """A table whose first column has another mean from each of these seconds on."""
+    times = np.arange(int(SECONDS * RATE)) / RATE
+    X = np.random.default_rng(0).normal(size=(len(times), columns.count(",") + 1)) * noise
+    X[:, 0] += 4.0 * (np.searchsorted(changes, times, side="right") % 2)
+    np.savetxt(path, X, delimiter=",", header=columns, comments="")
 
 
 class Page:

@@ -1,4 +1,4 @@
-"""The command ``metriclearn label`` in a separate process."""
+"""Servers of the label page: in this process, and the command ``metriclearn label``."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -38,3 +38,18 @@ def serve() -> Iterator[Callable[..., tuple[Any, str]]]:
         process.kill()
         process.join()
         output.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Any]:
+    from tests.annotate.test_server import running, two_tables
+
+    yield from running(two_tables(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A server for requests that it refuses: its folder stays as it is."""
+    from tests.annotate.test_server import running, two_tables
+
+    yield from running(two_tables(tmp_path_factory.mktemp("untouched")))

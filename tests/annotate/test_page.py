@@ -11,7 +11,7 @@ from scipy.io import wavfile
 
 from metriclearn.__main__ import main
 from metriclearn.datasets.annotations import read_segments
-from tests.annotate.browsing import RATE, SECONDS, Page
+from tests.annotate.browsing import SECONDS, Page, write_table
 from tests.features.sounds import write_video
 
 pytest.importorskip("uvicorn", reason="needs the extra label")
@@ -25,14 +25,10 @@ CHANGES = {"first": (8.0, 15.0, 24.0), "second": (5.0, 18.0, 22.0)}
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two tables whose mean changes, and a recording in which a tone and noise take turns."""
     place = tmp_path_factory.mktemp("recordings")
-    generator = np.random.default_rng(0)
     for name, changes in CHANGES.items():
-        times = np.arange(int(SECONDS * RATE)) / RATE
-        X = generator.normal(size=(len(times), 3)) * 0.4
-        X[:, 0] += 4.0 * (np.searchsorted(changes, times, side="right") % 2)
-        np.savetxt(place / f"{name}.csv", X, delimiter=",", header="x,y,z", comments="")
+        write_table(place / f"{name}.csv", changes, "x,y,z", noise=0.4)
     tone = 0.3 * np.sin(2 * np.pi * 440 * np.arange(4 * 8000) / 8000)
-    noise = 0.1 * generator.normal(size=4 * 8000)
+    noise = 0.1 * np.random.default_rng(0).normal(size=4 * 8000)
     sound = np.concatenate([tone, noise, tone]) * 30000
     wavfile.write(place / "third.wav", 8000, sound.astype(np.int16))
     return place

@@ -1,6 +1,7 @@
 """The label page in a browser: its server is killed, restarted and refuses; exact selections."""
 
 import json
+import math
 import os
 import signal
 import socket
@@ -9,10 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from tests.annotate.browsing import RATE, SECONDS, Page
+from tests.annotate.browsing import SECONDS, Page, write_table
 
 pytest.importorskip("uvicorn", reason="needs the extra label")
 pytest.importorskip("starlette", reason="needs the extra label")
@@ -21,10 +21,7 @@ pytest.importorskip("starlette", reason="needs the extra label")
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A table whose mean changes at 8, 15 and 24 s."""
-    times = np.arange(int(SECONDS * RATE)) / RATE
-    X = np.random.default_rng(0).normal(size=(len(times), 2)) * 0.3
-    X[:, 0] += 4.0 * (np.searchsorted([8.0, 15.0, 24.0], times, side="right") % 2)
-    np.savetxt(tmp_path / "first.csv", X, delimiter=",", header="x,y", comments="")
+    write_table(tmp_path / "first.csv", [8.0, 15.0, 24.0], "x,y")
     return tmp_path
 
 
@@ -222,3 +219,25 @@ def test_accepting_keeps_what_you_have_labeled(page: Any) -> None:
     stretches = [one for one in after if one["kind"] == "segment"]
     ends = [0.0, *page.changes("first"), SECONDS]
     assert [(one["start"], one["end"]) for one in stretches] == list(pairwise(ends))
+
+
+def test_a_click_where_the_wheel_has_zoomed_is_saved_to_the_millisecond(page: Any) -> None:
+    page.saved()
+    (area,) = page.all("#timeline .u-over")
+    script = "const {left, width} = arguments[0].getBoundingClientRect(); return [left, width]"
+    left, wide = page.browser.execute_script(script, area)
+    time = 13.043
+    page.browser.execute_script(
+        "const [area, clientX] = arguments;"
+        "area.dispatchEvent(new WheelEvent('wheel', {clientX, deltaY: -2500, bubbles: true}));",
+        *(area, left + time / SECONDS * wide),
+    )
+    shown = "const bar = document.querySelector('#overview i').style; return [bar.left, bar.width]"
+    first, part = (float(value[:-1]) / 100 for value in page.browser.execute_script(shown))
+    assert part * SECONDS < 0.001 * wide  # a pixel is less than a millisecond
+    across = (time / SECONDS - first) / part * wide
+    middle = math.floor(left + wide / 2) - left  # offsets of the mouse count from there
+    place = area, round(across - middle), 0
+    page.actions().move_to_element_with_offset(*place).click().perform()
+    page.saved()
+    assert page.changes("first") == [time]

@@ -10,7 +10,7 @@ import pytest
 from scipy.io import wavfile
 
 from metriclearn.annotate.learning import Check
-from tests.annotate.browsing import RATE, SECONDS, Page
+from tests.annotate.browsing import SECONDS, Page, write_table
 
 pytest.importorskip("uvicorn", reason="needs the extra label")
 pytest.importorskip("starlette", reason="needs the extra label")
@@ -21,10 +21,7 @@ CHANGES = [4.0, 8.0, 12.0, 16.0, 20.0, 26.0]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A table and a sound, both as long."""
-    times = np.arange(int(SECONDS * RATE)) / RATE
-    X = np.random.default_rng(0).normal(size=(len(times), 2)) * 0.3
-    X[:, 0] += 4.0 * (np.searchsorted(CHANGES, times, side="right") % 2)
-    np.savetxt(tmp_path / "table.csv", X, delimiter=",", header="x,y", comments="")
+    write_table(tmp_path / "table.csv", CHANGES, "x,y")
     sound = 0.3 * np.sin(2 * np.pi * 2000 * np.arange(int(SECONDS * 16000)) / 16000)
     wavfile.write(tmp_path / "tone.wav", 16000, (sound * 30000).astype(np.int16))
     return tmp_path

@@ -80,17 +80,6 @@ def two_tables(place: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    yield from running(two_tables(tmp_path))
-
-
-@pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server for requests that it refuses: its folder stays as it is."""
-    yield from running(two_tables(tmp_path_factory.mktemp("untouched")))
-
-
 def running(folder: Path, rate: float = 10.0) -> Iterator[Server]:
     page = open_page(folder, lambda _, rate: AudioFeatures(rate), rate=rate)
     config = uvicorn.Config(None, port=0, log_level="critical")
@@ -159,6 +148,7 @@ def test_requests_without_the_token_are_refused(untouched: Server, path: str) ->
         "api/tiles/one/0/99999999999999999999",
         "api/tiles/one/0/0?channels=-1",
         "api/tiles/one/0/0?channels=7",
+        *(path % ("9" * 5000) for path in ("api/learned/%s", "api/tiles/one/0/%s")),
     ],
 )
 def test_paths_lead_nowhere_else(untouched: Server, path: str) -> None:
