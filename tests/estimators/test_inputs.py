@@ -155,14 +155,8 @@ def test_feature_names_of_frames() -> None:
     [
         ([], "at least one data set, got an empty list"),
         (np.zeros((0, 4, 2)), "at least one data set, got an empty list"),
-        (
-            [A, edited(A, 2, 1, np.nan)],
-            "finite numbers, got NaN at row 2, feature 1 of data set 1",
-        ),
-        (
-            [edited(A, 2, 1, np.inf), B],
-            "finite numbers, got inf at row 2, feature 1 of data set 0",
-        ),
+        ([A, edited(A, 2, 1, np.nan)], "numbers, got NaN at row 2, feature 1 of data set 1"),
+        ([edited(A, 2, 1, np.inf), B], "numbers, got inf at row 2, feature 1 of data set 0"),
         ([A, B[:, :1]], "same features in every data set, got 2 in data set 0 and 1 in data set 1"),
         ([A, B[:0]], r"array with 0 sample\(s\) .*minimum of 1 is required in data set 1"),
         (A[:, :0], r"array with 0 feature\(s\) .*minimum of 1 is required in the data set"),
@@ -231,16 +225,6 @@ def test_lists_that_are_neither_labels_nor_change_points(y) -> None:
         read_labelings("L", y, read_data_sets("L", A), segments=True, partial=True)
 
 
-def test_fit_without_data_names_the_learner() -> None:
-    for learner in (ml.ChangePointMetricLearner(), ml.WhitenedMetricLearner()):
-        with assert_refused(
-            f"{type(learner).__name__} needs data, got none; pass X, such as a list"
-        ):
-            learner.fit(None)
-    with assert_refused("ChangePointMetricLearner needs data, got none; pass X"):
-        ml.ChangePointMetricLearner().fit()
-
-
 def test_clusterings_have_no_change_points() -> None:
     with assert_refused("got 2 labels for the 4 samples of the data set; pass 4 labels"):
         read_labelings("L", [2, 4], read_data_sets("L", A), segments=False)
@@ -276,12 +260,6 @@ FOUR = [0] * 4
 def test_bad_labels(X, y, message) -> None:
     with assert_refused(message):
         read_labelings("Learner", y, read_data_sets("Learner", X), segments=True)
-
-
-@pytest.mark.parametrize("learner", [ml.ChangePointMetricLearner(), ml.WhitenedMetricLearner()])
-def test_labels_that_are_missing_name_the_class_that_was_called(learner) -> None:
-    with assert_refused(f"{type(learner).__name__} requires y to be passed"):
-        learner.fit([A, B])
 
 
 def test_weights() -> None:
@@ -443,12 +421,7 @@ def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypa
     ("parameters", "X", "y", "message"),
     [
         ({"penalty": "learn"}, XS, YS, 'needs penalty="learned", a number of at least 0 or Fe'),
-        (
-            {"n_segments": 5},
-            XS,
-            YS,
-            'needs n_segments=None or "given", got 5; a number of segments',
-        ),
+        ({"n_segments": 5}, XS, YS, 'needs n_segments=None or "given", got 5; a number of seg'),
         ({"min_size": 200}, XS, YS, "needs labeled segments of at least min_size=200 samples, but"),
         ({"regularizer": ml.L1(0.0)}, XS, YS, "L1 needs a positive strength, got 0.0"),
         ({"metric": ml.FullMetric()}, XS, YS, "L1 needs a Diag.* use the Trace"),
@@ -456,12 +429,7 @@ def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypa
         ({}, with_first(XS[0][:-1]), YS, "got 120 labels for the 119 samples of data set 0"),
         ({}, with_first(XS[0][:1]), [YS[0][:1], *YS[1:]], "at least 2 samples in .*data set 0"),
         ({}, XS, [np.full(120, -1)] * 5, "all labels of all data sets are unknown"),
-        (
-            {},
-            [X * 1e-320 for X in XS],
-            YS,
-            r"standard deviations of at least 1e-300, got .*e-3\d\d;",
-        ),
+        ({}, [X * 1e-320 for X in XS], YS, r"deviations of at least 1e-300, got .*e-3\d\d;"),
         ({}, [X * 0.0 for X in XS], YS, r"all 6 are constant in each, of 600 sample\(s\) tog"),
     ],
 )
@@ -513,12 +481,20 @@ def test_nothing_works_before_fitting(use) -> None:
         USES[use](ml.ChangePointMetricLearner(), PAIR if use == "distance" else XS[0])
 
 
-@pytest.mark.parametrize("name", ["ChangePointMetricLearner", "WhitenedMetricLearner"])
-def test_arguments_that_fit_does_not_have(name) -> None:
-    with assert_refused(
-        f"{name} needs X, y, sample_weight.* as arguments of fit, got weights", TypeError
-    ):
-        getattr(ml, name)().fit([A, B], [[0, 0, 1, 1]] * 2, weights=[1.0, 2.0])
+@pytest.mark.parametrize("learner", [ml.ChangePointMetricLearner(), ml.WhitenedMetricLearner()])
+@pytest.mark.parametrize(
+    ("given", "message", "kind"),
+    [
+        ({"X": None}, "needs data, got none; pass X, such as a list", ValueError),
+        ({"X": [A, B]}, "requires y to be passed", ValueError),
+        ({"X": [A, B], "weights": [1, 2]}, "needs X, y, .* of fit, got weights", TypeError),
+    ],
+)
+def test_arguments_that_fit_lacks_or_does_not_have(learner, given, message, kind) -> None:
+    with assert_refused(f"{type(learner).__name__} {message}", kind):
+        learner.fit(**given)
+    with assert_refused("ChangePointMetricLearner needs data, got none; pass X"):
+        ml.ChangePointMetricLearner().fit()
 
 
 @pytest.mark.parametrize("baseline", [baselines.TunedSegmenter(), baselines.MetricKMeans()])

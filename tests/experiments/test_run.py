@@ -22,7 +22,7 @@ from experiments.harness.comparison import load_sequences, read_cases
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.results import Cell, read_results
 from experiments.harness.scoring import sequence_losses
-from metriclearn import ChangePointMetricLearner, load, save
+from metriclearn import load
 from metriclearn.datasets import load_texts, make_change_points, save_files
 from tests.datasets.test_published import write as write_texts
 from tests.experiments.command import DATA_REASON, call, configuration, failure
@@ -228,17 +228,6 @@ def test_features_of_other_documents_are_those_of_the_training(tmp_path: Path) -
     assert len(case.test) == len(case.train) == 4  # the first ones, to which features are fitted
     for X, Z in zip(case.test.sequences, alone.sequences):
         np.testing.assert_allclose(X, Z, rtol=0, atol=0)
-    learner = ChangePointMetricLearner(verbose=False)
-    model = learner.fit(case.train.sequences, case.train.labels)
-    model.training_sequences_ = dict.fromkeys(case.train.names, "")
-    save(model, tmp_path / "model.npz")
-    told = ("dataset=texts", "+dataset.loader.n_components=5", "dataset.n_sequences=4")
-    out = (f"model={tmp_path}/model.npz", f"hydra.run.dir={tmp_path}/out")
-    other = (f"dataset.root={folders[1]}", f"dataset.loader.fitted_root={folders[0]}")
-    call("evaluate", *told, *out, *other)
-    scored = read_results(tmp_path / "out" / "results.json")["rows"]
-    losses = {r["column"]: r["values"] for r in scored if r["measure"] == "partition_loss"}
-    np.testing.assert_allclose(losses["estimated"], sequence_losses(model, case.test))
 
 
 def test_own_files_are_split_by_sequence(own: tuple[Path, Path], tmp_path: Path) -> None:

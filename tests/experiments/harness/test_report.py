@@ -380,8 +380,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(folder, make_results(), make_artifacts())
 
 
-@pytest.mark.parametrize(("width", "height"), [(360, 800), (1280, 900)])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height", "scheme"), [(360, 800, "dark"), (1280, 900, "light")])
 def test_page_in_a_browser(browser: Any, page: Path, width: int, height: int, scheme: str) -> None:
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
