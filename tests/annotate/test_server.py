@@ -3,7 +3,6 @@
 import http.client
 import json
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +19,9 @@ from metriclearn.annotate.signals import open_recordings
 from metriclearn.datasets.annotations import read_segments
 from metriclearn.features.media.audio import AudioFeatures
 from tests.features.sounds import write_video
+from tests.serving import serving
 
-uvicorn = pytest.importorskip("uvicorn", reason="needs the extra label")
+pytest.importorskip("uvicorn", reason="needs the extra label")
 pytest.importorskip("starlette", reason="needs the extra label")
 
 TOKEN = "a-token"
@@ -82,19 +82,9 @@ def two_tables(place: Path) -> Path:
 
 def running(folder: Path, rate: float = 10.0) -> Iterator[Server]:
     page = open_page(folder, lambda _, rate: AudioFeatures(rate), rate=rate)
-    config = uvicorn.Config(None, port=0, log_level="critical")
-    listening = config.bind_socket()
-    port = listening.getsockname()[1]
-    config.app = application(page, port, TOKEN)
-    serving = uvicorn.Server(config)
-    thread = threading.Thread(target=serving.run, args=([listening],), daemon=True)
-    thread.start()
-    while not serving.started:
-        time.sleep(0.01)
-    yield Server(folder, port, page, config.app)
-    serving.should_exit = page.is_closing = True
-    thread.join()
-    listening.close()
+    with serving(lambda port: application(page, port, TOKEN)) as (port, guard):
+        yield Server(folder, port, page, guard)
+        page.is_closing = True
 
 
 SEGMENTS = [

@@ -250,10 +250,6 @@ def test_outputs_of_double_precision_have_names_too() -> None:
     np.testing.assert_allclose(fitted.transform(XS[0]), expected.transform(XS[0]), atol=1e-3)
 
 
-def test_encoders_without_names_have_no_classes() -> None:
-    assert not hasattr(learner().fit(XS, YS), "classes_")
-
-
 def fit_and_keep(checkpoint: Path, out: Path) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

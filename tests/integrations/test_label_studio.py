@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import threading
 import time
 from collections.abc import Iterator
 from importlib import import_module
@@ -18,6 +17,7 @@ import metriclearn
 from metriclearn.datasets.annotations import read_segments, save_segments
 from metriclearn.integrations.label_studio import Backend, application, main
 from metriclearn.integrations.label_studio_json import read_tasks, write_tasks
+from tests.serving import serving
 
 SOUND = """<View><Labels name="label" toName="audio"><Label value="speech"/><Label value="music"/>
 </Labels><Audio name="audio" value="$audio"/></View>"""
@@ -40,6 +40,10 @@ STAMPED = series(f'timeColumn="time" timeFormat="{STAMP}"')
 def region(start: Any, end: Any, label: str, kind: str = "labels", **more: Any) -> dict[str, Any]:
     value = {"start": start, "end": end, kind: [label]}
     return {"type": kind, "from_name": "label", "to_name": "audio", "value": value, **more}
+
+
+def bare(kind: str = "labels", **value: Any) -> dict[str, Any]:
+    return {"type": kind, "value": value}
 
 
 def task(*results: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -101,7 +105,7 @@ def test_the_annotation_that_counts() -> None:
 
 
 def test_regions_without_labels_and_instants() -> None:
-    plain = {"type": "audio", "value": {"start": 0, "end": 1}}
+    plain = bare("audio", start=0, end=1)
     assert read_tasks([task(plain)]) == {"monday": [(0.0, 1.0, "")]}
     mixed = task(plain, region(1, 2, "a"), region(1.5, 1.5, "b"))
     with pytest.warns(UserWarning, match="1 instants and 1 regions without a label left out"):
@@ -121,7 +125,7 @@ def test_regions_without_labels_and_instants() -> None:
         (3, "Tasks need to be a list"),
         ([task() | {"annotations": {"result": []}}], "Task 5 needs annotations with lists"),
         ([task(region("soon", 1, "a"))], "Times need numbers, got 'soon'"),
-        ([task({"type": "labels", "value": {"end": 1}})], "Task 5 has a region without a start"),
+        ([task(bare(end=1))], "Task 5 has a region without a start"),
         ([task(region(0, 2, "a"), region(1, 3, "b"))], "'Task 5' needs disjoint segments"),
         ([task(region(-1, 2, "a"))], "'Task 5' needs 0 <= start < end"),
         ([task(region(1, 1, "a"))], "Task 5 has instants only"),
@@ -134,24 +138,19 @@ def test_regions_without_labels_and_instants() -> None:
             "Task 5 has labels of",
         ),
         (
-            [task({"type": "labels", "value": {"start": 0, "end": 1, "labels": ["a", "b"]}})],
+            [task(bare(start=0, end=1, labels=["a", "b"]))],
             r"Task 5 has a region with the labels \['a', 'b'\]; keep one",
         ),
         (
-            [task({"type": "labels", "value": {"start": 0, "end": 1, "labels": "a"}})],
+            [task(bare(start=0, end=1, labels="a"))],
             "Task 5 has a region with the labels 'a'; keep one of them, in a list",
         ),
         (
-            [task({"type": "labels", "value": {"start": 0, "end": 1, "channel": [1]}})],
+            [task(bare(start=0, end=1, channel=[1]))],
             r"Task 5 has a region of the channel \[1\]; name it by a number",
         ),
         (
-            [
-                task(
-                    {"type": "audio", "value": {"start": 0, "end": 2, "channel": 0}},
-                    {"type": "audio", "value": {"start": 1, "end": 2, "channel": 1}},
-                )
-            ],
+            [task(*(bare("audio", start=k, end=2, channel=k) for k in (0, 1)))],
             r"Task 5 has regions of the channels \[0, 1\]; pass channel=0",
         ),
     ],
@@ -161,24 +160,25 @@ def test_what_cannot_be_read_gives_one_sentence(given: Any, sentence: str) -> No
         read_tasks(given)
 
 
-def test_configurations_that_do_not_fit_give_one_sentence(tmp_path: Path) -> None:
-    spans = {"one": [(0.0, 1.0, "Fly")]}
-    with pytest.raises(ValueError, match="is not XML"):
-        write_tasks(spans, "<View>")
-    with pytest.raises(ValueError, match="needs TimeSeriesLabels of a TimeSeries, or Labels"):
-        write_tasks(spans, '<View><Image name="i" value="$i"/></View>')
-    with pytest.raises(ValueError, match=r"needs the labels \['Fly'\], got \['speech', 'music'\]"):
-        write_tasks(spans, SOUND)
-    with pytest.raises(ValueError, match="needs one label, for boundaries"):
-        write_tasks({"one": [(0.0, 1.0, "")]}, SOUND)
-    with pytest.raises(ValueError, match="'one' has no table"):
-        write_tasks(spans, STAMPED, folder=tmp_path)
-    (tmp_path / "one.csv").write_text("stamp,a,b\n2020,1,2\n")
-    with pytest.raises(ValueError, match="needs the time column 'time'"):
-        write_tasks(spans, STAMPED, folder=tmp_path)
-    (tmp_path / "one.csv").write_text("time,a,b\nnoon,1,2\n")
-    with pytest.raises(ValueError, match="Times need the format"):
-        write_tasks(spans, STAMPED, folder=tmp_path)
+@pytest.mark.parametrize(
+    ("config", "label", "table", "sentence"),
+    [
+        ("<View>", "Fly", "", "is not XML"),
+        ('<View><Image name="i" value="$i"/></View>', "Fly", "", "TimeSeries, or Labels"),
+        (SOUND, "Fly", "", r"needs the labels \['Fly'\], got \['speech', 'music'\]"),
+        (SOUND, "", "", "needs one label, for boundaries"),
+        (STAMPED, "Fly", "", "'one' has no table"),
+        (STAMPED, "Fly", "stamp,a,b\n2020,1,2\n", "needs the time column 'time'"),
+        (STAMPED, "Fly", "time,a,b\nnoon,1,2\n", "Times need the format"),
+    ],
+)
+def test_configurations_that_do_not_fit_give_one_sentence(
+    config: str, label: str, table: str, sentence: str, tmp_path: Path
+) -> None:
+    if table:
+        (tmp_path / "one.csv").write_text(table)
+    with pytest.raises(ValueError, match=sentence):
+        write_tasks({"one": [(0.0, 1.0, label)]}, config, folder=tmp_path)
 
 
 TIMES = {
@@ -261,10 +261,8 @@ def submitted(i: int, truth: list[tuple[str, str, str]], project: dict[str, Any]
 def asked(i: int, config: str) -> dict[str, Any]:
     """What Label Studio sends to get a prediction."""
     task = {"id": i, "data": {"csv": f"/data/upload/7/0a1b2c3d-s{i}.csv"}, "project": 7}
-    parameters = {"login": None, "password": None, "context": None}
-    return {"tasks": [task], "project": "7.1582934399", "label_config": config} | {
-        "params": parameters
-    }
+    request = {"tasks": [task], "project": "7.1582934399", "label_config": config}
+    return request | {"params": {"login": None, "password": None, "context": None}}
 
 
 def assert_predicts(answer: dict[str, Any], truth: list[tuple[str, str, str]]) -> None:
@@ -277,40 +275,26 @@ def assert_predicts(answer: dict[str, Any], truth: list[tuple[str, str, str]]) -
     assert 0.5 < prediction["score"] <= 1.0
     assert all(0.5 < one["score"] <= 1.0 for one in prediction["result"])
     for one in prediction["result"]:
-        assert (one["from_name"], one["to_name"], one["type"]) == (
-            *("label", "ts"),
-            "timeserieslabels",
-        )
+        names = one["from_name"], one["to_name"], one["type"]
+        assert names == ("label", "ts", "timeserieslabels")
 
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Iterator[Any]:
     """Requests to a backend of the tables in a folder, over HTTP."""
-    uvicorn = pytest.importorskip("uvicorn", reason="needs the extra label")
-    backend = Backend(tmp_path)
-    config = uvicorn.Config(application(backend), port=0, log_level="critical")
-    listening = config.bind_socket()
-    port = listening.getsockname()[1]
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
 
     def request(
         path: str, body: Any = None, kind: str = "application/json", **more: str
     ) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", server[0], timeout=60)
         content = None if body is None else json.dumps(body)
         headers = {"Content-Type": kind, **more} if body is not None else {}
         connection.request("GET" if body is None else "POST", path, content, headers)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
 
-    yield request
-    server.should_exit = True
-    thread.join()
-    listening.close()
+    with serving(lambda _: application(Backend(tmp_path))) as server:
+        yield request
 
 
 def version_of(ask: Any, wanted: int) -> int:
