@@ -3,23 +3,15 @@
 import numpy as np
 import pytest
 
-from metriclearn import (
-    L1,
-    BundleDual,
-    ChangePointMetricLearner,
-    DiagonalMetric,
-    FullMetric,
-    SquaredFrobenius,
-    Trace,
-)
+import metriclearn as ml
 from metriclearn.datasets import make_change_points
 
 PAIRS = [
-    (DiagonalMetric(), SquaredFrobenius(0.1)),
-    (DiagonalMetric(), L1(1e-2)),
-    (DiagonalMetric(), Trace(1e-2)),
-    (FullMetric(), SquaredFrobenius(0.1)),
-    (FullMetric(), Trace(1e-2)),
+    (ml.DiagonalMetric(), ml.SquaredFrobenius(0.1)),
+    (ml.DiagonalMetric(), ml.L1(1e-2)),
+    (ml.DiagonalMetric(), ml.Trace(1e-2)),
+    (ml.FullMetric(), ml.SquaredFrobenius(0.1)),
+    (ml.FullMetric(), ml.Trace(1e-2)),
 ]
 NAMES = [f"{type(m).__name__}-{type(r).__name__}" for m, r in PAIRS]
 
@@ -33,9 +25,9 @@ def sequences(seed: int = 0, n: int = 5, noise: float = 1.0, jump: float = 1.5):
 XS, YS = sequences()
 
 
-def learn(X=XS, y=YS, sample_weight=None, **parameters) -> ChangePointMetricLearner:
-    defaults = {"solver": BundleDual(tolerance=1e-7), "regularizer": SquaredFrobenius(0.1)}
-    return ChangePointMetricLearner(**{**defaults, **parameters}).fit(X, y, sample_weight)
+def learn(X=XS, y=YS, sample_weight=None, **parameters) -> ml.ChangePointMetricLearner:
+    defaults = {"solver": ml.BundleDual(tolerance=1e-7), "regularizer": ml.SquaredFrobenius(0.1)}
+    return ml.ChangePointMetricLearner(**{**defaults, **parameters}).fit(X, y, sample_weight)
 
 
 def some_of(labelings, share: float, seed: int = 0) -> list[np.ndarray]:

@@ -8,23 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metriclearn import (
-    EXACTLY_ONE,
-    NO_CHANGE,
-    ChangePointMetricLearner,
-    LowRankForm,
-    PartialPartition,
-    Partition,
-    Region,
-    boundary_margins,
-)
+import metriclearn as ml
 from metriclearn.annotate.learning import Check, Given, Group, Model
 from metriclearn.annotate.project import Annotation, partial_labels, read_annotations
 from metriclearn.annotate.signals import Recording
 from metriclearn.datasets.annotations import row_labels
 
 
-def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, PartialPartition]:
+def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, ml.PartialPartition]:
     generator = np.random.default_rng(seed)
     T = 40
     X = np.repeat(generator.normal(size=(5, 2)), 8, axis=0) + 0.7 * generator.normal(size=(T, 2))
@@ -34,8 +25,8 @@ def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, PartialPartition]:
     for start in starts.tolist():
         stop = start + int(generator.integers(2, 10))
         if not any(start < t < stop for t in changes):
-            regions.append(Region(start, stop, NO_CHANGE))
-    known = PartialPartition(T, change_points=sorted(changes.tolist()), regions=regions)
+            regions.append(ml.Region(start, stop, ml.NO_CHANGE))
+    known = ml.PartialPartition(T, change_points=sorted(changes.tolist()), regions=regions)
     return X, generator.normal(size=(2, 2)), known
 
 
@@ -44,14 +35,14 @@ def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, PartialPartition]:
 def test_segments_agree_with_labels_and_are_best(seed: int, one_change: bool) -> None:
     X, components, labels = _random_case(seed)
     if one_change:
-        labels = PartialPartition(len(X), regions=[Region(10, 26, EXACTLY_ONE)])
-    learner = ChangePointMetricLearner()
+        labels = ml.PartialPartition(len(X), regions=[ml.Region(10, 26, ml.EXACTLY_ONE)])
+    learner = ml.ChangePointMetricLearner()
     learner.components_, learner.penalty_ = components, 2.0
     recording = Recording("x", "table", Path("x.csv"), X, ["a", "b"], 1.0, float(len(X)))
     given = Given([labels], [], [np.full(len(X), -1)])
     (margins,) = Group([recording], Model(learner)).segment(given)
-    form = LowRankForm(X @ components.T).shifted(-2.0)
-    exact = boundary_margins(form, known=labels, tolerance=1)
+    form = ml.LowRankForm(X @ components.T).shifted(-2.0)
+    exact = ml.boundary_margins(form, known=labels, tolerance=1)
     np.testing.assert_array_equal(margins.change_points, exact.change_points)
     labeled = [r.start + 1 for r in labels.constraints if r.stop - r.start == 2 and r.kind.fewest]
     ends = margins.change_points[:-1]
@@ -68,11 +59,11 @@ def test_rows_of_annotations() -> None:
         {"start": 6.0, "end": 8.0, "kind": "one change"},
     ]
     known = partial_labels(read_annotations(given, 9.0), 90, 10.0)
-    assert known.allows(Partition(ends=[25, 50, 70, 90]))
-    assert not known.allows(Partition(ends=[50, 70, 90]))  # none between a and b
-    assert not known.allows(Partition(ends=[25, 70, 90]))  # none at 5 s
-    assert not known.allows(Partition(ends=[25, 40, 50, 70, 90]))  # one in b
-    assert not known.allows(Partition(ends=[25, 50, 65, 75, 90]))  # two from 6 to 8 s
+    assert known.allows(ml.Partition(ends=[25, 50, 70, 90]))
+    assert not known.allows(ml.Partition(ends=[50, 70, 90]))  # none between a and b
+    assert not known.allows(ml.Partition(ends=[25, 70, 90]))  # none at 5 s
+    assert not known.allows(ml.Partition(ends=[25, 40, 50, 70, 90]))  # one in b
+    assert not known.allows(ml.Partition(ends=[25, 50, 65, 75, 90]))  # two from 6 to 8 s
 
 
 @pytest.mark.parametrize("time", [0.375, 0.625, 1.125, 4.853])
@@ -83,7 +74,7 @@ def test_the_page_and_tables_have_the_same_rows(time: float) -> None:
     ]
     labels = row_labels([(0.0, time, "a"), (time, 9.0, "b")], 36, 4.0)
     known = partial_labels(read_annotations(given, 9.0), 36, 4.0)
-    assert known.allows(Partition(ends=[int(np.sum(labels == "a")), 36]))
+    assert known.allows(ml.Partition(ends=[int(np.sum(labels == "a")), 36]))
 
 
 RATE = 4.0
@@ -155,7 +146,7 @@ def test_boundaries_agree_with_labels_if_names_move_them(is_joint: bool) -> None
     given = group.given({"r0": annotations[0], "r1": sorted([*marks, quiet])})
     ends = group.segment(given)[1].change_points
     assert {round(one.start * RATE) for one in marks} <= set(ends.tolist())
-    assert given.partial[1].allows(Partition(ends=ends))
+    assert given.partial[1].allows(ml.Partition(ends=ends))
 
 
 def test_without_two_labels_there_are_no_names() -> None:

@@ -16,18 +16,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-import metriclearn
-from metriclearn import (
-    BundleDual,
-    ChangePointMetricLearner,
-    EarlyStopping,
-    FeaturePenalty,
-    FullMetric,
-    NamedSegmentLearner,
-    NeighborFeatures,
-    SequenceFeatures,
-    SquaredFrobenius,
-)
+import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
@@ -67,8 +56,8 @@ def learner(encoder: Any = SMALL, **options: Any) -> EncoderMetricLearner:
 def test_a_linear_encoder_reaches_the_certified_optimum() -> None:
     """min over L of the hinge and (μ/2)‖LᵀL‖² is the convex problem in B = LᵀL."""
     strength = 0.1
-    convex = ChangePointMetricLearner(
-        FullMetric(), SquaredFrobenius(strength), BundleDual(1e-5), standardize=False
+    convex = ml.ChangePointMetricLearner(
+        ml.FullMetric(), ml.SquaredFrobenius(strength), ml.BundleDual(1e-5), standardize=False
     ).fit(XS, YS)
     torch.manual_seed(0)
     layer = torch.nn.Linear(6, 6, bias=False).double()
@@ -152,7 +141,7 @@ def test_the_best_epoch_on_held_out_groups_is_kept() -> None:
 
 
 def test_callbacks_see_epochs_and_stop_them() -> None:
-    stopping = EarlyStopping(XS, YS, patience=1, min_improvement=10.0)
+    stopping = ml.EarlyStopping(XS, YS, patience=1, min_improvement=10.0)
     fitted = learner(n_epochs=9, callbacks=[stopping]).fit(XS, YS)
     assert len(fitted.history_["hinge"]) == stopping.rounds_[-1] == 2
 
@@ -165,8 +154,8 @@ def test_partial_labels_are_learned_from() -> None:
     assert fitted.fit(XS, some).score(XS, YS) > -0.03
 
 
-NAMED = NamedSegmentLearner(
-    FullMetric(), SquaredFrobenius(0.1), emissions=NeighborFeatures(0), standardize=False
+NAMED = ml.NamedSegmentLearner(
+    ml.FullMetric(), ml.SquaredFrobenius(0.1), emissions=ml.NeighborFeatures(0), standardize=False
 )
 
 
@@ -191,7 +180,7 @@ def test_names_are_learned_with_the_encoder(known: float, tmp_path: Path) -> Non
     assert right > 0.9
     path = tmp_path / "model.npz"
     fitted.save(path)
-    for one, other in zip(found, metriclearn.load(path).predict(sequences[6:])):
+    for one, other in zip(found, ml.load(path).predict(sequences[6:])):
         np.testing.assert_array_equal(one, other)
 
 
@@ -320,7 +309,7 @@ class Tied(Doubled):
 @pytest.mark.parametrize("encoder", [TEAM, partial(Doubled, inner=SMALL), FROZEN, Tied])
 def test_files_hold_weights_and_the_class_of_the_encoder(encoder: Any, tmp_path: Path) -> None:
     fitted = learner(encoder, n_epochs=1, augmentations=[lambda batch, random: batch]).fit(XS, YS)
-    back = metriclearn.load(fitted.save(tmp_path / "model.npz"))
+    back = ml.load(fitted.save(tmp_path / "model.npz"))
     state, given = torch.get_rng_state(), torch.as_tensor(XS[0], dtype=torch.float32)[None]
     with torch.no_grad():  # without dropout, as after fitting
         assert torch.equal(back.encoder_(given), fitted.encoder_(given))
@@ -335,7 +324,7 @@ def test_a_model_of_another_machine_says_which_device_is_missing(tmp_path: Path)
     fitted.device = "cuda:99"
     with pytest.raises(ValueError, match="needs a device of this machine"):
         fitted.predict(XS[0])
-    back = metriclearn.load(fitted.save(tmp_path / "model.npz"))
+    back = ml.load(fitted.save(tmp_path / "model.npz"))
     with pytest.raises(ValueError, match="needs a device of this machine"):
         back.predict(XS[0])
     expected = fitted.set_params(device="cpu").predict(XS[0])
@@ -364,7 +353,7 @@ def test_a_frozen_module_is_asked_where_it_is() -> None:
     assert FrozenEncoder(6, torch.nn.Linear(6, 4, device="meta")).width == 4
 
 
-class Failing(ChangePointMetricLearner):
+class Failing(ml.ChangePointMetricLearner):
     """A last layer that fails only after the encoder was trained."""
 
     def fit(self, X: Any, y: Any) -> Any:
@@ -374,7 +363,7 @@ class Failing(ChangePointMetricLearner):
 def test_a_fit_that_fails_changes_nothing() -> None:
     fitted = learner(n_epochs=1).fit(XS, YS)
     before, expected = dict(vars(fitted)), fitted.transform(XS[0])
-    last = Failing(FullMetric(), SquaredFrobenius(1.0), standardize=False)
+    last = Failing(ml.FullMetric(), ml.SquaredFrobenius(1.0), standardize=False)
     with pytest.raises(ValueError, match="stopped"):
         fitted.set_params(last_layer=last, n_epochs=2).fit([X[:, :4] for X in XS], YS)
     assert vars(fitted) == before | {"last_layer": last, "n_epochs": 2}
@@ -393,9 +382,9 @@ def test_a_second_fit_forgets_the_names_of_the_first() -> None:
 
 
 def test_penalties_of_features_are_those_of_the_last_layer(tmp_path: Path) -> None:
-    penalty = FeaturePenalty((SequenceFeatures(("log_noise",)),), strength=0.01)
+    penalty = ml.FeaturePenalty((ml.SequenceFeatures(("log_noise",)),), strength=0.01)
     last = learner().last_layer
-    last = ChangePointMetricLearner(last.metric, last.regularizer, penalty=penalty)
+    last = ml.ChangePointMetricLearner(last.metric, last.regularizer, penalty=penalty)
     fitted = learner(last_layer=last, n_epochs=1, retune=False).fit(XS, YS)
     with torch.no_grad():
         outputs = [
@@ -406,7 +395,7 @@ def test_penalties_of_features_are_those_of_the_last_layer(tmp_path: Path) -> No
     coefficients = alone.feature_penalty_.coef_
     np.testing.assert_allclose(fitted.feature_penalty_.coef_, coefficients, rtol=1e-3)
     assert np.abs(coefficients).max() > 0
-    back = metriclearn.load(fitted.save(tmp_path / "model.npz"))
+    back = ml.load(fitted.save(tmp_path / "model.npz"))
     for X, Z in zip(XS, outputs):
         ends = alone.predict_change_points(Z).tolist()
         assert fitted.predict_change_points(X).tolist() == ends
@@ -462,7 +451,7 @@ def test_fits_in_threads_are_those_of_one_after_the_other() -> None:
 def test_a_process_that_is_forked_during_a_fit_has_encoders(
     named: EncoderMetricLearner, tmp_path: Path
 ) -> None:
-    back, inside, done = metriclearn.load(named.save(tmp_path / "model.npz")), Event(), Event()
+    back, inside, done = ml.load(named.save(tmp_path / "model.npz")), Event(), Event()
 
     def wait(batch: Any, random: Any) -> Any:
         inside.set()
@@ -500,7 +489,7 @@ def test_what_a_file_cannot_hold_or_find_is_refused(tmp_path: Path, monkeypatch:
     file = learner(partial(Doubled, inner=SMALL), n_epochs=1).fit(XS, YS).save(tmp_path / "m.npz")
     monkeypatch.delattr(f"{__name__}.Doubled")
     with pytest.raises(ImportError, match=r"needs the class .*Doubled.*import the module"):
-        metriclearn.load(file)
+        ml.load(file)
 
 
 def test_onnx_gives_what_transform_gives(tmp_path: Path) -> None:
@@ -587,7 +576,7 @@ def test_augmentations_move_truths_with_samples() -> None:
     assert not np.allclose(turned[:, :3], batch[0].X[:, :3])
     np.testing.assert_allclose((turned[:, :3] ** 2).sum(1), (batch[0].X[:, :3] ** 2).sum(1))
     np.testing.assert_array_equal(turned[:, 3:], batch[0].X[:, 3:])
-    partial_truth = [Recording(XS[0], metriclearn.PartialPartition(60))]
+    partial_truth = [Recording(XS[0], ml.PartialPartition(60))]
     with pytest.raises(ValueError, match="TimeReversal needs recordings with all labels"):
         TimeReversal(2, probability=1.0)(partial_truth, random)
 
@@ -627,7 +616,7 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> No
 def test_data_to_learn_nothing_from_are_refused_before_training(X, y, sentence: str) -> None:
     given = "given" if "n_segments" in sentence else None
     with pytest.raises(ValueError, match=f"EncoderMetricLearner.*{sentence}"):
-        learner(n_segments=given, callbacks=[EarlyStopping(XS, YS)]).fit(X, y)
+        learner(n_segments=given, callbacks=[ml.EarlyStopping(XS, YS)]).fit(X, y)
 
 
 def test_parameters_of_augmentations_are_checked() -> None:
@@ -639,7 +628,7 @@ def test_parameters_of_augmentations_are_checked() -> None:
 def test_error_for_a_missing_package_names_the_command(package: str, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf"needs {package}.*pip install .*\[deep\]"):
-        metriclearn.encoders.__getattr__("WindowEncoder")  # as for a name that is new
+        ml.encoders.__getattr__("WindowEncoder")  # as for a name that is new
 
 
 def test_distances_of_single_samples_are_refused() -> None:

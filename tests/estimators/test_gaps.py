@@ -9,15 +9,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import metriclearn as ml
-from metriclearn import (
-    AT_LEAST_ONE,
-    EXACTLY_ONE,
-    NO_CHANGE,
-    GapSegmenter,
-    PartialPartition,
-    Partition,
-    Region,
-)
 from tests.exhaustive import all_segmentations, labels_of
 from tests.training import XS, YS
 
@@ -35,8 +26,8 @@ KNOWN = [~np.isnan(X).any(axis=1) for X in GAPPED]
 
 
 @pytest.fixture(scope="module")
-def fitted() -> GapSegmenter:
-    return GapSegmenter(PLAIN).fit(GAPPED, YS)
+def fitted() -> ml.GapSegmenter:
+    return ml.GapSegmenter(PLAIN).fit(GAPPED, YS)
 
 
 def weighted_value(Z: NDArray, w: NDArray, ends: tuple[int, ...], penalty: float) -> float:
@@ -95,12 +86,12 @@ def test_learning_is_that_of_the_known_rows(fitted) -> None:
     np.testing.assert_array_equal(fitted.learner_.components_, plain.components_)
     assert fitted.learner_.penalty_ == plain.penalty_
     # A change and back within a gap is a change between its neighbors.
-    other = GapSegmenter(PLAIN).fit(GAPPED, [np.where(k, y, 99) for y, k in zip(YS, KNOWN)])
+    other = ml.GapSegmenter(PLAIN).fit(GAPPED, [np.where(k, y, 99) for y, k in zip(YS, KNOWN)])
     assert other.learner_.solution_.objective > fitted.learner_.solution_.objective
 
 
 def test_nothing_is_lost_without_gaps(fitted) -> None:
-    segmenter, plain = GapSegmenter(PLAIN).fit(XS, YS), clone(PLAIN).fit(XS, YS)
+    segmenter, plain = ml.GapSegmenter(PLAIN).fit(XS, YS), clone(PLAIN).fit(XS, YS)
     for mine, theirs in zip(segmenter.predict_change_points(XS), plain.predict_change_points(XS)):
         np.testing.assert_array_equal(mine, theirs)
     assert segmenter.score(XS, YS) == plain.score(XS, YS)
@@ -112,7 +103,7 @@ def test_nothing_is_lost_without_gaps(fitted) -> None:
 def test_a_change_in_a_gap_is_in_its_middle(lost, end) -> None:
     """Of m unknown rows ⌊m/2⌋ are before it; rows at the ends belong to the segment there."""
     x = np.repeat([0.0, 9.0], [5, 7])[:, None] + 0.01 * np.arange(12)[:, None]
-    segmenter = GapSegmenter(ml.baselines.TunedSegmenter(ml.baselines.Euclidean()))
+    segmenter = ml.GapSegmenter(ml.baselines.TunedSegmenter(ml.baselines.Euclidean()))
     segmenter.fit([x, x], [[5, 12]] * 2)
     x[list(lost)] = np.nan
     assert segmenter.predict_change_points(x).tolist() == [end, 12]
@@ -124,12 +115,12 @@ def test_a_change_in_a_gap_is_in_its_middle(lost, end) -> None:
 # Labels
 
 
-def shadow(ends: tuple[int, ...], known: NDArray) -> Partition:
+def shadow(ends: tuple[int, ...], known: NDArray) -> ml.Partition:
     """What is left of a segmentation in the known rows."""
-    return Partition.from_runs(labels_of(ends)[known])
+    return ml.Partition.from_runs(labels_of(ends)[known])
 
 
-@pytest.mark.parametrize("kind", [NO_CHANGE, AT_LEAST_ONE, EXACTLY_ONE])
+@pytest.mark.parametrize("kind", [ml.NO_CHANGE, ml.AT_LEAST_ONE, ml.EXACTLY_ONE])
 def test_an_annotation_rules_out_what_no_segmentation_with_gaps_can_be(fitted, kind) -> None:
     """Exactly that, but for EXACTLY_ONE with an end in a gap, which keeps AT_LEAST_ONE."""
     T, rng = 7, np.random.default_rng(3)
@@ -138,16 +129,16 @@ def test_an_annotation_rules_out_what_no_segmentation_with_gaps_can_be(fitted, k
         start, stop = np.sort(rng.choice(T + 1, 2, replace=False)).tolist()
         if w.sum() < 2 or stop - start < 2:
             continue
-        truth = PartialPartition(T, regions=[Region(start, stop, kind)])
+        truth = ml.PartialPartition(T, regions=[ml.Region(start, stop, kind)])
         _, (labels,) = fitted.known(np.where(w[:, None], np.zeros((T, 6)), np.nan), truth)
-        allowed = [e for e in all_segmentations(T) if truth.allows(Partition(ends=np.array(e)))]
+        allowed = [e for e in all_segmentations(T) if truth.allows(ml.Partition(ends=np.array(e)))]
         possible = {shadow(ends, w) for ends in allowed}
-        if isinstance(labels, Partition):
-            labels = PartialPartition.from_partition(labels)
-        small = [Partition(ends=np.array(e)) for e in all_segmentations(int(w.sum()))]
+        if isinstance(labels, ml.Partition):
+            labels = ml.PartialPartition.from_partition(labels)
+        small = [ml.Partition(ends=np.array(e)) for e in all_segmentations(int(w.sum()))]
         left = {one for one in small if labels.allows(one)}
         assert possible <= left
-        if kind is not EXACTLY_ONE or (w[start] and w[stop - 1]):
+        if kind is not ml.EXACTLY_ONE or (w[start] and w[stop - 1]):
             assert left == possible
 
 
@@ -158,15 +149,15 @@ def test_labels_of_several_kinds_say_what_they_can(fitted) -> None:
     def left(y) -> list[int]:
         _, (truth,) = fitted.known(X, y)
         assert truth.n_samples == 5
-        return truth.change_points.tolist() if isinstance(truth, Partition) else truth
+        return truth.change_points.tolist() if isinstance(truth, ml.Partition) else truth
 
     assert left([0, 0, 0, 1, 1, 1, 1, 1]) == [2, 5]  # known rows 0 1 4 5 7
     assert left([3, 8]) == [2, 5]
     assert left(list("aabbaaac")) == [2, 4, 5]  # what lies between the two "a" is lost
-    assert left(Partition.from_change_points([6, 8])) == [4, 5]
+    assert left(ml.Partition.from_change_points([6, 8])) == [4, 5]
     unknown = left([0, 0, -1, -1, 0, 0, 0, 0])
-    assert unknown.allows(Partition.from_change_points([2, 5]))
-    assert not unknown.allows(Partition.from_change_points([1, 5]))
+    assert unknown.allows(ml.Partition.from_change_points([2, 5]))
+    assert not unknown.allows(ml.Partition.from_change_points([1, 5]))
 
 
 def test_partial_labels_are_learned_from() -> None:
@@ -174,7 +165,7 @@ def test_partial_labels_are_learned_from() -> None:
     for labels in y:
         labels[30:50] = -1
     learner = ml.ChangePointMetricLearner(solver=ml.BundleDual(tolerance=0.1), verbose=False)
-    segmenter = GapSegmenter(learner).fit(X, y)
+    segmenter = ml.GapSegmenter(learner).fit(X, y)
     one = np.mean([(len(set(labels)) - 1) / known.sum() for labels, known in zip(YS, KNOWN)])
     assert -segmenter.score(X, YS[:2]) < 0.5 * one
 
@@ -189,7 +180,7 @@ def test_names_are_predicted_for_unknown_rows() -> None:
     learner = ml.NamedSegmentLearner(
         emissions=ml.NeighborFeatures(context=0), solver=ml.BundleDual(max_rounds=5), verbose=False
     )
-    segmenter = GapSegmenter(learner).fit(X[:2], bees.labels[:2])
+    segmenter = ml.GapSegmenter(learner).fit(X[:2], bees.labels[:2])
     names = segmenter.predict(X[2])
     known = ~np.isnan(X[2]).any(axis=1)
     assert len(names) == len(X[2])
@@ -200,7 +191,7 @@ def test_names_are_predicted_for_unknown_rows() -> None:
 
 def test_frames_files_and_other_methods_of_the_learner(fitted, tmp_path) -> None:
     frames = [pd.DataFrame(X, columns=list("abcdef")) for X in GAPPED]
-    segmenter = GapSegmenter(PLAIN).fit(frames, YS)
+    segmenter = ml.GapSegmenter(PLAIN).fit(frames, YS)
     assert segmenter.learner_.feature_names_in_.tolist() == list("abcdef")
     loaded = ml.load(ml.save(segmenter, tmp_path / "model.npz"))
     for one, other in zip(loaded.predict(frames), fitted.predict(GAPPED)):
@@ -210,7 +201,7 @@ def test_frames_files_and_other_methods_of_the_learner(fitted, tmp_path) -> None
     assert segmenter.score(frames, YS) >= before
     with pytest.raises(ValueError, match="feature names"):
         segmenter.predict(frames[0].rename(columns={"a": "z"}))
-    assert GapSegmenter(PLAIN).set_params(learner__min_size=3).learner.min_size == 3
+    assert ml.GapSegmenter(PLAIN).set_params(learner__min_size=3).learner.min_size == 3
 
 
 # Errors
@@ -228,18 +219,18 @@ def test_frames_files_and_other_methods_of_the_learner(fitted, tmp_path) -> None
 )
 def test_learners_that_read_neighbors_are_refused(learner) -> None:
     with pytest.raises(ValueError, match=r"reads every sample alone.* metriclearn\.regular"):
-        GapSegmenter(learner).fit(GAPPED, YS)
+        ml.GapSegmenter(learner).fit(GAPPED, YS)
 
 
 def test_encoders_are_refused() -> None:
     encoders = pytest.importorskip("metriclearn.encoders")
     with pytest.raises(ValueError, match="reads every sample alone"):
-        GapSegmenter(encoders.EncoderMetricLearner()).fit(GAPPED, YS)
+        ml.GapSegmenter(encoders.EncoderMetricLearner()).fit(GAPPED, YS)
 
 
 def test_a_consensus_without_names_leaves_rows_out() -> None:
     consensus = ml.Consensus({"one": [PLAIN]}, names=False, n_folds=2)
-    segmenter = GapSegmenter(consensus).fit(GAPPED, YS)
+    segmenter = ml.GapSegmenter(consensus).fit(GAPPED, YS)
     ends = segmenter.predict_change_points(GAPPED[0])
     assert ends[-1] == len(GAPPED[0])
 
@@ -258,8 +249,8 @@ def test_errors_say_what_to_do(fitted) -> None:
     with pytest.raises(ValueError, match="GapSegmenter is expecting 6"):
         fitted.predict(GAPPED[0][:, :3])
     with pytest.raises(ValueError, match="one label per sample, got 96 labels"):
-        GapSegmenter(PLAIN).fit(GAPPED, [y[:96] for y in YS])
+        ml.GapSegmenter(PLAIN).fit(GAPPED, [y[:96] for y in YS])
     with pytest.raises(ValueError, match="a learner such as"):
-        GapSegmenter(ml.ClusteringMetricLearner()).fit(GAPPED, YS)
+        ml.GapSegmenter(ml.ClusteringMetricLearner()).fit(GAPPED, YS)
     with pytest.raises(ValueError, match="not fitted"):
-        GapSegmenter(PLAIN).predict(GAPPED)
+        ml.GapSegmenter(PLAIN).predict(GAPPED)

@@ -11,20 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-import metriclearn
-from metriclearn import (
-    BoundaryFeatures,
-    ChangePointMetricLearner,
-    ChangePoints,
-    FeaturePenalty,
-    NamedSegmentLearner,
-    NeighborFeatures,
-    PenaltyLearner,
-    SegmenterStream,
-    SequenceFeatures,
-    SummedArea,
-    boundary_margins,
-)
+import metriclearn as ml
 from metriclearn.baselines import FrameClassifier, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.names.emissions import NameWeights
@@ -39,7 +26,7 @@ def segmenter_of(
     rng: np.random.Generator, n_features: int, min_size: int, penalty: float, names: int = 0
 ) -> Any:
     """A segmenter with a random metric, and with random scores of names."""
-    kind: Any = NamedSegmentLearner if names else ChangePointMetricLearner
+    kind: Any = ml.NamedSegmentLearner if names else ml.ChangePointMetricLearner
     segmenter = kind(min_size=min_size)
     rank = int(rng.integers(0, n_features + 1)) if rng.random() < 0.3 else n_features
     segmenter.components_ = rng.normal(size=(rank, n_features))
@@ -47,7 +34,7 @@ def segmenter_of(
         segmenter.components_ = np.diag(rng.random(n_features))[: max(1, rank)]
     segmenter.penalty_, segmenter.n_features_in_ = penalty, n_features
     if names:
-        emissions = NeighborFeatures(CONTEXT).fit([rng.normal(size=(50, n_features))])
+        emissions = ml.NeighborFeatures(CONTEXT).fit([rng.normal(size=(50, n_features))])
         n_columns = emissions.transform(np.zeros((1, n_features))).shape[1]
         weights = rng.normal(size=(names, n_columns)) * rng.choice([0.03, 0.3, 1.0])
         classes = np.array(["sit", "walk", "run", "lie"])[:names]
@@ -74,7 +61,7 @@ def chunks_of(rng: np.random.Generator, X: Any) -> Iterator[Any]:
         begin += size
 
 
-def streamed(stream: SegmenterStream, chunks: Any) -> tuple[list[int], Any]:
+def streamed(stream: ml.SegmenterStream, chunks: Any) -> tuple[list[int], Any]:
     """All segments that a stream returns."""
     parts = [*map(stream.push, chunks), stream.finish()]
     names = None
@@ -84,7 +71,7 @@ def streamed(stream: SegmenterStream, chunks: Any) -> tuple[list[int], Any]:
 
 
 def one_by_one(
-    stream: SegmenterStream, X: np.ndarray, check: Callable[[int, list[int]], None]
+    stream: ml.SegmenterStream, X: np.ndarray, check: Callable[[int, list[int]], None]
 ) -> tuple[list[int], list[int]]:
     """Ends of segments, and after how many samples each was told; a limit is told of once."""
     found, late = [], []
@@ -152,9 +139,9 @@ DATA = make_change_points(4, 150, 6, 2, (3, 5), random_state=0)
 
 
 @pytest.fixture(scope="module")
-def learner() -> ChangePointMetricLearner:
+def learner() -> ml.ChangePointMetricLearner:
     """A learner with two informative features of six."""
-    return ChangePointMetricLearner(verbose=False).fit(DATA.sequences, DATA.labels)
+    return ml.ChangePointMetricLearner(verbose=False).fit(DATA.sequences, DATA.labels)
 
 
 def levels(n_segments: int, size: int, seed: int = 0) -> np.ndarray:
@@ -217,7 +204,7 @@ def test_pending(learner) -> None:
         assert [*committed, *pending.ends.tolist()] == batch.tolist()
         start = committed[-1] if committed else 0
         form = LowRankForm(X[start : t + 5] @ learner.components_.T).shifted(-learner.penalty_)
-        margins = boundary_margins(form)
+        margins = ml.boundary_margins(form)
         np.testing.assert_allclose(pending.losses, margins.losses, rtol=1e-6, atol=1e-9)
 
 
@@ -264,15 +251,15 @@ class Jump:
     "features",
     [
         (Jump(),),
-        (SequenceFeatures(("log_noise", "log_spread", "log_range"), window=20),),
-        (BoundaryFeatures((3, 8), ("mean", "deviation"), unit="data"),),
-        (Jump(), SequenceFeatures(window=7), BoundaryFeatures((4,), unit="data")),
+        (ml.SequenceFeatures(("log_noise", "log_spread", "log_range"), window=20),),
+        (ml.BoundaryFeatures((3, 8), ("mean", "deviation"), unit="data"),),
+        (Jump(), ml.SequenceFeatures(window=7), ml.BoundaryFeatures((4,), unit="data")),
     ],
     ids=["own", "of the samples before", "of windows on both sides", "all"],
 )
 def test_feature_penalty_of_a_known_number_of_samples(features) -> None:
-    penalty = FeaturePenalty(features)
-    learner = ChangePointMetricLearner(penalty=penalty, verbose=False)
+    penalty = ml.FeaturePenalty(features)
+    learner = ml.ChangePointMetricLearner(penalty=penalty, verbose=False)
     learner.fit(DATA.sequences, DATA.labels)
     assert abs(learner.feature_penalty_.coef_).max() > 0
     rng = np.random.default_rng(3)
@@ -331,11 +318,11 @@ def test_encoders() -> None:
 def test_refusals(learner) -> None:
     """What needs the whole sequence is refused in a sentence that tells what to do."""
     X, y = DATA.sequences, DATA.labels
-    kept = ChangePointMetricLearner(verbose=False).fit(X, y)
+    kept = ml.ChangePointMetricLearner(verbose=False).fit(X, y)
     for change, message in [
         ({"penalty_": None}, "tune_penalty, or fit with n_segments=None"),
         ({"penalty_unit_": "variance"}, "tune_penalty without unit"),
-        ({"oracle": SummedArea()}, r"ChangePoints\(\) or None as oracle"),
+        ({"oracle": ml.SummedArea()}, r"ChangePoints\(\) or None as oracle"),
     ]:
         for name, value in change.items():
             before = getattr(kept, name)
@@ -343,13 +330,13 @@ def test_refusals(learner) -> None:
             with pytest.raises(ValueError, match=message):
                 kept.stream()
             setattr(kept, name, before)
-    kept.oracle = ChangePoints()
+    kept.oracle = ml.ChangePoints()
     kept.stream()
-    penalized = ChangePointMetricLearner(penalty=FeaturePenalty((BoundaryFeatures((5,)),)))
+    penalized = ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((ml.BoundaryFeatures((5,)),)))
     with pytest.raises(ValueError, match=r"looks_back tells, got Bound.*unit=.data"):
         penalized.fit(X, y).stream()
     with pytest.raises(ValueError, match="one penalty, such as ChangePointMetricLearner"):
-        PenaltyLearner().fit(X, y).stream()
+        ml.PenaltyLearner().fit(X, y).stream()
     with pytest.raises(ValueError, match="max_delay of at least twice min_size=50"):
         segmenter_of(np.random.default_rng(0), 6, 50, 1.0).stream(max_delay=99)
     with pytest.raises(ValueError, match="max_delay"):
@@ -404,7 +391,7 @@ def test_saved_and_loaded(kind, tmp_path) -> None:
     whole = streamed(segmenter.stream(limit), chunks)
     stream, ends = segmenter.stream(limit), []
     for chunk in chunks:
-        stream = metriclearn.load(metriclearn.save(stream, tmp_path / "stream.npz"))
+        stream = ml.load(ml.save(stream, tmp_path / "stream.npz"))
         ends += stream.push(chunk).ends.tolist()
     assert stream.exact_ == (limit is None)
     assert [*ends, *stream.finish().ends] == whole[0]

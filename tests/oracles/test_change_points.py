@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from metriclearn import (
-    ChangePoints,
-    DenseForm,
-    LowRankForm,
-    Partition,
-    SummedArea,
-)
+import metriclearn as ml
 from metriclearn.oracles.change_points import PenalizedSegmentation
 from metriclearn.oracles.change_points.segment_values import segment_values
 from tests.budget import examples
@@ -28,7 +22,7 @@ def test_equals_enumeration(T) -> None:
     for case in range(200):
         form, A, min_size = draw_case(rng, T, case % 4)
         for K in (None, *range(1, T // min_size + 1)):
-            answer = ChangePoints(min_size)(form, K)
+            answer = ml.ChangePoints(min_size)(form, K)
             best, winners = best_segmentation(A, K, min_size)
             assert tuple(answer.change_points) in winners
             assert form.at(answer) == pytest.approx(best, rel=1e-9, abs=1e-9)
@@ -43,8 +37,8 @@ def test_equals_algorithm_1(seed, known) -> None:
         T = int(rng.integers(9, 60)) if case % 5 else int(rng.integers(60, 201))
         form, A, min_size = draw_case(rng, T, case % 4)
         K = int(rng.integers(1, min(T // min_size, 40) + 1)) if known else None
-        answer = ChangePoints(min_size)(form, K)
-        reference = SummedArea(min_size)(DenseForm(A), K)
+        answer = ml.ChangePoints(min_size)(form, K)
+        reference = ml.SummedArea(min_size)(ml.DenseForm(A), K)
         assert np.min(answer.sizes) >= min_size
         assert answer.n_clusters == (K or answer.n_clusters)
         means = block_means(A)
@@ -54,15 +48,15 @@ def test_equals_algorithm_1(seed, known) -> None:
             assert answer == reference
 
 
-def values_of_every_count(form: LowRankForm, min_size: int) -> list[float]:
+def values_of_every_count(form: ml.LowRankForm, min_size: int) -> list[float]:
     """V(K) for every possible K, equal to the values of Algorithm 1."""
     values = []
     for K in range(1, form.n_samples // min_size + 1):
-        answer = ChangePoints(min_size)(form, K)
+        answer = ml.ChangePoints(min_size)(form, K)
         assert answer.n_clusters == K
         assert answer.sizes.min() >= min_size
         values.append(form.at(answer))
-        reference = form.at(SummedArea(min_size)(form, K))
+        reference = form.at(ml.SummedArea(min_size)(form, K))
         assert values[-1] == pytest.approx(reference, rel=1e-10, abs=1e-9)
     return values
 
@@ -72,7 +66,7 @@ def values_of_every_count(form: LowRankForm, min_size: int) -> list[float]:
 def test_every_count_of_noise(weight, min_size) -> None:
     """On noise no penalty leads to most counts."""
     Z = np.random.default_rng(7).normal(size=(60, 2))
-    form = LowRankForm(Z).plus(Partition.from_change_points([10, 25, 60]), weight)
+    form = ml.LowRankForm(Z).plus(ml.Partition.from_change_points([10, 25, 60]), weight)
     values = values_of_every_count(form, min_size)
     assert np.sum(np.diff(values, 2) > 1e-9) >= 3  # not concave: these are below the hull
 
@@ -82,12 +76,14 @@ def test_every_count_of_noise(weight, min_size) -> None:
 def test_counts_of_a_wide_signal(offset, min_size) -> None:
     """Every K is as good as Algorithm 1's, also where the common offset is large."""
     Z = np.random.default_rng(3).normal(size=(90, 70)) + np.arange(90)[:, None] // 30 + offset
-    form, plain = LowRankForm(Z), LowRankForm(Z - offset)
+    form, plain = ml.LowRankForm(Z), ml.LowRankForm(Z - offset)
     for K in (1, 3, 9, 29, 30):
-        answer = ChangePoints(min_size)(form, K)
+        answer = ml.ChangePoints(min_size)(form, K)
         assert answer.n_clusters == K
         assert answer.sizes.min() >= min_size
-        assert plain.at(answer) == pytest.approx(plain.at(SummedArea(min_size)(plain, K)), rel=1e-9)
+        assert plain.at(answer) == pytest.approx(
+            plain.at(ml.SummedArea(min_size)(plain, K)), rel=1e-9
+        )
 
 
 @pytest.mark.parametrize("weight", [0.0, 2.0])
@@ -95,11 +91,11 @@ def test_counts_of_a_wide_signal(offset, min_size) -> None:
 @pytest.mark.parametrize(("T", "min_size"), [(1, 1), (9, 1), (20, 2), (16, 2), (30, 3), (40, 4)])
 def test_largest_count_when_the_truth_has_it_too(T, min_size, scale, weight) -> None:
     """−κ Tr MN makes the truth the worst answer, and it is the only one with T/min_size."""
-    truth = Partition.from_change_points(np.arange(min_size, T + 1, min_size))
+    truth = ml.Partition.from_change_points(np.arange(min_size, T + 1, min_size))
     Z = np.random.default_rng(T).normal(size=(T, 1))
-    form = LowRankForm(scale * Z).plus(truth, weight)
+    form = ml.LowRankForm(scale * Z).plus(truth, weight)
     values_of_every_count(form, min_size)
-    assert ChangePoints(min_size)(form, T // min_size) == truth
+    assert ml.ChangePoints(min_size)(form, T // min_size) == truth
 
 
 LONG_SIGNALS = {
@@ -121,22 +117,22 @@ def test_long_signals_of_every_kind(name, min_size) -> None:
     truth = random_segmentation(rng, 800)
     for alpha, penalty in ((0.0, 3.0), (0.0, 50.0), (1.0, 10.0)):
         A = dense_form(Z, truth.labels, 2 * alpha, alpha - penalty)
-        form = LowRankForm(Z).plus(truth, 2 * alpha).shifted(alpha - penalty)
+        form = ml.LowRankForm(Z).plus(truth, 2 * alpha).shifted(alpha - penalty)
         means = block_means(A)
-        mine = value_of(means, ChangePoints(min_size)(form).change_points)
-        theirs = value_of(means, SummedArea(min_size)(DenseForm(A)).change_points)
+        mine = value_of(means, ml.ChangePoints(min_size)(form).change_points)
+        theirs = value_of(means, ml.SummedArea(min_size)(ml.DenseForm(A)).change_points)
         assert mine == pytest.approx(theirs, rel=1e-9)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda Z: LowRankForm(Z.astype(np.float32)),
-        lambda Z: LowRankForm(np.asfortranarray(Z)),
-        lambda Z: LowRankForm(np.repeat(Z, 2, axis=0)[::2]),
-        lambda Z: LowRankForm(np.repeat(Z, 2, axis=1)[:, ::2]),
-        lambda Z: LowRankForm(Z.astype(np.int64)),
-        lambda Z: LowRankForm(cumulative=LowRankForm(Z).cumulative),
+        lambda Z: ml.LowRankForm(Z.astype(np.float32)),
+        lambda Z: ml.LowRankForm(np.asfortranarray(Z)),
+        lambda Z: ml.LowRankForm(np.repeat(Z, 2, axis=0)[::2]),
+        lambda Z: ml.LowRankForm(np.repeat(Z, 2, axis=1)[:, ::2]),
+        lambda Z: ml.LowRankForm(Z.astype(np.int64)),
+        lambda Z: ml.LowRankForm(cumulative=ml.LowRankForm(Z).cumulative),
     ],
     ids=["float32", "fortran", "every-other-row", "every-other-column", "integers", "sums"],
 )
@@ -144,16 +140,16 @@ def test_memory_layouts_and_types(change) -> None:
     rng = np.random.default_rng(13)
     Z = rng.integers(-5, 6, (80, 3)).astype(float)
     Z += np.repeat(rng.integers(-9, 10, (4, 3)), 20, axis=0)
-    expected = ChangePoints(2)(LowRankForm(Z, shift=-30.0))
-    assert ChangePoints(2)(change(Z).shifted(-30.0)) == expected
-    assert ChangePoints(2)(change(Z), 5) == ChangePoints(2)(LowRankForm(Z), 5)
+    expected = ml.ChangePoints(2)(ml.LowRankForm(Z, shift=-30.0))
+    assert ml.ChangePoints(2)(change(Z).shifted(-30.0)) == expected
+    assert ml.ChangePoints(2)(change(Z), 5) == ml.ChangePoints(2)(ml.LowRankForm(Z), 5)
 
 
 COUNT = "needs n_clusters=None or a whole number of at least 1"
 SIZE = "needs a whole min_size of at least 1"
 
 
-@pytest.mark.parametrize("oracle", [ChangePoints, SummedArea])
+@pytest.mark.parametrize("oracle", [ml.ChangePoints, ml.SummedArea])
 @pytest.mark.parametrize(
     ("K", "min_size", "message"),
     [
@@ -166,15 +162,15 @@ SIZE = "needs a whole min_size of at least 1"
 )
 def test_impossible_requests(oracle, K, min_size, message) -> None:
     with pytest.raises(ValueError, match=f"{oracle.__name__} {message}"):
-        oracle(min_size=min_size)(LowRankForm(np.zeros((8, 1))), K)
+        oracle(min_size=min_size)(ml.LowRankForm(np.zeros((8, 1))), K)
 
 
 def test_forms_it_cannot_segment() -> None:
     with pytest.raises(TypeError, match="needs a LowRankForm, got DenseForm; use the SummedArea"):
-        ChangePoints()(DenseForm(np.eye(4)))
-    scattered = Partition.from_labels([0, 1, 0, 1])
+        ml.ChangePoints()(ml.DenseForm(np.eye(4)))
+    scattered = ml.Partition.from_labels([0, 1, 0, 1])
     with pytest.raises(ValueError, match="needs contiguous clusters"):
-        ChangePoints()(LowRankForm(np.zeros((4, 1))).plus(scattered, 1.0))
+        ml.ChangePoints()(ml.LowRankForm(np.zeros((4, 1))).plus(scattered, 1.0))
 
 
 def one_feature(rng: np.random.Generator, kind: str, T: int) -> np.ndarray:
@@ -215,7 +211,7 @@ def test_features_have_the_best_of_all_starts_to_the_last_bit(kind, offset) -> N
     for case in range(examples(200)):
         T, r = int(rng.integers(1, 40)), int(rng.integers(1, 7))
         Z = np.column_stack([one_feature(rng, kind, T) for _ in range(r)]) + offset
-        form = LowRankForm(Z)
+        form = ml.LowRankForm(Z)
         if case % 4 == 0:
             form = form.plus(random_segmentation(rng, T), 2.0)
         problem = PenalizedSegmentation(form, min(T, int(rng.integers(1, 6))))
@@ -236,9 +232,9 @@ def test_long_signals_with_few_changes(n_changes, weight, min_size) -> None:
     rng = np.random.default_rng(n_changes)
     T, r = 2000, 3
     ends = np.sort(rng.choice(np.arange(900, T), n_changes, replace=False))
-    truth = Partition.from_change_points(ends, T)
+    truth = ml.Partition.from_change_points(ends, T)
     Z = rng.normal(size=(truth.n_clusters, r))[truth.labels] + rng.normal(size=(T, r))
-    problem = PenalizedSegmentation(LowRankForm(Z).plus(truth, weight), min_size)
+    problem = PenalizedSegmentation(ml.LowRankForm(Z).plus(truth, weight), min_size)
     for penalty in (4.0, 40.0):
         found = problem.best(penalty)[0]
         assert found.tobytes() == best_of_all_starts(problem, penalty).tobytes()
@@ -252,10 +248,10 @@ def test_penalties_of_the_order_of_the_loss(penalty, n_segments) -> None:
     T, r = 500, 4
     for jump, moved in ((0.0, 0), (0.4, 0), (2.0, 0), (2.0, 17)):
         ends = np.sort(rng.choice(np.arange(1, T), n_segments - 1, replace=False))
-        truth = Partition.from_change_points(ends, T)
+        truth = ml.Partition.from_change_points(ends, T)
         means = jump * np.roll(rng.normal(size=(n_segments, r))[truth.labels], moved, axis=0)
         Z = (means + rng.normal(size=(T, r))) * np.sqrt(penalty / (2 * r * np.log(T)))
         for min_size in (1, 4):
-            problem = PenalizedSegmentation(LowRankForm(Z).plus(truth, 2.0), min_size)
+            problem = PenalizedSegmentation(ml.LowRankForm(Z).plus(truth, 2.0), min_size)
             found = problem.best(penalty - 1.0)[0]
             assert found.tobytes() == best_of_all_starts(problem, penalty - 1.0).tobytes()

@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-import metriclearn
-from metriclearn import (
-    BundleDual,
-    ChangePointMetricLearner,
-    DiagonalMetric,
-    SquaredFrobenius,
-)
+import metriclearn as ml
 from metriclearn.running.callbacks import EarlyStopping, ScalarLog
 from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS, learn, sequences
@@ -35,7 +29,7 @@ def test_stopping_by_a_callback_is_no_convergence_warning_and_it_is_not_saved(
     assert learner.solution_.reason == "callback"
     assert len(learner.solution_.trace) == 2
     assert not [w for w in recwarn if "stopped" in str(w.message)]
-    again = metriclearn.load(learner.save(tmp_path / "model.npz"))
+    again = ml.load(learner.save(tmp_path / "model.npz"))
     assert tuple(again.callbacks) == ()
     np.testing.assert_array_equal(again.components_, learner.components_)
 
@@ -50,7 +44,7 @@ def test_the_estimator_of_a_round_is_the_learner_with_the_best_point_so_far() ->
             assert estimator.predict(XS)[0].shape == (120,)
             return super().on_round(progress)
 
-    learner = learn(callbacks=[Keep(4)], metric=DiagonalMetric(), standardize=False)
+    learner = learn(callbacks=[Keep(4)], metric=ml.DiagonalMetric(), standardize=False)
     matrix, penalty, w = found[-1]
     np.testing.assert_allclose(matrix, learner.get_mahalanobis_matrix())
     np.testing.assert_allclose(np.diag(matrix), np.where(w[:-1] > 0, w[:-1], 0.0), atol=1e-12)
@@ -60,7 +54,7 @@ def test_the_estimator_of_a_round_is_the_learner_with_the_best_point_so_far() ->
 def test_early_stopping_on_held_out_sequences() -> None:
     X, y = sequences(1)
     stopping = EarlyStopping(X, y, patience=3, every=2)
-    learner = learn(solver=BundleDual(0.0, max_rounds=60), callbacks=[stopping])
+    learner = learn(solver=ml.BundleDual(0.0, max_rounds=60), callbacks=[stopping])
     scores = stopping.scores_
     assert learner.solution_.reason == "callback"
     assert stopping.rounds_ == list(range(2, len(learner.solution_.trace) + 1, 2))
@@ -73,9 +67,9 @@ def test_early_stopping_on_held_out_sequences() -> None:
 
 
 def test_early_stopping_needs_a_learner_and_sensible_numbers() -> None:
-    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
+    problem = CompleteProblem(ml.DiagonalMetric(), ml.SquaredFrobenius(1e-2), "learned", 0)
     with pytest.raises(ValueError, match="EarlyStopping needs a learner to score, got a bare"):
-        BundleDual().minimize(problem.stated(callbacks=[EarlyStopping(XS, YS)]))
+        ml.BundleDual().minimize(problem.stated(callbacks=[EarlyStopping(XS, YS)]))
     with pytest.raises(ValueError, match="needs a whole patience of at least 1, got 0"):
         EarlyStopping(XS, YS, patience=0)
 
@@ -95,4 +89,4 @@ def test_scalar_log_has_the_signature_of_tensorboard_and_mlflow() -> None:
 
 def test_what_is_no_callback_is_refused() -> None:
     with pytest.raises(ValueError, match="needs callbacks with the methods on_round and on_end"):
-        ChangePointMetricLearner(callbacks=[print]).fit(XS, YS)
+        ml.ChangePointMetricLearner(callbacks=[print]).fit(XS, YS)

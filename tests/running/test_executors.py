@@ -11,17 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from metriclearn import (
-    BundleDual,
-    ChangePointMetricLearner,
-    ClusteringMetricLearner,
-    FullMetric,
-    NormalizedCutMetricLearner,
-    Partition,
-    SquaredFrobenius,
-    load,
-    save,
-)
+import metriclearn as ml
 from metriclearn.datasets import make_change_points, pack_sequences
 from metriclearn.running.executors import DaskExecutor, Sums, ThreadExecutor, add_up, shard_bounds
 from tests.cluster import Cluster
@@ -31,21 +21,21 @@ from tests.solvers.complete_problem import hinge_of
 DATA = make_change_points(24, 300, 6, 2, (3, 6), random_state=0)
 
 
-def learner(**parameters: Any) -> ChangePointMetricLearner:
-    solver = parameters.pop("solver", BundleDual(1e-5))
-    return ChangePointMetricLearner(
-        FullMetric(), SquaredFrobenius(0.1), solver, verbose=False, **parameters
+def learner(**parameters: Any) -> ml.ChangePointMetricLearner:
+    solver = parameters.pop("solver", ml.BundleDual(1e-5))
+    return ml.ChangePointMetricLearner(
+        ml.FullMetric(), ml.SquaredFrobenius(0.1), solver, verbose=False, **parameters
     )
 
 
-def train(state: Path, address: str) -> ChangePointMetricLearner:
+def train(state: Path, address: str) -> ml.ChangePointMetricLearner:
     """Train with a checkpoint on the workers of a scheduler."""
-    training = learner(solver=BundleDual(1e-5, checkpoint=str(state)))
+    training = learner(solver=ml.BundleDual(1e-5, checkpoint=str(state)))
     return training.set_params(executor=DaskExecutor(address)).fit(DATA.sequences, DATA.labels)
 
 
 @pytest.fixture(scope="module")
-def expected() -> ChangePointMetricLearner:
+def expected() -> ml.ChangePointMetricLearner:
     return learner().fit(DATA.sequences, DATA.labels)
 
 
@@ -143,9 +133,9 @@ def test_dask(client: Any, expected: Any, data: tuple[Any, Any]) -> None:
 def test_many_shards_and_a_long_w(client: Any) -> None:
     """24 sums are added over a tree; workers pass a w of 20 kB on to each other."""
     data = make_change_points(24, 60, 70, 2, (2, 3), random_state=0)
-    truths = [Partition.from_runs(labels) for labels in data.labels]
+    truths = [ml.Partition.from_runs(labels) for labels in data.labels]
     for executor in (DaskExecutor(client, shards_per_thread=12), ThreadExecutor(2)):
-        risk = hinge_of(data.sequences, truths, FullMetric(), "learned", executor=executor)
+        risk = hinge_of(data.sequences, truths, ml.FullMetric(), "learned", executor=executor)
         assert executor.count(24) == (24 if isinstance(executor, DaskExecutor) else 8)
         alone = replace(risk, executor=ThreadExecutor())
         w = risk.terms.cone.join(risk.terms.cone.metric.coordinates(0.1 * np.eye(70)), 0.5)
@@ -181,7 +171,7 @@ def test_clusterings_and_partial_labels(client: Any) -> None:
     rng = np.random.default_rng(0)
     y = [rng.integers(0, 3, 40) for _ in range(3)]
     X = [np.eye(3)[labels] * 3 + rng.normal(size=(40, 3)) for labels in y]
-    here = ClusteringMetricLearner(verbose=False, random_state=0)
+    here = ml.ClusteringMetricLearner(verbose=False, random_state=0)
     there = clone(here).set_params(executor=DaskExecutor(client))
     assert_same(there.fit(X, y), here.fit(X, y))
     assert there.relaxed_objective_ == pytest.approx(here.relaxed_objective_)
@@ -200,7 +190,7 @@ def test_normalized_cuts_with_a_killed_worker(cluster: Cluster, client: Any) -> 
     y = [np.arange(30) * 2 // 30 for _ in range(4)]
     X = [rng.normal(size=(30, 3)) + 3.0 * np.outer(labels, (1, 0, 0)) for labels in y]
     y = [np.where(rng.random(30) < 0.5, labels, -1) for labels in y]
-    here = NormalizedCutMetricLearner(starts=(1e-2, 1e-1), verbose=False)
+    here = ml.NormalizedCutMetricLearner(starts=(1e-2, 1e-1), verbose=False)
     alone = here.fit(X, y)
     assert_same(clone(here).set_params(n_jobs=2).fit(X, y), alone)
     killer = Killer(cluster.kill_a_worker, 1, 0.02)
@@ -233,7 +223,7 @@ def test_executor_is_not_copied_and_not_saved(client: Any, tmp_path: Path) -> No
     assert clone(estimator).executor is executor
     assert clone(learner(executor=ThreadExecutor(2))).executor.n_jobs == 2
     fitted = estimator.fit(DATA.sequences[:4], DATA.labels[:4])
-    again = load(save(fitted, tmp_path / "model.npz"))
+    again = ml.load(ml.save(fitted, tmp_path / "model.npz"))
     assert again.executor is None
     np.testing.assert_array_equal(again.components_, fitted.components_)
     with pytest.raises(ValueError, match="a cluster or the address of a scheduler, got 7"):

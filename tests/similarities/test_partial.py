@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold
 
-from metriclearn import (
-    GaussianSimilarity,
-    GivenSimilarities,
-    NormalizedCutMetricLearner,
-    PartialPartition,
-    Partition,
-    PrincipalStart,
-)
+import metriclearn as ml
 from metriclearn.estimators.learners.alternation import Alternation
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
@@ -38,7 +31,7 @@ def test_completions_keep_what_is_known_and_come_near_the_best() -> None:
         if len(np.unique(labels[labels >= 0])) < 2:
             continue
         known = NodeLabels.from_labels(labels, problem.owners)
-        form = SimilarityForm(GaussianSimilarity().operator(problem.nodes, np.eye(3)))
+        form = SimilarityForm(ml.GaussianSimilarity().operator(problem.nodes, np.eye(3)))
         found = complete_nodes(form, None, known)
         assert known.nodes.allows_clusters(found)
         seeded = np.unique(known.columns[known.labeled])
@@ -57,7 +50,7 @@ def test_spans_move_as_one_and_take_a_label() -> None:
     known = NodeLabels.from_labels(labels, same=[(0, 6), (7, 15)])
     assert known.columns.tolist() == [0] * 6 + [-1] * 14 + [1] + [-1] * 9
     nodes = Nodes(random.normal(size=(30, 2)), np.ones(30))
-    form = SimilarityForm(GaussianSimilarity().operator(nodes, np.eye(2)))
+    form = SimilarityForm(ml.GaussianSimilarity().operator(nodes, np.eye(2)))
     clusters = known.with_completion(complete_nodes(form, None, known)).labels
     assert set(clusters[:6]) == {0}
     assert len(set(clusters[7:15])) == 1
@@ -68,8 +61,8 @@ def test_a_partly_labeled_set_gives_nearly_the_metric_of_the_full_one() -> None:
     X, y = arrays(6)
     test_X, test_y = arrays(seed=1)
     known = some_of(y, 0.4)
-    learner = NormalizedCutMetricLearner(verbose=False).fit(X, known)
-    full = NormalizedCutMetricLearner(verbose=False).fit(X, y)
+    learner = ml.NormalizedCutMetricLearner(verbose=False).fit(X, known)
+    full = ml.NormalizedCutMetricLearner(verbose=False).fit(X, y)
     assert_never_rises(learner.alternation_)
     shares = [np.diag(m.get_mahalanobis_matrix()) * m.scale_**2 for m in (learner, full)]
     partial_share, full_share = (own / own.sum() for own in shares)
@@ -89,8 +82,8 @@ def test_images_with_unlabeled_pixels() -> None:
         kept = np.full(labels.shape, -1)
         kept[::7] = labels[::7] * 5 + 2  # labels 2 and 7, on every seventh row
         scribbles.append(kept)
-    learner = NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, scribbles)
-    full = NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, y)
+    learner = ml.NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, scribbles)
+    full = ml.NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, y)
     test = images(seed=1)
     assert learner.score(*test) > full.score(*test) - 0.15
     for done, labels, known in zip(learner.completions_, y, scribbles):
@@ -98,16 +91,16 @@ def test_images_with_unlabeled_pixels() -> None:
         assert set(np.unique(done)) == {2, 7}
         np.testing.assert_array_equal(done[known >= 0], known[known >= 0])
         assert np.mean((done == 7) != (labels == 1)) < 0.05
-    flat = [PartialPartition(known.size, known.ravel()) for known in scribbles]
-    again = NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, flat)
+    flat = [ml.PartialPartition(known.size, known.ravel()) for known in scribbles]
+    again = ml.NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, flat)
     np.testing.assert_allclose(again.components_, learner.components_)
 
 
 def test_neighborhoods_and_given_similarities() -> None:
     pytest.importorskip("skimage")
     X, y = images()
-    similarity = GaussianSimilarity(Neighborhood(15.0))
-    learner = NormalizedCutMetricLearner(similarity=similarity, features=SMALL, verbose=False)
+    similarity = ml.GaussianSimilarity(Neighborhood(15.0))
+    learner = ml.NormalizedCutMetricLearner(similarity=similarity, features=SMALL, verbose=False)
     learner.fit(X, some_of(y, 0.2))
     assert [done.shape for done in learner.completions_] == [(40, 50)] * 3
     random = np.random.default_rng(0)
@@ -115,7 +108,7 @@ def test_neighborhoods_and_given_similarities() -> None:
     noise = random.uniform(size=(2, 20, 20))
     stack = np.stack([labels[:, None] == labels, *(noise + noise.transpose(0, 2, 1)) / 2])
     known = np.where(np.arange(20) < 8, labels, -1)
-    given = NormalizedCutMetricLearner(similarity=GivenSimilarities(), verbose=False)
+    given = ml.NormalizedCutMetricLearner(similarity=ml.GivenSimilarities(), verbose=False)
     given.fit([stack], [known])
     np.testing.assert_array_equal(given.completions_[0], labels)
     assert given.score([stack], [labels]) == 0.0
@@ -123,10 +116,10 @@ def test_neighborhoods_and_given_similarities() -> None:
 
 def test_full_labels_are_learned_as_ever() -> None:
     X, y = arrays()
-    full = NormalizedCutMetricLearner(verbose=False).fit(X, y)
+    full = ml.NormalizedCutMetricLearner(verbose=False).fit(X, y)
     assert (full.alternation_, full.completions_) == (None, None)
-    for read in (lambda labels: PartialPartition(len(labels), labels), Partition.from_labels):
-        again = NormalizedCutMetricLearner(verbose=False).fit(X, list(map(read, y)))
+    for read in (lambda labels: ml.PartialPartition(len(labels), labels), ml.Partition.from_labels):
+        again = ml.NormalizedCutMetricLearner(verbose=False).fit(X, list(map(read, y)))
         np.testing.assert_array_equal(again.components_, full.components_)
 
 
@@ -134,7 +127,7 @@ def test_grid_search_scores_what_is_known() -> None:
     X, y = arrays()
     known = some_of(y, 0.5)
     search = GridSearchCV(
-        NormalizedCutMetricLearner(starts=(1e-2,), verbose=False),
+        ml.NormalizedCutMetricLearner(starts=(1e-2,), verbose=False),
         {"regularizer__strength": [1e-2, 1.0]},
         cv=KFold(2),
         error_score="raise",
@@ -143,7 +136,7 @@ def test_grid_search_scores_what_is_known() -> None:
     best = search.best_estimator_
     found = best.predict(X[0])
     rows = known[0] >= 0
-    M, N = Partition.from_labels(found[rows]), Partition.from_labels(known[0][rows])
+    M, N = ml.Partition.from_labels(found[rows]), ml.Partition.from_labels(known[0][rows])
     expected = np.sum((M.to_array() - N.to_array()) ** 2)
     assert best.score(X[:1], known[:1]) == pytest.approx(-expected, abs=1e-12)
 
@@ -151,12 +144,12 @@ def test_grid_search_scores_what_is_known() -> None:
 def test_an_interrupted_alternation_goes_on(tmp_path: Path) -> None:
     X, y = arrays()
     known, file = some_of(y, 0.25), str(tmp_path / "state.npz")
-    start = Alternation(start=PrincipalStart())
-    whole = NormalizedCutMetricLearner(verbose=False, alternation=start).fit(X, known)
-    first = Alternation(2, PrincipalStart(), file)
-    NormalizedCutMetricLearner(verbose=False, alternation=first).fit(X, known)
-    rest = Alternation(20, PrincipalStart(), file)
-    resumed = NormalizedCutMetricLearner(verbose=False, alternation=rest).fit(X, known)
+    start = Alternation(start=ml.PrincipalStart())
+    whole = ml.NormalizedCutMetricLearner(verbose=False, alternation=start).fit(X, known)
+    first = Alternation(2, ml.PrincipalStart(), file)
+    ml.NormalizedCutMetricLearner(verbose=False, alternation=first).fit(X, known)
+    rest = Alternation(20, ml.PrincipalStart(), file)
+    resumed = ml.NormalizedCutMetricLearner(verbose=False, alternation=rest).fit(X, known)
     assert len(whole.alternation_) > 2
     np.testing.assert_allclose(resumed.components_, whole.components_, rtol=1e-5)
     assert resumed.alternation_.reason == whole.alternation_.reason
@@ -165,19 +158,19 @@ def test_an_interrupted_alternation_goes_on(tmp_path: Path) -> None:
 def test_spans_of_pixels_are_refused_in_one_sentence() -> None:
     pytest.importorskip("skimage")
     X, y = images(1)
-    known = PartialPartition(2000, y[0].ravel(), same=[(0, 3)])
+    known = ml.PartialPartition(2000, y[0].ravel(), same=[(0, 3)])
     with pytest.raises(ValueError, match="2000 pixels of image 0, row by row and with labels only"):
-        NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, [known])
-    short = PartialPartition(100, [0, 1] + [-1] * 98)
+        ml.NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, [known])
+    short = ml.PartialPartition(100, [0, 1] + [-1] * 98)
     with pytest.raises(ValueError, match="2000 pixels of image 0"):
-        NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, [short])
+        ml.NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, [short])
 
 
 def test_words_may_be_unlabeled_too() -> None:
     X, y = arrays(2)
     words: list[Any] = [["cat" if v else "dog" for v in labels] for labels in y]
     words[0][5:30] = [-1] * 25
-    learner = NormalizedCutMetricLearner(verbose=False).fit(X, words)
+    learner = ml.NormalizedCutMetricLearner(verbose=False).fit(X, words)
     assert set(learner.completions_[0]) == {"cat", "dog"}
     assert learner.completions_[1].tolist() == words[1]
 
@@ -186,6 +179,6 @@ def test_one_known_cluster_is_completed_by_itself() -> None:
     labels = np.array([0, 0, -1, -1, 0])
     known = NodeLabels.from_labels(labels)
     nodes = Nodes(np.random.default_rng(0).normal(size=(5, 2)), np.ones(5))
-    form = SimilarityForm(GaussianSimilarity().operator(nodes, np.eye(2)))
+    form = SimilarityForm(ml.GaussianSimilarity().operator(nodes, np.eye(2)))
     assert complete_nodes(form, None, known).n_clusters == 1
     assert TopEigenvectors()(form, 1).n_clusters == 1

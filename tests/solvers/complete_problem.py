@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metriclearn import (
-    ChangePoints,
-    FrobeniusLoss,
-    FullMetric,
-    LinearFeatures,
-    Partition,
-)
+import metriclearn as ml
 from metriclearn.problem.forms import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.solvers.base import Problem, Solution
@@ -25,7 +19,7 @@ FIXED_PENALTY = 0.5
 
 def hinge_of(
     Xs: Sequence[np.ndarray],
-    truths: Sequence[Partition],
+    truths: Sequence[ml.Partition],
     metric: Any,
     mode: str,
     *,
@@ -36,9 +30,9 @@ def hinge_of(
 ) -> StructuredHinge:
     """The hinge of sequences, as a learner would build it, with the oracle that is given."""
     terms = HingeTerms(
-        LinearFeatures(metric),
-        FrobeniusLoss(),
-        oracle or ChangePoints(min_size),
+        ml.LinearFeatures(metric),
+        ml.FrobeniusLoss(),
+        oracle or ml.ChangePoints(min_size),
         MetricCone(metric, Xs[0].shape[1], mode == "learned"),
         loss_scale=scale,
         penalty=FIXED_PENALTY if mode == "fixed" else 0.0,
@@ -70,12 +64,12 @@ class CompleteProblem:
     scale: float = 1.0
 
     @cached_property
-    def data(self) -> list[tuple[np.ndarray, Partition]]:
+    def data(self) -> list[tuple[np.ndarray, ml.Partition]]:
         rng = np.random.default_rng(self.seed)
         pairs = []
         for T in (6, 7, 8):
             cuts = rng.choice(np.arange(1, T), 2, replace=False)
-            truth = Partition.from_change_points(cuts, T)
+            truth = ml.Partition.from_change_points(cuts, T)
             X = self.noise * rng.normal(size=(T, 3))
             X[:, 0] += 3.0 * np.array([0.0, 1.0, -1.0])[truth.labels]
             pairs.append((X, truth))
@@ -121,7 +115,7 @@ class CompleteProblem:
         """min over (B, λ) of the mean hinge plus Ω(B), by cvxpy on every cut there is."""
         import cvxpy as cp
 
-        full = isinstance(self.metric, FullMetric)
+        full = isinstance(self.metric, ml.FullMetric)
         B = cp.Variable((3, 3), PSD=True) if full else cp.diag(cp.Variable(3, nonneg=True))
         penalty = cp.Variable(nonneg=True) if self.mode == "learned" else FIXED_PENALTY
         slack = cp.Variable(len(self.data))
@@ -135,7 +129,9 @@ class CompleteProblem:
         objective = cp.sum(slack) / len(self.data) + self._omega(B)
         return float(cp.Problem(cp.Minimize(objective), constraints).solve(solver="CLARABEL"))
 
-    def _cuts(self, X: np.ndarray, truth: Partition) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _cuts(
+        self, X: np.ndarray, truth: ml.Partition
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Per segmentation M: α‖M − N‖²/T, Xᵀ(M − N)X/T and (Tr M − Tr N)/T."""
         T, X = len(X), X - X.mean(axis=0)
         N = equivalence_matrix(truth.labels)

@@ -3,16 +3,7 @@
 import numpy as np
 import pytest
 
-from metriclearn import (
-    L1,
-    BundleDual,
-    ChangePointMetricLearner,
-    DiagonalMetric,
-    FullMetric,
-    Partition,
-    SquaredFrobenius,
-    Trace,
-)
+import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from tests.solvers.complete_problem import CompleteProblem
 
@@ -20,24 +11,24 @@ pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cv
 
 
 def minimize(problem: CompleteProblem, **settings):
-    solver = BundleDual(**{"tolerance": 1e-4, "max_rounds": 200, **settings})
+    solver = ml.BundleDual(**{"tolerance": 1e-4, "max_rounds": 200, **settings})
     return solver.minimize(problem.stated())
 
 
-SQUARED = (FullMetric(), SquaredFrobenius(1e-2), 0)
+SQUARED = (ml.FullMetric(), ml.SquaredFrobenius(1e-2), 0)
 CASES = [  # metric, regularizer, seed, settings, relative gap at the end
     *[(*SQUARED, {"tolerance": tolerance}, tolerance) for tolerance in (1e-1, 1e-3, 1e-6)],
     *[(*SQUARED, {"keep_inactive": rounds}, 1e-4) for rounds in (1, 3, 1000)],  # forgets cuts
     # a strong linear regularizer drives the penalty to a corner
-    (DiagonalMetric(), L1(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
-    (DiagonalMetric(), Trace(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
-    (FullMetric(), SquaredFrobenius(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
-    (FullMetric(), Trace(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
+    (ml.DiagonalMetric(), ml.L1(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
+    (ml.DiagonalMetric(), ml.Trace(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
+    (ml.FullMetric(), ml.SquaredFrobenius(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
+    (ml.FullMetric(), ml.Trace(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
     # to the last digits
-    (DiagonalMetric(), L1(1e-2), 3, {"tolerance": 1e-9, "max_rounds": 60}, 1e-9),
-    (DiagonalMetric(), L1(1.0), 0, {"tolerance": 1e-9, "max_rounds": 80}, 1e-4),
-    (FullMetric(), Trace(1.0), 1, {"tolerance": 1e-9, "max_rounds": 80}, 1e-4),
-    (DiagonalMetric(), SquaredFrobenius(1e-2), 0, {"tolerance": 0.0, "max_rounds": 40}, 1e-7),
+    (ml.DiagonalMetric(), ml.L1(1e-2), 3, {"tolerance": 1e-9, "max_rounds": 60}, 1e-9),
+    (ml.DiagonalMetric(), ml.L1(1.0), 0, {"tolerance": 1e-9, "max_rounds": 80}, 1e-4),
+    (ml.FullMetric(), ml.Trace(1.0), 1, {"tolerance": 1e-9, "max_rounds": 80}, 1e-4),
+    (ml.DiagonalMetric(), ml.SquaredFrobenius(1e-2), 0, {"tolerance": 0.0, "max_rounds": 40}, 1e-7),
 ]
 
 
@@ -53,14 +44,14 @@ def test_gaps_that_are_reached_with_bounds_that_hold(
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.1])
-@pytest.mark.parametrize("kind", [L1, Trace, SquaredFrobenius])
+@pytest.mark.parametrize("kind", [ml.L1, ml.Trace, ml.SquaredFrobenius])
 def test_start_that_is_optimal_already_is_certified(kind, scale) -> None:
     """Noise in which no weight helps: B = 0 and λ = α from the beginning."""
-    problem = CompleteProblem(DiagonalMetric(), kind(1e-2), "learned", scale=scale)
+    problem = CompleteProblem(ml.DiagonalMetric(), kind(1e-2), "learned", scale=scale)
     X = np.array([[0.0, 1.0, 0.0], [-2.0, -1.0, 1.0], [-2.0, 0.0, 0.5]])
     Z = np.array([[-2.0, 2.0], [0.0, 1.0], [1.0, 2.0], [-2.0, 2.0], [2.0, 0.0], [-1.0, 1.0]])
     Z = np.column_stack([Z, np.zeros(6)])
-    truths = [Partition.from_change_points([3]), Partition.from_change_points([2, 4, 6])]
+    truths = [ml.Partition.from_change_points([3]), ml.Partition.from_change_points([2, 4, 6])]
     object.__setattr__(problem, "data", list(zip([X, Z], truths)))
     assert problem.optimum == pytest.approx(problem.risk()(problem.start).mean, abs=1e-7)
     solution = minimize(problem, max_rounds=60)
@@ -73,7 +64,9 @@ def test_duals_that_a_penalty_curves_steeply_are_solved_in_few_rounds(strength) 
     """The strongest regularization of a path, where the ascent ends far below the gap."""
     data = make_change_points(n_features=100, random_state=0)
     places = [0, 1, 2, 3, 7, 8, 9]
-    learner = ChangePointMetricLearner(regularizer=L1(strength), solver=BundleDual(max_rounds=30))
+    learner = ml.ChangePointMetricLearner(
+        regularizer=ml.L1(strength), solver=ml.BundleDual(max_rounds=30)
+    )
     learner.fit([data.sequences[i] for i in places], [data.labels[i] for i in places])
     assert learner.solution_.converged
 
@@ -81,7 +74,9 @@ def test_duals_that_a_penalty_curves_steeply_are_solved_in_few_rounds(strength) 
 def test_many_features_and_few_functions_take_few_rounds() -> None:
     """One cut per round of 1830 numbers: 107 rounds where it is met at the master's solution."""
     data = make_change_points(1, 1500, 60, 8, (30, 40), random_state=0)
-    learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1), BundleDual())
+    learner = ml.ChangePointMetricLearner(
+        ml.FullMetric(), ml.SquaredFrobenius(0.1), ml.BundleDual()
+    )
     solution = learner.fit(data.sequences, data.labels).solution_
     assert solution.converged
     assert len(solution.trace) <= 75
@@ -91,19 +86,19 @@ def test_many_features_and_few_functions_take_few_rounds() -> None:
 def test_small_features_drawn_to_their_metric_are_learned_in_few_rounds(unit, seed) -> None:
     """The master problem is solved though the penalty is in a unit far from the metric's."""
     data = make_change_points(5, 60, 3, 2, (3, 5), noise=1.0, jump=1.5, random_state=seed)
-    learner = ChangePointMetricLearner(
-        FullMetric(), SquaredFrobenius(1.0, 1.0), standardize=False, verbose=False
+    learner = ml.ChangePointMetricLearner(
+        ml.FullMetric(), ml.SquaredFrobenius(1.0, 1.0), standardize=False, verbose=False
     )
     solution = learner.fit([unit * X for X in data.sequences], data.labels).solution_
     assert solution.converged
     assert len(solution.trace) <= 20
 
 
-@pytest.mark.parametrize("kind", [SquaredFrobenius, L1, Trace])
+@pytest.mark.parametrize("kind", [ml.SquaredFrobenius, ml.L1, ml.Trace])
 def test_dual_bound_of_any_minorant_is_below_the_optimum(kind) -> None:
     """Random averages of cuts near the optimum, with the penalty limit that other cuts imply."""
     rng = np.random.default_rng(0)
-    problem = CompleteProblem(DiagonalMetric(), kind(0.05), "learned", 0)
+    problem = CompleteProblem(ml.DiagonalMetric(), kind(0.05), "learned", 0)
     risk, cone, solution = problem.risk(), problem.cone, minimize(problem)
     terms, tightest, penalty_limit = kind(0.05).terms(cone), 0.0, np.inf
     for _ in range(100):

@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from metriclearn import (
-    CCCP,
-    BundleDual,
-    DiagonalMetric,
-    FactorDescent,
-    FullMetric,
-    ProjectedSubgradient,
-    SquaredFrobenius,
-    Trace,
-)
+import metriclearn as ml
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.solvers.base import Cuts, Problem, Solution
 from metriclearn.solvers.base import Trace as SolverTrace
@@ -58,8 +49,8 @@ class Overshooting:
         return Solution(w, 0.0, 0.0, 1.0, "converged", SolverTrace(), 1)
 
 
-CONE = MetricCone(DiagonalMetric(), 1, learns_penalty=False)
-TINY = Trace(1e-12)
+CONE = MetricCone(ml.DiagonalMetric(), 1, learns_penalty=False)
+TINY = ml.Trace(1e-12)
 
 
 def horses(metric: Metric, loss_scale: float = 0.05, normalized: bool = False) -> StructuredHinge:
@@ -69,7 +60,7 @@ def horses(metric: Metric, loss_scale: float = 0.05, normalized: bool = False) -
 
 @pytest.mark.parametrize("begin", [0.2, 3.0])
 def test_reaches_the_minimum_of_a_difference(begin: float) -> None:
-    solver = CCCP(FactorDescent(tolerance=1e-14), tolerance=1e-10, max_rounds=100)
+    solver = ml.CCCP(ml.FactorDescent(tolerance=1e-14), tolerance=1e-10, max_rounds=100)
     solution = solver.minimize(Problem(Quartic(), TINY, CONE, np.array([begin])))
     assert solution.converged
     assert solution.w[0] == pytest.approx(1.0, abs=1e-3)
@@ -81,25 +72,27 @@ def test_reaches_the_minimum_of_a_difference(begin: float) -> None:
     ("factor", "moves"), [(3.0, True), (60.0, True), (1e4, False), (0.0, False)]
 )
 def test_steps_that_go_too_far_are_taken_back(factor: float, moves: bool) -> None:
-    solution = CCCP(Overshooting(factor)).minimize(Problem(Quartic(), TINY, CONE, np.array([0.5])))
+    solution = ml.CCCP(Overshooting(factor)).minimize(
+        Problem(Quartic(), TINY, CONE, np.array([0.5]))
+    )
     trace = np.array([solution.scale, *solution.trace.objective])
     assert np.all(np.diff(trace) <= 0)
     assert (trace[1] < trace[0]) == moves
     assert solution.objective == pytest.approx(float(Quartic()(solution.w).mean), abs=1e-11)
 
 
-@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
+@pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()], ids=["diagonal", "full"])
 @pytest.mark.parametrize(
     "inner",
-    [FactorDescent(10), BundleDual(max_rounds=10), ProjectedSubgradient(max_rounds=10)],
+    [ml.FactorDescent(10), ml.BundleDual(max_rounds=10), ml.ProjectedSubgradient(max_rounds=10)],
     ids=["factor", "bundle", "subgradient"],
 )
 @pytest.mark.parametrize("normalized", [False, True])
 def test_objective_never_rises(metric: Metric, inner: object, normalized: bool) -> None:
-    hinge, omega = horses(metric, normalized=normalized), SquaredFrobenius(1e-3)
+    hinge, omega = horses(metric, normalized=normalized), ml.SquaredFrobenius(1e-3)
     cone = MetricCone(metric, 3, learns_penalty=False)
     start = metric.identity(3)
-    solution = CCCP(inner, 0.0, 4).minimize(Problem(hinge, omega, cone, start))  # type: ignore[arg-type]
+    solution = ml.CCCP(inner, 0.0, 4).minimize(Problem(hinge, omega, cone, start))  # type: ignore[arg-type]
     trace = np.array(solution.trace.objective)
     assert np.all(np.diff(trace) <= 1e-9 * np.abs(trace[:-1]))
     at_end = hinge(solution.w).mean + omega.terms(cone)(solution.w)
@@ -109,12 +102,12 @@ def test_objective_never_rises(metric: Metric, inner: object, normalized: bool) 
 THREE = [np.array([0.01]), np.array([2.0]), np.array([9.0])]
 
 
-def from_each(solver: CCCP) -> list[Solution]:
+def from_each(solver: ml.CCCP) -> list[Solution]:
     return [solver.minimize(Problem(Quartic(), TINY, CONE, w)) for w in THREE]
 
 
 def test_the_best_of_all_starts_is_kept() -> None:
-    solver = CCCP(max_rounds=2)
+    solver = ml.CCCP(max_rounds=2)
     solution, objectives = solver.minimize_from(Problem(Quartic(), TINY, CONE, THREE[0]), THREE)
     alone = from_each(solver)
     np.testing.assert_allclose(objectives, [one.objective for one in alone], rtol=1e-9)
@@ -128,7 +121,7 @@ def test_the_best_of_all_starts_is_kept() -> None:
 def test_callbacks_see_every_outer_step_and_can_stop_all_starts(rounds: int) -> None:
     starts = [np.array([5.0]), np.array([0.9])]
     (watcher,) = watched_by(lambda progress: progress.round == rounds)
-    solver = CCCP(FactorDescent(4), tolerance=0.0, max_rounds=9)
+    solver = ml.CCCP(ml.FactorDescent(4), tolerance=0.0, max_rounds=9)
     problem = Problem(Quartic(), TINY, CONE, starts[0], [watcher])
     solution, objectives = solver.minimize_from(problem, starts)
     assert watcher.solutions == [solution]
@@ -153,7 +146,7 @@ def test_an_interrupt_ends_everything_and_keeps_the_best_point(calls: int) -> No
             return Counting(w)
 
     risk = Interrupted()
-    solver = CCCP(FactorDescent(8), tolerance=0.0, max_rounds=20)
+    solver = ml.CCCP(ml.FactorDescent(8), tolerance=0.0, max_rounds=20)
     starts = [np.array([5.0]), np.array([0.1])]
     solution, objectives = solver.minimize_from(Problem(risk, TINY, CONE, starts[0]), starts)
     assert solution.reason == "interrupted"
@@ -165,7 +158,7 @@ def test_an_interrupt_ends_everything_and_keeps_the_best_point(calls: int) -> No
 def test_resumed_from_checkpoints_of_every_start(tmp_path) -> None:
     starts = [np.array([5.0]), np.array([0.1])]
     problem = Problem(Quartic(), TINY, CONE, starts[0])
-    solver = CCCP(FactorDescent(6), tolerance=1e-8, max_rounds=6, trial_rounds=2)
+    solver = ml.CCCP(ml.FactorDescent(6), tolerance=1e-8, max_rounds=6, trial_rounds=2)
     whole, objectives = solver.minimize_from(problem, starts)
     solver.set_params(checkpoint=str(tmp_path / "state.npz"))
     stopping = replace(problem, callbacks=watched_by(lambda progress: progress.round == 2))

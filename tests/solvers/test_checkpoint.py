@@ -6,23 +6,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from metriclearn import (
-    L1,
-    BundleDual,
-    CuttingPlane,
-    DiagonalMetric,
-    FullMetric,
-    ProjectedSubgradient,
-    SquaredFrobenius,
-)
+import metriclearn as ml
 from tests.solvers.complete_problem import CompleteProblem, watched_by
 
-PROBLEM = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
+PROBLEM = CompleteProblem(ml.DiagonalMetric(), ml.SquaredFrobenius(1e-2), "learned", 0)
 SOLVERS = [
-    BundleDual(1e-6, max_rounds=40),
-    ProjectedSubgradient(tolerance=0.0, max_rounds=25),
-    ProjectedSubgradient(tolerance=0.0, max_rounds=12, batch_size=2),
-    CuttingPlane(tolerance=1e-9, max_rounds=6),
+    ml.BundleDual(1e-6, max_rounds=40),
+    ml.ProjectedSubgradient(tolerance=0.0, max_rounds=25),
+    ml.ProjectedSubgradient(tolerance=0.0, max_rounds=12, batch_size=2),
+    ml.CuttingPlane(tolerance=1e-9, max_rounds=6),
 ]
 
 
@@ -33,11 +25,11 @@ def minimize(problem: CompleteProblem, solver=SOLVERS[0], on_round=None, **setti
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{s!r}".split("(")[0])
 @pytest.mark.parametrize("mode", ["learned", "fixed", "known"])
-@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
+@pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()], ids=["diagonal", "full"])
 def test_resumed_run_equals_the_uninterrupted_one(metric, mode, solver, tmp_path) -> None:
-    if isinstance(solver, CuttingPlane):
+    if isinstance(solver, ml.CuttingPlane):
         pytest.importorskip("cvxpy", reason="cvxpy solves its master: pip install cvxpy")
-    problem = CompleteProblem(metric, SquaredFrobenius(1e-2), mode, 0)
+    problem = CompleteProblem(metric, ml.SquaredFrobenius(1e-2), mode, 0)
     whole = minimize(problem, solver)
     assert len(whole.trace) >= 4
     for rounds in (1, 2, len(whole.trace) - 1):
@@ -59,7 +51,7 @@ def test_resumed_run_equals_the_uninterrupted_one(metric, mode, solver, tmp_path
 
 
 def test_finished_run_is_not_done_again(tmp_path) -> None:
-    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "fixed", 0)
+    problem = CompleteProblem(ml.DiagonalMetric(), ml.SquaredFrobenius(1e-2), "fixed", 0)
     path = str(tmp_path / "state.npz")
     first = minimize(problem, checkpoint=path)
     again = minimize(problem, checkpoint=path)
@@ -70,9 +62,9 @@ def test_finished_run_is_not_done_again(tmp_path) -> None:
 
 OTHERS = [  # solver of the checkpoint, another problem, another solver
     (SOLVERS[0], replace(PROBLEM, seed=1), SOLVERS[0]),
-    (SOLVERS[0], replace(PROBLEM, regularizer=SquaredFrobenius(2e-2)), SOLVERS[0]),
-    (SOLVERS[0], replace(PROBLEM, regularizer=L1(1e-2)), SOLVERS[0]),
-    (SOLVERS[0], replace(PROBLEM, metric=FullMetric()), SOLVERS[0]),
+    (SOLVERS[0], replace(PROBLEM, regularizer=ml.SquaredFrobenius(2e-2)), SOLVERS[0]),
+    (SOLVERS[0], replace(PROBLEM, regularizer=ml.L1(1e-2)), SOLVERS[0]),
+    (SOLVERS[0], replace(PROBLEM, metric=ml.FullMetric()), SOLVERS[0]),
     (SOLVERS[0], replace(PROBLEM, mode="fixed"), SOLVERS[0]),
     (SOLVERS[0], replace(PROBLEM, mode="known"), SOLVERS[0]),
     (SOLVERS[0], replace(PROBLEM, scale=0.5), SOLVERS[0]),

@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from metriclearn import (
-    BundleDual,
-    ChangePointMetricLearner,
-    CuttingPlane,
-    FullMetric,
-    ProjectedSubgradient,
-    SquaredFrobenius,
-    segmentation_path,
-)
+import metriclearn as ml
 from metriclearn.oracles.change_points import segment_values
 from metriclearn.solvers.base import Cuts
 from metriclearn.solvers.subgradient import ConstantStep, DecreasingStep
@@ -27,22 +19,22 @@ pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cv
 
 # What they reach on every problem below, relative to the objective at the start
 SOLVERS = {
-    "bundle": (BundleDual(1e-4, 200), 1e-4),
-    "n-slack, plain": (CuttingPlane(True, 0.0, tolerance=1e-5), 1e-5),
-    "n-slack": (CuttingPlane(tolerance=1e-5), 1e-5),
-    "one-slack": (CuttingPlane(False, 0.5, tolerance=1e-5), 1e-5),
-    "polyak": (ProjectedSubgradient(max_rounds=120), 1e-1),
-    "decreasing": (ProjectedSubgradient(DecreasingStep(), max_rounds=120), 1e-2),
-    "constant": (ProjectedSubgradient(ConstantStep(0.1), max_rounds=120), 1e-1),
-    "stochastic": (ProjectedSubgradient(max_rounds=120, batch_size=2), 1e-1),
+    "bundle": (ml.BundleDual(1e-4, 200), 1e-4),
+    "n-slack, plain": (ml.CuttingPlane(True, 0.0, tolerance=1e-5), 1e-5),
+    "n-slack": (ml.CuttingPlane(tolerance=1e-5), 1e-5),
+    "one-slack": (ml.CuttingPlane(False, 0.5, tolerance=1e-5), 1e-5),
+    "polyak": (ml.ProjectedSubgradient(max_rounds=120), 1e-1),
+    "decreasing": (ml.ProjectedSubgradient(DecreasingStep(), max_rounds=120), 1e-2),
+    "constant": (ml.ProjectedSubgradient(ConstantStep(0.1), max_rounds=120), 1e-1),
+    "stochastic": (ml.ProjectedSubgradient(max_rounds=120, batch_size=2), 1e-1),
 }
 STEPPING = [
-    BundleDual(1e-9, max_rounds=9),
-    CuttingPlane(tolerance=1e-9, max_rounds=9),
-    ProjectedSubgradient(tolerance=1e-9, max_rounds=9),
-    ProjectedSubgradient(tolerance=1e-9, max_rounds=9, batch_size=2),
+    ml.BundleDual(1e-9, max_rounds=9),
+    ml.CuttingPlane(tolerance=1e-9, max_rounds=9),
+    ml.ProjectedSubgradient(tolerance=1e-9, max_rounds=9),
+    ml.ProjectedSubgradient(tolerance=1e-9, max_rounds=9, batch_size=2),
 ]
-PROBLEM = CompleteProblem(FullMetric(), SquaredFrobenius(1e-3), "learned", 0)
+PROBLEM = CompleteProblem(ml.FullMetric(), ml.SquaredFrobenius(1e-3), "learned", 0)
 every_solver = pytest.mark.parametrize("solver", STEPPING, ids=lambda s: f"{s!r}".split("(")[0])
 
 
@@ -131,7 +123,7 @@ def test_interruption_inside_the_risk_keeps_the_best_point(solver, calls, kind) 
 def test_a_penalty_rises_although_no_label_needs_it_at_the_start() -> None:
     """One segment everywhere and a large metric: the optimum is about 0, not the start's 0.15."""
     XS = [np.random.default_rng(seed).normal(size=(40, 3)) for seed in range(3)]
-    learner = ChangePointMetricLearner(regularizer=SquaredFrobenius(1e-3, center=10.0))
+    learner = ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(1e-3, center=10.0))
     with pytest.warns(UserWarning, match="nothing to separate"):
         learner.fit(XS, [np.zeros(40, dtype=int)] * 3)
     assert learner.solution_.converged
@@ -140,8 +132,8 @@ def test_a_penalty_rises_although_no_label_needs_it_at_the_start() -> None:
 
 def test_a_center_far_beyond_what_data_need_is_reached_in_any_unit() -> None:
     """Data × 1000 without standardization: the penalty rises by nine orders of magnitude."""
-    learner = ChangePointMetricLearner(
-        FullMetric(), SquaredFrobenius(1e-3, center=10.0), standardize=False
+    learner = ml.ChangePointMetricLearner(
+        ml.FullMetric(), ml.SquaredFrobenius(1e-3, center=10.0), standardize=False
     )
     labels, random = np.repeat([0, 1, 2], 20), np.random.default_rng(0)
     X = 1e3 * (random.normal(size=(60, 3)) + 2.0 * (labels == 1)[:, None])
@@ -160,7 +152,7 @@ def test_ctrl_c_in_a_kernel_is_a_keyboard_interrupt() -> None:
         with pytest.raises(KeyboardInterrupt):  # noqa: PT012
             timer.start()
             for X in signals:
-                segmentation_path(X)
+                ml.segmentation_path(X)
     finally:
         timer.join()
         signal.signal(signal.SIGINT, before)

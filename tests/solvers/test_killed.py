@@ -6,15 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metriclearn import (
-    L1,
-    Alternation,
-    BundleDual,
-    ChangePointMetricLearner,
-    FullMetric,
-    PrincipalStart,
-    SquaredFrobenius,
-)
+import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from tests.processes import finish, kill_after_writing
 
@@ -25,14 +17,17 @@ def fit_and_keep(name: str, checkpoint: Path, out: Path) -> None:
     if name == "Alternation":
         data = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=3)
         labels = [np.where(np.arange(150) < 45, one, -1) for one in data.labels]
-        alternation = Alternation(start=PrincipalStart(4), checkpoint=str(checkpoint))
-        learner = ChangePointMetricLearner(
-            regularizer=L1(1e-3), solver=BundleDual(1e-5), alternation=alternation
+        alternation = ml.Alternation(start=ml.PrincipalStart(4), checkpoint=str(checkpoint))
+        learner = ml.ChangePointMetricLearner(
+            regularizer=ml.L1(1e-3), solver=ml.BundleDual(1e-5), alternation=alternation
         )
     else:
         data = make_change_points(6, 150, 8, 2, (3, 5), random_state=0)
-        labels, solver = data.labels, BundleDual(1e-7, keep_inactive=1, checkpoint=str(checkpoint))
-        learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1), solver)
+        labels, solver = (
+            data.labels,
+            ml.BundleDual(1e-7, keep_inactive=1, checkpoint=str(checkpoint)),
+        )
+        learner = ml.ChangePointMetricLearner(ml.FullMetric(), ml.SquaredFrobenius(0.1), solver)
     learner.set_params(verbose=False).fit(data.sequences, labels)
     solution, turns = learner.solution_, learner.alternation_
     np.savez(

@@ -3,31 +3,26 @@
 import numpy as np
 import pytest
 
-from metriclearn import (
-    L1,
-    BundleDual,
-    ChangePointMetricLearner,
-    CuttingPlane,
-    DiagonalMetric,
-    FullMetric,
-    SquaredFrobenius,
-    Trace,
-)
+import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from metriclearn.solvers.mahalanobis import MetricCone
 
 CASES = [
-    (SquaredFrobenius(0.3), DiagonalMetric(), lambda B: 0.15 * np.sum(B**2)),
-    (SquaredFrobenius(0.3), FullMetric(), lambda B: 0.15 * np.sum(B**2)),
+    (ml.SquaredFrobenius(0.3), ml.DiagonalMetric(), lambda B: 0.15 * np.sum(B**2)),
+    (ml.SquaredFrobenius(0.3), ml.FullMetric(), lambda B: 0.15 * np.sum(B**2)),
     (
-        SquaredFrobenius(0.3, 2.0),
-        DiagonalMetric(),
+        ml.SquaredFrobenius(0.3, 2.0),
+        ml.DiagonalMetric(),
         lambda B: 0.15 * np.sum((np.diag(B) - 2.0) ** 2),
     ),
-    (SquaredFrobenius(0.3, 2.0), FullMetric(), lambda B: 0.15 * np.sum((B - 2 * np.eye(4)) ** 2)),
-    (L1(0.3), DiagonalMetric(), lambda B: 0.3 * np.sum(np.abs(B))),
-    (Trace(0.3), DiagonalMetric(), lambda B: 0.3 * np.trace(B)),
-    (Trace(0.3), FullMetric(), lambda B: 0.3 * np.trace(B)),
+    (
+        ml.SquaredFrobenius(0.3, 2.0),
+        ml.FullMetric(),
+        lambda B: 0.15 * np.sum((B - 2 * np.eye(4)) ** 2),
+    ),
+    (ml.L1(0.3), ml.DiagonalMetric(), lambda B: 0.3 * np.sum(np.abs(B))),
+    (ml.Trace(0.3), ml.DiagonalMetric(), lambda B: 0.3 * np.trace(B)),
+    (ml.Trace(0.3), ml.FullMetric(), lambda B: 0.3 * np.trace(B)),
 ]
 
 
@@ -48,12 +43,12 @@ def test_value_and_gradient_on_the_cone(regularizer, metric, formula, penalized)
     assert terms(cone.join(np.zeros(cone.n_metric), 7.0)) == terms.offset
 
 
-@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()])
+@pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()])
 def test_solvers_agree_on_a_center_and_certify_it(metric) -> None:
     pytest.importorskip("cvxpy")
     data = make_change_points(4, 60, 3, 2, (3, 4), feature_seed=0, random_state=1)
-    solvers = BundleDual(1e-6, max_rounds=300), CuttingPlane(tolerance=1e-4, max_rounds=300)
-    learner, solutions = ChangePointMetricLearner(metric, SquaredFrobenius(0.02, 0.5)), []
+    solvers = ml.BundleDual(1e-6, max_rounds=300), ml.CuttingPlane(tolerance=1e-4, max_rounds=300)
+    learner, solutions = ml.ChangePointMetricLearner(metric, ml.SquaredFrobenius(0.02, 0.5)), []
     for solver in solvers:
         learner.set_params(solver=solver).fit(data.sequences, data.labels)
         assert learner.solution_.converged

@@ -7,19 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-import metriclearn
-from metriclearn import (
-    BundleDual,
-    ChangePointMetricLearner,
-    CuttingPlane,
-    DiagonalMetric,
-    FramePosteriors,
-    FullMetric,
-    NamedSegmentLearner,
-    NeighborFeatures,
-    Partition,
-    SquaredFrobenius,
-)
+import metriclearn as ml
 from metriclearn.baselines import FrameClassifier
 from metriclearn.estimators.learners.large_margin import read_training, state_problem
 from metriclearn.indices import partition_loss
@@ -46,12 +34,14 @@ X, Y = recordings(6)
 NEW, TRUE = recordings(3, seed=1)
 
 
-def learner(**parameters) -> NamedSegmentLearner:
-    return NamedSegmentLearner(**{"emissions": NeighborFeatures(1), "verbose": False} | parameters)
+def learner(**parameters) -> ml.NamedSegmentLearner:
+    return ml.NamedSegmentLearner(
+        **{"emissions": ml.NeighborFeatures(1), "verbose": False} | parameters
+    )
 
 
 @pytest.fixture(scope="module")
-def fitted() -> NamedSegmentLearner:
+def fitted() -> ml.NamedSegmentLearner:
     return learner().fit(X, Y)
 
 
@@ -74,15 +64,15 @@ def test_names_and_boundaries_are_predicted(fitted) -> None:
 def test_metric_alone_is_the_special_case_without_names() -> None:
     """With φ = 0 and β = 0 the problem is that of the learner without names."""
     zero = [np.hstack([x, np.zeros((len(x), 0))]) for x in X]
-    solver = BundleDual(1e-6)
+    solver = ml.BundleDual(1e-6)
     named = learner(emissions=Nothing(), name_loss=0.0, solver=solver).fit(zero, Y)
-    plain = ChangePointMetricLearner(
-        FullMetric(), SquaredFrobenius(1e-2), solver, verbose=False
+    plain = ml.ChangePointMetricLearner(
+        ml.FullMetric(), ml.SquaredFrobenius(1e-2), solver, verbose=False
     ).fit(zero, Y)
     assert named.solution_.objective == pytest.approx(plain.solution_.objective, rel=1e-4)
 
 
-class Nothing(NeighborFeatures):
+class Nothing(ml.NeighborFeatures):
     """Emissions that say nothing."""
 
     def transform(self, X):
@@ -98,7 +88,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", ["plain", "transitions"])
-@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
+@pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()], ids=["diagonal", "full"])
 def test_gradient_is_exact(metric, way) -> None:
     """Slopes of the hinge against finite differences, where one answer is the best nearby."""
     model = learner(metric=metric, **WAYS[way])
@@ -120,7 +110,7 @@ def test_gaps_are_relative_to_a_single_segment_of_the_rarest_name() -> None:
     codes = [code for code in codes if len(set(code)) == 2]
     arrays = [rng.normal(size=(7, 2)) for _ in codes]
     name_loss = 0.8
-    model = learner(name_loss=name_loss, solver=BundleDual(max_rounds=1)).fit(arrays, codes)
+    model = learner(name_loss=name_loss, solver=ml.BundleDual(max_rounds=1)).fit(arrays, codes)
     rarest = [np.bincount(code).min() for code in codes]
     penalty = 1.0 + name_loss * max(rarest)
     single, largest = [], []
@@ -145,11 +135,11 @@ def test_certificate_against_a_general_solver(way: str) -> None:
     arrays = [rng.normal(size=(T, 2)) for _ in range(3)]
     codes = [np.array(row) for row in ([0, 0, 1, 1, 0], [1, 1, 1, 0, 0], [0, 1, 1, 0, 0])]
     model = learner(
-        emissions=NeighborFeatures(0),
-        regularizer=SquaredFrobenius(0.3),
+        emissions=ml.NeighborFeatures(0),
+        regularizer=ml.SquaredFrobenius(0.3),
         name_loss=0.4,
         standardize=False,
-        solver=BundleDual(1e-8),
+        solver=ml.BundleDual(1e-8),
         **WAYS[way],
     ).fit(arrays, codes)
     unit, windows = model.name_weights_.unit, model.name_weights_.emissions
@@ -209,7 +199,7 @@ def test_partial_labels(fitted) -> None:
     model = learner().fit(X, partial)
     assert accuracy(model) > 0.95
     assert model.alternation_ is not None
-    mixed = [*partial[:4], Partition.from_runs(Y[4]), Partition.from_runs(Y[5]).change_points]
+    mixed = [*partial[:4], ml.Partition.from_runs(Y[4]), ml.Partition.from_runs(Y[5]).change_points]
     assert accuracy(learner().fit(X, mixed)) > 0.95
 
 
@@ -219,11 +209,11 @@ def test_posteriors_are_held_out() -> None:
 
     codes = [np.searchsorted(NAMES.astype(str), y.astype(str)) for y in Y]
     groups = np.array([0, 0, 1, 1, 2, 2])
-    posteriors = FramePosteriors(KNeighborsClassifier(1), context=0, n_folds=3)
+    posteriors = ml.FramePosteriors(KNeighborsClassifier(1), context=0, n_folds=3)
     posteriors.fit(X, codes, groups)
     folds = [set(one.tolist()) for one in posteriors.fold_of_]
     assert [len(folds[i] | folds[i + 1]) for i in (0, 2, 4)] == [1] * 3
-    alone = FramePosteriors(KNeighborsClassifier(1), context=0, n_folds=3)
+    alone = ml.FramePosteriors(KNeighborsClassifier(1), context=0, n_folds=3)
     alone.fit(X[:1], codes[:1], groups[:1])  # parts of the single recording are left out
     assert np.unique(alone.fold_of_[0]).tolist() == [0, 1, 2]
     assert np.mean(alone.held_out(X[0], 0)[:, :3].argmax(axis=1) == codes[0]) < 0.999
@@ -234,7 +224,7 @@ def test_posteriors_are_held_out() -> None:
         ]
     )
     assert held_out < 0.999  # one nearest neighbor is always right about samples it has seen
-    model = learner(emissions=FramePosteriors(KNeighborsClassifier(9), context=1))
+    model = learner(emissions=ml.FramePosteriors(KNeighborsClassifier(9), context=1))
     assert accuracy(model.fit(X, Y, groups=groups)) > 0.95
 
 
@@ -243,7 +233,7 @@ def test_a_part_without_which_one_name_is_left_is_predicted_by_all_samples() -> 
 
     codes = [np.array([0, 0, 1, 1]), np.array([0, 0, 0, 0])]
     arrays = [code[:, None] + np.array([[0.0], [0.1], [0.2], [0.3]]) for code in codes]
-    few = FramePosteriors(GaussianNB(), context=0).fit(arrays, codes)
+    few = ml.FramePosteriors(GaussianNB(), context=0).fit(arrays, codes)
     whole, other = (few.models_[folds[0]] for folds in few.fold_of_)
     np.testing.assert_array_equal(whole.class_count_, [6, 2])
     np.testing.assert_array_equal(other.class_count_, [2, 2])
@@ -263,8 +253,8 @@ def cycles(count: int, seed: int):
 
 def test_transitions_tell_what_samples_do_not(tmp_path) -> None:
     train, test = cycles(8, 0), cycles(6, 1)
-    weak = SquaredFrobenius(1e-3)
-    plain, models = learner(emissions=NeighborFeatures(0), regularizer=weak), {}
+    weak = ml.SquaredFrobenius(1e-3)
+    plain, models = learner(emissions=ml.NeighborFeatures(0), regularizer=weak), {}
     for way in WAYS:
         models[way] = clone(plain).set_params(**WAYS[way]).fit(*train)
     right = {way: accuracy(model, *test) for way, model in models.items()}
@@ -281,7 +271,7 @@ def test_transitions_tell_what_samples_do_not(tmp_path) -> None:
             assert len(ends) == 12
             assert np.all(np.diff(names[ends - 1]) != 0)
     both = models["both"]
-    loaded = metriclearn.load(metriclearn.save(both, tmp_path / "model.npz"))
+    loaded = ml.load(ml.save(both, tmp_path / "model.npz"))
     for a, b in zip(loaded.predict(test[0]), both.predict(test[0])):
         assert a.tolist() == b.tolist()
     before = both.score(*test)
@@ -327,7 +317,7 @@ def test_probabilities_of_names_are_calibrated(tmp_path) -> None:
         return arrays, labels
 
     train, held_out, test = noisy(10), noisy(20), noisy(60)
-    model = learner(emissions=NeighborFeatures(0)).fit(*train)
+    model = learner(emissions=ml.NeighborFeatures(0)).fit(*train)
     with pytest.raises(ValueError, match=r"needs calibrate\(X, y\) after fit"):
         model.predict_proba(test[0])
     model.calibrate(*held_out)
@@ -345,7 +335,7 @@ def test_probabilities_of_names_are_calibrated(tmp_path) -> None:
     bins = np.minimum((10 * sure).astype(int), 9)
     error = sum(abs(np.sum(right[bins == b] - sure[bins == b])) for b in range(10)) / len(sure)
     assert error < 0.06
-    loaded = metriclearn.load(metriclearn.save(model, tmp_path / "model.npz"))
+    loaded = ml.load(ml.save(model, tmp_path / "model.npz"))
     np.testing.assert_array_equal(loaded.predict_proba(test[0][0]), rows[0])
     assert model.boundary_margins(test[0][0]).probabilities is not None
     with pytest.raises(ValueError, match="needs samples with labels of the training, such as 0"):
@@ -364,7 +354,7 @@ def test_frame_classifier_smooths_by_groups_left_out() -> None:
         assert accuracy(model) > 0.9
         ends = model.predict_change_points(NEW)
         losses = [
-            partition_loss(Partition(ends=e), Partition.from_runs(t), normalized=True)
+            partition_loss(ml.Partition(ends=e), ml.Partition.from_runs(t), normalized=True)
             for e, t in zip(ends, TRUE)
         ]
         assert model.score(NEW, TRUE) == pytest.approx(-np.mean(losses))
@@ -394,7 +384,7 @@ def test_viterbi_equals_the_textbook() -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([Partition.from_runs(y) for y in Y], "needs labels of samples, whose values are names"),
+        ([ml.Partition.from_runs(y) for y in Y], "needs labels of samples, whose values are names"),
         ([np.array([1, "a"] * 45, dtype=object)] * 6, "needs labels of one type"),
     ],
 )
@@ -410,7 +400,7 @@ def test_a_single_name_is_refused() -> None:
     with pytest.raises(ValueError, match="FrameClassifier needs two names and more"):
         FrameClassifier().fit(X, same)
     with pytest.raises(ValueError, match="FramePosteriors needs samples of two names"):
-        learner(emissions=FramePosteriors()).fit(X, same)
+        learner(emissions=ml.FramePosteriors()).fit(X, same)
 
 
 def test_groups_and_folds_are_checked() -> None:
@@ -419,7 +409,7 @@ def test_groups_and_folds_are_checked() -> None:
     with pytest.raises(ValueError, match='FrameClassifier needs smoothing="viterbi" or "mode"'):
         FrameClassifier(smoothing="median").fit(X, Y)
     with pytest.raises(ValueError, match="NamedSegmentLearner needs BundleDual"):
-        learner(solver=CuttingPlane()).fit(X, Y)
+        learner(solver=ml.CuttingPlane()).fit(X, Y)
 
 
 def test_frames_far_from_the_training_data() -> None:
@@ -431,7 +421,9 @@ def test_frames_far_from_the_training_data() -> None:
 @pytest.mark.parametrize("context", [0, 1, 4])
 def test_scores_of_neighbors_need_no_wide_array(context: int) -> None:
     """They are the product of the emission features with the learned weights."""
-    learner = NamedSegmentLearner(emissions=NeighborFeatures(context), verbose=False).fit(X, Y)
+    learner = ml.NamedSegmentLearner(emissions=ml.NeighborFeatures(context), verbose=False).fit(
+        X, Y
+    )
     weights = learner.name_weights_
     for signal in (X[0], X[0][:3]):
         expected = weights.emissions.transform(signal) @ weights.coef.T
