@@ -81,11 +81,11 @@ def test_bad_requests_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not data_folder("texts").is_dir(), reason="METRICLEARN_DATA has no texts")
 def test_real_texts() -> None:
-    both = load_texts(held_out=0.45)
+    both = load_texts(held_out=0.45, n_components=3)
     apart = [name.startswith("held out") for name in both.names]
     groups = {group for group, one in zip(both.groups, apart) if one}
     assert (len(both), sum(apart), len(groups)) == (502, 470, 21)
-    data = load_texts()
+    data = load_texts(n_components=3)
     assert (len(data), sum(len(ends) for ends in data.change_points)) == (57, 217)
 
 

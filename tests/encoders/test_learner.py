@@ -1,4 +1,4 @@
-"""EncoderMetricLearner: optimum, repeatability, kill -9, files, validation, and what it refuses."""
+"""EncoderMetricLearner: repeatability, kill -9, files, validation, and what it refuses."""
 
 import os
 import pickle
@@ -35,7 +35,6 @@ from metriclearn.encoders import (  # noqa: E402
     Recording,
     Rotation,
     Scaling,
-    StructuredHingeLoss,
     TemporalConvolution,
     TimeReversal,
     WindowEncoder,
@@ -51,31 +50,6 @@ SMALL = partial(TemporalConvolution, n_channels=2, width=4, n_outputs=3, n_block
 def learner(encoder: Any = SMALL, **options: Any) -> EncoderMetricLearner:
     defaults: dict[str, Any] = {"n_epochs": 3, "batch_size": 2, "random_state": 0, "verbose": False}
     return EncoderMetricLearner(encoder, **{**defaults, **options})
-
-
-def test_a_linear_encoder_reaches_the_certified_optimum() -> None:
-    """min over L of the hinge and (μ/2)‖LᵀL‖² is the convex problem in B = LᵀL."""
-    strength = 0.1
-    convex = ml.ChangePointMetricLearner(
-        ml.FullMetric(), ml.SquaredFrobenius(strength), ml.BundleDual(1e-5), standardize=False
-    ).fit(XS, YS)
-    torch.manual_seed(0)
-    layer = torch.nn.Linear(6, 6, bias=False).double()
-    loss = StructuredHingeLoss()
-    truths = [Partition.from_runs(y) for y in YS]
-    optimizer = torch.optim.Adam([*layer.parameters(), *loss.parameters()])
-    best, n_steps = np.inf, 400
-    for step in range(n_steps):
-        optimizer.param_groups[0]["lr"] = 0.2 * (1.0 - step / n_steps) ** 2 + 1e-4
-        metric = layer.weight.T @ layer.weight
-        objective = loss([layer(torch.as_tensor(X)) for X in XS], truths)
-        objective = objective + 0.5 * strength * (metric**2).sum()
-        optimizer.zero_grad()
-        objective.backward()
-        optimizer.step()
-        best = min(best, objective.item())
-    optimum = convex.solution_
-    assert optimum.lower_bound <= best <= 1.01 * optimum.objective
 
 
 def test_repeatable_and_like_an_estimator() -> None:
