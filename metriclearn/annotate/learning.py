@@ -96,9 +96,10 @@ class Model:
         scores, penalty = None, float(self.learner.penalty_)
         if self.is_joint and self.names is not None:
             scores = _NAME_SHARE * penalty * np.log(self.names.probabilities(X))
-        parts = []
-        changes = chain(*(ends[:-1].tolist() for _, ends in labels.pieces.stretches))
-        for start, stop in pairwise([0, *changes, len(X)]):
+        parts, changes = [], [0]
+        for _, ends in labels.pieces.stretches:
+            changes += ends[:-1].tolist()
+        for start, stop in pairwise([*changes, len(X)]):
             part: Any = self.learner.form(X[start:stop]).shifted(-penalty)
             inside, near = labels.within(start, stop), min(tolerance, stop - start - 1)
             constrained = inside if inside.constraints else None
@@ -128,7 +129,7 @@ class Model:
         if codes is not None:
             given = np.maximum.reduceat(codes, starts)
             places, sure = np.where(given >= 0, given, places), np.where(given >= 0, 1.0, sure)
-        return [self.names.names[place] for place in places], sure.tolist()
+        return np.array(self.names.names)[places].tolist(), sure.tolist()
 
 
 class Check(NamedTuple):
@@ -362,12 +363,12 @@ def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
 
 def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
     """A fitted learner, or None if nothing can be learned yet."""
-    counts = [fewest_changes(truth) for _, truth in pieces]
+    arrays, truths = map(list, zip(*pieces)) if pieces else ([], [])
+    counts = list(map(fewest_changes, truths))
     if not any(counts):
         return None
     limit = TimeLimit(patience)
     learner: Any = ChangePointMetricLearner(solver=_SOLVER, callbacks=[limit], verbose=False)
-    arrays, truths = map(list, zip(*pieces))
     # As in ``fit``, which would check all again and warn of labels that leave little to learn.
     training = Training(DataSets(arrays, False, None), truths)
     learner, _ = minimize(learner, state_problem(learner, complete_labels(learner, training)))

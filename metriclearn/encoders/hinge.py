@@ -395,20 +395,22 @@ class StructuredHingeLoss(nn.Module):
                 f"{type(self).__name__} needs a list of tensors (T_i, r) of finite numbers, got "
                 f"{shown(outputs)}; pass one for every recording, without the axis of a batch."
             )
-        if not all(isinstance(truth, NodeLabels) for truth in truths):
+        if {*map(type, truths)} != {NodeLabels}:
             data = DataSets(list(outputs), False, None)  # type: ignore[arg-type]
             who, labelings = type(self).__name__, truths
             truths = read_labelings(who, truths, data, segments=self.segments, partial=True)
             if isinstance(self.forms, NamedProducts):
                 truths = self.forms.named(labelings, truths)
-            given = [t.labels for t in truths if isinstance(t, PartialPartition)]
             usable = isinstance(self.oracle, TopEigenvectors) and self.n_clusters == "given"
-            if given and not self.segments and not (usable and all(y.max() >= 0 for y in given)):
-                raise ValueError(
-                    f"{who} needs oracle=TopEigenvectors(), n_clusters='given' and at least one "
-                    f"label per clustering for partial labels of clusterings, got {self.oracle!r} "
-                    f"and {self.n_clusters!r}; set both, and leave out clusterings without labels."
-                )
+            for truth in () if self.segments else truths:
+                is_partial = isinstance(truth, PartialPartition)
+                if is_partial and not (usable and truth.labels.max() >= 0):
+                    raise ValueError(
+                        f"{who} needs oracle=TopEigenvectors(), n_clusters='given' and at least "
+                        "one label per clustering for partial labels of clusterings, got "
+                        f"{self.oracle!r} and {self.n_clusters!r}; set both, and leave out "
+                        "clusterings without labels."
+                    )
 
         def evaluate(arrays: list[NDArray], penalty: float) -> list[HingeValue]:
             return self.executor.each(list(zip(arrays, truths)), self._hinge, penalty)

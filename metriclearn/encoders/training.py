@@ -151,9 +151,12 @@ class Training:
                     "outputs without gradients (detached, or from frozen layers only); fit "
                     "ChangePointMetricLearner to such features."
                 )
+            # The factor of the learning rate: a line up to 1, then half a cosine down to 0.
             progress = (epoch + (step + 1) / len(starts)) / settings.n_epochs
+            angle = np.pi * (progress - _WARM_UP) / (1.0 - _WARM_UP)
+            factor = progress / _WARM_UP if angle < 0 else 0.5 * (1.0 + float(np.cos(angle)))
             for group, rate in zip(self.optimizer.param_groups, self.rates):
-                group["lr"] = rate * _warm_up_and_cosine(progress)
+                group["lr"] = rate * factor
             self.optimizer.zero_grad()
             hinge.backward()
             nn.utils.clip_grad_norm_(self.network.parameters(), _LARGEST_GRADIENT)
@@ -298,13 +301,6 @@ def packed(network: nn.Module) -> NDArray[np.uint8]:
     form = torch.contiguous_format
     tensors = {k: v.cpu().clone(memory_format=form) for k, v in network.state_dict().items()}
     return np.frombuffer(save(tensors), dtype=np.uint8)
-
-
-def _warm_up_and_cosine(progress: float) -> float:
-    """The factor of the learning rate: a line up to 1, then half a cosine down to 0."""
-    if progress < _WARM_UP:
-        return progress / _WARM_UP
-    return 0.5 * (1.0 + float(np.cos(np.pi * (progress - _WARM_UP) / (1.0 - _WARM_UP))))
 
 
 @contextmanager

@@ -257,46 +257,37 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
 
 def state_problem(learner: LargeMarginLearner, training: Training) -> Statement:
     """The convex problem of a learner and its training data; changes and trains nothing."""
-    task = learner.task
+    task, truths = learner.task, training.truths
     scale = task.scale(training)
     unit = 1.0 if learner.standardize else float(scale.min())
-    learns_penalty = not task.count_is_given and not isinstance(learner.penalty, Real)
-    metric: Metric = learner.metric
     extra = task.extra_weights(training, unit)
+    metric: Metric = learner.metric
+    parts = task.terms(truths)
     if extra is not None:
         metric = PenalizedMetric(metric, extra.n_columns)
+        parts["features"] = task.features_with_extra(metric, extra)
+    penalty = 0.0 if task.count_is_given else learner.penalty
+    learns_penalty = not isinstance(penalty, Real)
     cone = MetricCone(metric, training.data.n_features, learns_penalty, unit)
-    samples = task.samples(training, scale, extra)
-    risk = state_risk(learner, cone, samples, training, extra)
-    start = task.start(cone, training, scale / unit)
-    problem = Problem(risk, learner.regularizer, cone, start)
-    return Statement(problem, training, scale / unit, extra)
-
-
-def state_risk(
-    learner: LargeMarginLearner,
-    cone: MetricCone,
-    samples: Sequence[Any],
-    training: Training,
-    extra: Any,
-) -> StructuredHinge:
-    """The structured hinge over samples (N,) with their truths and weights (N,)."""
-    task, truths, weights = learner.task, training.truths, training.weights
-    parts = task.terms(truths)
-    if isinstance(cone.metric, PenalizedMetric):
-        parts["features"] = task.features_with_extra(cone.metric, extra)
-    fixed = not (task.count_is_given or cone.learns_penalty)
     terms = HingeTerms(
         **parts,
         cone=cone,
         loss_scale=learner.loss_scale,
-        penalty=float(learner.penalty) if fixed else 0.0,  # type: ignore[arg-type]
+        penalty=0.0 if learns_penalty else float(penalty),  # type: ignore[arg-type]
         count_known=task.count_is_given,
     )
-    # alternation moves the cuts of every data set to its new completion
-    n_groups = _MOST_CUTS if terms.completion is None and task.starts is None else None
-    executor = learner.executor or ThreadExecutor(learner.n_jobs)
-    return StructuredHinge(terms, samples, truths, weights, n_groups=n_groups, executor=executor)
+    risk = StructuredHinge(
+        terms,
+        task.samples(training, scale, extra),
+        truths,
+        training.weights,
+        # alternation moves the cuts of every data set to its new completion
+        n_groups=_MOST_CUTS if terms.completion is None and task.starts is None else None,
+        executor=learner.executor or ThreadExecutor(learner.n_jobs),
+    )
+    start = task.start(cone, training, scale / unit)
+    problem = Problem(risk, learner.regularizer, cone, start)
+    return Statement(problem, training, scale / unit, extra)
 
 
 def minimize(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.estimators.learners.alternation import labeled_samples
-from metriclearn.estimators.learners.large_margin import LargeMarginLearner, state_risk
+from metriclearn.estimators.learners.large_margin import LargeMarginLearner
 from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.prediction.cutter import (
     NormalizedCutSegmenter,
@@ -23,6 +23,8 @@ from metriclearn.estimators.prediction.cutter import (
 )
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.risk import HingeTerms, StructuredHinge
+from metriclearn.running.executors import ThreadExecutor
 from metriclearn.running.parameters import Needs, component, number, several
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, SimilarityFeatures
 from metriclearn.similarities.nodes import complete_nodes
@@ -249,7 +251,10 @@ class Cuts(Task):
         labels = [NodeLabels(one, balance=self.learner.balance) for one in counts]
         quiet = copy.copy(self.learner).set_params(similarity=GaussianSimilarity(), callbacks=())
         cone = MetricCone(quiet.metric, arrays[0].shape[1], learns_penalty=False, unit=unit)
-        risk = state_risk(quiet, cone, nodes, Training(training.data, labels, weights[used]), None)
+        terms = quiet.task.terms(labels)
+        terms = HingeTerms(**terms, cone=cone, loss_scale=quiet.loss_scale, count_known=True)
+        executor = quiet.executor or ThreadExecutor(quiet.n_jobs)
+        risk = StructuredHinge(terms, nodes, labels, weights[used], executor=executor)
         problem = Problem(risk, quiet.regularizer, cone, self.start(cone))
         points = list(np.outer(quiet.starts, problem.start))
         components = quiet.metric.components(quiet.solver.minimize_from(problem, points)[0].w)
