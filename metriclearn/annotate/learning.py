@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise, starmap
+from itertools import chain, compress, pairwise, starmap
 from operator import attrgetter
 from pathlib import Path
 from threading import Condition, Thread
@@ -357,8 +357,9 @@ def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
     """Pieces with about ``_MOST_ROWS`` rows, the same ones every time."""
     order = np.random.default_rng(0).permutation(len(pieces))
     rows = np.array(lengths, dtype=np.int64)[order]
-    before = np.cumsum(rows) - rows
-    return [pieces[i] for i in sorted(order[before < _MOST_ROWS].tolist())]
+    kept = np.zeros(len(pieces), dtype=bool)
+    kept[order[np.cumsum(rows) - rows < _MOST_ROWS]] = True
+    return list(compress(pieces, kept))
 
 
 def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:

@@ -56,8 +56,8 @@ class OutputForms(Protocol):
     def slope(self, form: Any, Z: NDArray, partition: Any) -> NDArray:
         """d⟨A_Z, M⟩/dZ at fixed M, (T, r)."""
 
-    def loss(self, segments: bool, partial: bool) -> Any:
-        """ℓ, for segments or other clusters, and for partial or complete labels."""
+    def loss(self, segments: bool) -> Any:
+        """ℓ, for segments or other clusters."""
 
 
 class InnerProducts:
@@ -80,8 +80,8 @@ class InnerProducts:
         # Centering the outputs centers the slope.
         return center(2.0 * partition.project(center(Z)))
 
-    def loss(self, segments: bool, partial: bool) -> Any:
-        return KnownLoss() if segments and partial else FrobeniusLoss()
+    def loss(self, segments: bool) -> Any:
+        return KnownLoss() if segments else FrobeniusLoss()
 
 
 class NamedProducts(InnerProducts):
@@ -139,8 +139,8 @@ class NamedProducts(InnerProducts):
         of_features = super().slope(form.form, Z[:, : -self.n_names], partition)
         return np.hstack([of_features, np.eye(self.n_names)[partition.sample_names]])
 
-    def loss(self, segments: bool, partial: bool) -> NamedLoss:
-        return NamedLoss(self.name_loss, partial)
+    def loss(self, segments: bool) -> NamedLoss:
+        return NamedLoss(self.name_loss)
 
     def named(self, labelings: Sequence[Any], truths: Sequence[Any]) -> list[Any]:
         """Truths with names, from labels that are codes; partitions without names have none."""
@@ -214,7 +214,7 @@ class GaussianSimilarities:
         GV = np.einsum("sk,skp->sp", F, product.reshape(len(Z), F.shape[1], -1))
         return center(4.0 * (GV[:, :-1] - GV[:, -1:] * Z))
 
-    def loss(self, segments: bool, partial: bool) -> FrobeniusLoss:
+    def loss(self, segments: bool) -> FrobeniusLoss:
         return FrobeniusLoss()
 
 
@@ -421,7 +421,7 @@ class StructuredHingeLoss(nn.Module):
         """Find M̂, the maximizer of ⟨A + loss, M⟩ − λ Tr M, and compare it with the truth."""
         outputs, truth = item
         form, unit = self.forms.at(outputs, truth)
-        loss = self.forms.loss(self.segments, isinstance(truth, PartialPartition))
+        loss = self.forms.loss(self.segments)
         if isinstance(truth, PartialPartition):
             count = None if self.segments else int(truth.labels.max()) + 1
             truth = self.completion(form.shifted(-penalty), count, truth).completing(truth)

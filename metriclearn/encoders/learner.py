@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import compress
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -24,7 +23,12 @@ from metriclearn.encoders.hinge import NamedProducts
 from metriclearn.encoders.networks import Standardization, WindowEncoder, rows_seen
 from metriclearn.encoders.training import Training, encoded, packed, seeded
 from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import list_labelings, read_labeled, read_names
+from metriclearn.estimators.labelings import (
+    list_labelings,
+    read_labeled,
+    read_names,
+    refuse_unlabeled,
+)
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
@@ -384,8 +388,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
                 f"least min_size={self.min_size}, got {data.lengths.min()} and {least}; leave out "
                 "short recordings, or lower min_size (it may be raised again after fitting)."
             )
-        if not complete and not any(map(attrgetter("constraints"), truths)):
-            raise ValueError(f"{who} needs labels, but all labels of all recordings are −1.")
+        if not complete:
+            refuse_unlabeled(who, truths)
         data.pooled_deviation(who)  # raises if nothing varies
 
     def _made_network(self) -> tuple[Standardization, nn.Module]:

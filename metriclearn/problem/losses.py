@@ -151,6 +151,8 @@ class KnownLoss:
         return max(0.0, total) / truth.n_samples
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
+        if truth.partial_labels is None:
+            return FrobeniusLoss().augment(form, truth, scale)
         # The charges lack the constant Tr N of every stretch: its number of segments.
         charged = truth.partial_labels.charges
         form = form if isinstance(form, ChargedForm) else ChargedForm(form)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import methodcaller
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numba import njit
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples, add_rows
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
+from metriclearn.problem.losses import ChargedForm, KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.solvers.mahalanobis import PenalizedMetric
 
@@ -335,43 +335,33 @@ class NamedLoss:
     """T ℓ = ‖M − N‖²_F + β · (number of samples with a wrong name).
 
     With partial labels the first part is :class:`~metriclearn.problem.losses.KnownLoss`, and only
-    samples whose names are known count in the second.
+    samples whose names are known count in the second; their completion counts in neither.
 
     Parameters
     ----------
     weight : float
         β.
-    partial : bool
-        Whether truths are completions of :class:`PartialNames`.
     """
 
+    completion_free: ClassVar[bool] = True
+
     weight: float
-    partial: bool = False
-
-    @property
-    def completion_free(self) -> bool:
-        """Whether only the given labels count, not their completion."""
-        return self.partial
-
-    @property
-    def of_partitions(self) -> Any:
-        """The loss without names."""
-        return KnownLoss() if self.partial else FrobeniusLoss()
 
     def codes(self, truth: Any) -> NDArray:
         """The true names of samples, (T,), −1 where unknown."""
-        return truth.partial_labels.names if self.partial else truth.sample_names
+        known = truth.partial_labels
+        return truth.sample_names if known is None else known.names
 
     def __call__(self, partition: NamedPartition, truth: Any) -> float:
         codes = self.codes(truth)
         wrong = np.count_nonzero((codes >= 0) & (codes != partition.sample_names))
-        return self.of_partitions(partition, truth) + self.weight * wrong / len(codes)
+        return KnownLoss()(partition, truth) + self.weight * wrong / len(codes)
 
     def augment(self, form: ChargedForm, truth: Any, scale: float) -> tuple[ChargedForm, float]:
         """Wrong names score β more in every sample whose name is known."""
         codes, emissions = self.codes(truth), form.names.emissions
         right = codes[:, None] == np.arange(emissions.shape[1])
         wrong = np.where(codes[:, None] >= 0, scale * self.weight * ~right, 0.0)
-        augmented, constant = self.of_partitions.augment(form, truth, scale)
+        augmented, constant = KnownLoss().augment(form, truth, scale)
         names = form.names._replace(emissions=emissions + NameScores.of(wrong).emissions)
         return augmented.with_parts(names=names), constant

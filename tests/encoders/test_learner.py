@@ -581,7 +581,7 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> No
     ("X", "y", "sentence"),
     [
         ([X[:1] for X in XS], [y[:1] for y in YS], "needs 2 samples or more in every recording"),
-        (XS, [np.full(len(y), -1) for y in YS], "all labels of all recordings are −1"),
+        (XS, [np.full(len(y), -1) for y in YS], "all labels of all data sets are unknown"),
         ([X + 1e9 for X in XS], YS, "computes in single precision"),
         ([0.0 * X for X in XS], YS, "needs features that vary"),
         (XS, [np.append(y[:-1], -1) for y in YS], "needs n_segments=None for partial labels"),

@@ -309,11 +309,10 @@ class NamedSegmentations(Segmentations):
     def loss(self, truths: Sequence[Any]) -> NamedLoss:
         """‖M − N‖² and β for every wrong name."""
         weight = self.learner.name_loss
-        partial_labels = truths[0].partial_labels is not None
         if weight is None:
             segments = sum(truth.n_clusters for truth in truths)
             weight = segments / sum(truth.n_samples for truth in truths)
-        return NamedLoss(float(weight), partial_labels)
+        return NamedLoss(float(weight))
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         oracle = ConstrainedChangePoints(self.learner.min_size)
