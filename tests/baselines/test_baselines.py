@@ -159,17 +159,6 @@ def pairs_of(seed: int = 0) -> NDArray:
     return np.random.default_rng(seed).normal(size=(80, 5)) * [1.0, 1.2, 0.3, 1.5, 0.9]
 
 
-def test_full_mmc_is_the_convex_optimum() -> None:
-    cp = pytest.importorskip("cvxpy")
-    pairs = pairs_of()
-    factor, _ = spread_apart(pairs, False, 2000, 1e-8)
-    variable = cp.Variable((5, 5), PSD=True)
-    distances = cp.sqrt(cp.sum(cp.multiply(pairs @ variable, pairs), axis=1))
-    problem = cp.Problem(cp.Maximize(cp.sum(distances) / 80), [cp.trace(variable) <= 1])
-    found = np.linalg.norm(pairs @ factor, axis=1).mean() / np.linalg.norm(factor)
-    assert found == pytest.approx(problem.solve(solver=cp.CLARABEL), rel=1e-5)
-
-
 @pytest.mark.parametrize("diagonal", [False, True])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_mmc_meets_the_optimality_conditions(seed: int, diagonal: bool) -> None:

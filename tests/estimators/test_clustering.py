@@ -23,14 +23,13 @@ def learn(X, y, **parameters) -> ml.ClusteringMetricLearner:
     return ml.ClusteringMetricLearner(**{"random_state": 0, **parameters}).fit(X, y)
 
 
-@pytest.mark.parametrize("n_clusters", ["given", None])
 @pytest.mark.parametrize(
-    ("metric", "regularizer"),
+    ("metric", "regularizer", "n_clusters"),
     [
-        (ml.FullMetric(), ml.SquaredFrobenius(10.0)),
-        (ml.FullMetric(), ml.Trace(0.1)),
-        (ml.DiagonalMetric(), ml.L1(0.1)),
-        (ml.DiagonalMetric(), ml.SquaredFrobenius(10.0)),
+        (ml.FullMetric(), ml.SquaredFrobenius(10.0), "given"),
+        (ml.FullMetric(), ml.Trace(0.1), None),
+        (ml.DiagonalMetric(), ml.L1(0.1), "given"),
+        (ml.DiagonalMetric(), ml.SquaredFrobenius(10.0), None),
     ],
 )
 def test_learns_what_separates_and_clusters_new_data(metric, regularizer, n_clusters) -> None:

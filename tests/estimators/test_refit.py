@@ -14,6 +14,13 @@ TRAIN = make_change_points(4, 60, 4, 2, (3, 4), random_state=0)
 OTHER = make_change_points(4, 60, 3, 1, (2, 3), random_state=1)
 
 
+def assert_kept(estimator, before: dict) -> None:
+    """The same fitted attributes, each the same object."""
+    after = vars(estimator)
+    assert before.keys() == after.keys()
+    assert all(after[name] is before[name] for name in before if name.endswith("_"))
+
+
 class Failing:
     """An oracle that raises after ``most`` calls."""
 
@@ -51,9 +58,7 @@ def test_a_refit_that_fails_keeps_the_model(learner, oracle) -> None:
     oracle.calls = 0
     with pytest.raises(MemoryError):
         learner.fit(OTHER.sequences, OTHER.labels)
-    after = dict(vars(learner))
-    assert before.keys() == after.keys()
-    assert all(after[name] is before[name] for name in before if name.endswith("_"))
+    assert_kept(learner, before)
 
 
 def test_a_first_fit_that_fails_leaves_no_model() -> None:
@@ -78,9 +83,7 @@ def test_a_refit_that_fails_at_its_very_last_answer_keeps_the_model(monkeypatch)
     with pytest.raises(MemoryError):
         learner.fit(OTHER.sequences, OTHER.labels)
     assert FailingChangePoints.calls == needed
-    after = dict(vars(learner))
-    assert before.keys() == after.keys()
-    assert all(after[name] is before[name] for name in before if name.endswith("_"))
+    assert_kept(learner, before)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +115,7 @@ def test_a_fit_to_data_that_cannot_be_used_keeps_the_model(estimator, change: st
     }[change]
     with pytest.raises(ValueError, match=r"needs"):
         model.fit(X, labels)
-    after = dict(vars(model))
-    assert before.keys() == after.keys()
-    assert all(after[name] is before[name] for name in before)
+    assert_kept(model, before)
 
 
 def test_paths_of_other_sequences_leave_a_fitted_learner_alone() -> None:
@@ -139,8 +140,7 @@ def test_models_of_many_members_stay_as_they_were(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(MemoryError):
             fit()
     for one, was in zip((consensus, segmenter), before):
-        assert was.keys() == vars(one).keys()
-        assert all(vars(one)[name] is was[name] for name in was)
+        assert_kept(one, was)
 
 
 def failing(*args, **options):

@@ -50,9 +50,9 @@ CHECKED: list[tuple[BaseEstimator, dict[str, str], int]] = [
     (baselines.MetricKMeans(), TRANSDUCTIVE, 35),
     (clusterers.DPMeans(), DP_MEANS, 35),
     (clusterers.DPMeans(order="farthest-first", n_init=3), DP_MEANS, 35),
-    (clusterers.GibbsDPMixture(n_sweeps=20), {}, 35),
-    (clusterers.EvidenceAccumulation(n_runs=20), {}, 35),
-    (clusterers.EvidenceAccumulation(n_runs=20, threshold=None), {}, 35),
+    (clusterers.GibbsDPMixture(n_sweeps=5), {}, 35),
+    (clusterers.EvidenceAccumulation(n_runs=5), {}, 35),
+    (clusterers.EvidenceAccumulation(n_runs=5, threshold=None), {}, 35),
 ]
 
 

@@ -5,8 +5,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 import metriclearn.indices as indices
@@ -46,7 +44,7 @@ def literal_rwi(S: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_against_literal_references(weighted: bool) -> None:
     rng = np.random.default_rng(0)
-    for _ in range(10):
+    for _ in range(20):
         n = int(rng.integers(2, 16))
         A, (a, b) = random_graph(rng, n, weighted=weighted), rng.integers(0, 4, (2, n))
         vin, rwi = literal_vin(A, a.tolist(), b.tolist()), literal_rwi(A, a, b)
@@ -55,39 +53,6 @@ def test_against_literal_references(weighted: bool) -> None:
             assert indices.random_walk_index(form, a, b) == pytest.approx(rwi, abs=1e-6)
         assert indices.random_walk_index(A, a, b) == pytest.approx(rwi, abs=1e-12)
         assert indices.random_walk_index(csr_array(A), a, b) == pytest.approx(rwi, abs=1e-12)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(2, 12), st.integers(0, 2**32 - 1))
-def test_vin_is_a_pseudometric_and_a_refinement(n: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    A, (a, b, c) = random_graph(rng, n), rng.integers(0, 3, (3, n))
-    ab, bc, ac = (indices.vi_with_neighbors(A, *pair) for pair in ((a, b), (b, c), (a, c)))
-    assert ac <= ab + bc + 1e-12
-    assert indices.vi_with_neighbors(A, b, a) == pytest.approx(ab, abs=1e-12)
-    assert 0.0 <= ab <= math.log(n) + 1e-12
-    names = np.array(["x", "y", "z"])
-    assert indices.vi_with_neighbors(A, names[a], b) == pytest.approx(ab, abs=1e-12)
-    order = rng.permutation(n)
-    mixed = indices.vi_with_neighbors(A[np.ix_(order, order)], a[order], b[order])
-    assert mixed == pytest.approx(ab, abs=1e-12)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(2, 12), st.integers(0, 2**32 - 1))
-def test_equation_16_singletons_to_one_cluster_through_any_labeling(n: int, seed: int) -> None:
-    """VIN(1̂, C) + VIN(C, 0̂) = VIN(1̂, 0̂): ln n on regular graphs, smaller on others."""
-    rng = np.random.default_rng(seed)
-    ring = np.roll(np.eye(n), 1, axis=1) + np.roll(np.eye(n), -1, axis=1)
-    C, finest, coarsest = rng.integers(0, 3, n), np.arange(n), np.zeros(n, dtype=int)
-    regular = [ring, np.ones((n, n)), np.zeros((n, n))]
-    # types refine labels, and the types of 0̂ are the degrees: Eq. (16) holds on every graph
-    for A in (*regular, random_graph(rng, n)):
-        ends = ((finest, C), (C, coarsest), (finest, coarsest))
-        first, second, direct = (indices.vi_with_neighbors(A, *pair) for pair in ends)
-        assert first + second == pytest.approx(direct, abs=1e-12)
-        if any(A is graph for graph in regular):
-            assert direct == pytest.approx(math.log(n), abs=1e-12)
 
 
 def test_limits_on_complete_and_empty_graphs() -> None:

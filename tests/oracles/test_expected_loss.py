@@ -90,9 +90,8 @@ def assert_consensus_is_best(rng: np.random.Generator) -> None:
     assert form.at(found) == pytest.approx(max(values), abs=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_consensus_equals_enumeration(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_consensus_equals_enumeration() -> None:
+    rng = np.random.default_rng(0)
     for _ in range(examples(1000)):
         assert_consensus_is_best(rng)
 

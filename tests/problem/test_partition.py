@@ -60,17 +60,6 @@ def test_canonical_labels_of_all_partitions_of_six_samples() -> None:
     assert len(seen) == 203
 
 
-@settings(max_examples=100, deadline=None)
-@given(labelings(1), st.permutations(list(range(6))))
-def test_names_of_labels_do_not_matter(single, names) -> None:
-    (labels,) = single
-    original = Partition.from_labels(labels)
-    renamed = Partition.from_labels([names[label] for label in labels])
-    assert renamed == original
-    assert hash(renamed) == hash(original)
-    np.testing.assert_array_equal(renamed.labels, original.labels)
-
-
 @pytest.mark.parametrize(
     "labels",
     [

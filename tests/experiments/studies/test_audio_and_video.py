@@ -136,22 +136,6 @@ def test_streams_are_the_folders_of_the_user(tmp_path: Path) -> None:
         both.cases()
 
 
-@needs_data
-def test_songs_of_another_folder_are_for_test(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("METRICLEARN_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "unseen" / "songs").mkdir(parents=True)
-    sound = np.random.default_rng(0).uniform(-1, 1, 12 * RATE) * np.repeat([0.02, 1], 6 * RATE)
-    write_wave(tmp_path / "unseen" / "songs" / "new.wav", sound)
-    spans = {"new": [(0.0, 6.0, "instrumental"), (6.0, 12.0, "singing")]}
-    save_segments(spans, tmp_path / "unseen" / "songs" / "segments.csv")
-    call("run", "experiment=audio", "tiny=true", "n_jobs=1", "pictures=false",
-         "~streams.meetings", "~methods.trace", "~methods.towards_pca", "~methods.towards_rca",
-         "~methods.whitened_full", "~methods.whitened_l2", "~methods.penalized", "~methods.rca",
-         f"hydra.run.dir={tmp_path}/out", f"dataset.test_root={tmp_path}/unseen")  # fmt: skip
-    results = read_results(tmp_path / "out" / "results.json")
-    assert {tuple(row["units"]) for row in results["rows"]} == {("new",)}
-
-
 def test_videos_are_as_long_as_their_segments_and_the_same_for_a_seed(tmp_path: Path) -> None:
     first, second = (build_videos(tmp_path / n, 3, 20.0, (1, 0, 0)) for n in ("a", "b"))
     spans = read_segments(first / "train" / "segments.csv")
