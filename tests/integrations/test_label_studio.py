@@ -229,10 +229,14 @@ def test_tasks_come_back_at_their_samples(kind: str, rate: int, tmp_path: Path) 
         ]
 
 
-def write_tables(folder: Path, n: int = 4) -> list[list[tuple[str, str, str]]]:
-    """Tables of two channels at 50 rows per second; returns their segments as time stamps."""
+PROJECT = {"id": 7, "label_config": STAMPED}
+
+
+@pytest.fixture
+def truths(tmp_path: Path) -> list[list[tuple[str, str, str]]]:
+    """Segments, as time stamps, of four tables of two channels at 50 rows per second."""
     truths = []
-    for i in range(n):
+    for i in range(4):
         random = np.random.default_rng(i)
         lengths = random.integers(30, 60, 4)
         X = random.normal(size=(lengths.sum(), 2))
@@ -240,14 +244,16 @@ def write_tables(folder: Path, n: int = 4) -> list[list[tuple[str, str, str]]]:
         steps = pd.to_timedelta(20 * np.arange(len(X)), unit="ms")
         stamps = (pd.Timestamp("2020-01-04 10:00") + steps).strftime(STAMP)
         table = pd.DataFrame({"time": stamps, "a": X[:, 0], "b": X[:, 1]})
-        table.to_csv(folder / f"s{i}.csv", index=False)
+        table.to_csv(tmp_path / f"s{i}.csv", index=False)
         bounds = np.append(0, np.cumsum(lengths))
         times = [str(stamps[min(row, len(X) - 1)]) for row in bounds]
         truths.append(list(zip(times[:-1], times[1:], ["Walk", "Run", "Walk", "Run"])))
     return truths
 
 
-def submitted(i: int, truth: list[tuple[str, str, str]], project: dict[str, Any]) -> dict[str, Any]:
+def submitted(
+    i: int, truth: list[tuple[str, str, str]], project: dict[str, Any] = PROJECT
+) -> dict[str, Any]:
     """What Label Studio sends when an annotation was submitted."""
     regions = [region(a, b, label, "timeserieslabels", to_name="ts") for a, b, label in truth]
     return {
@@ -311,20 +317,19 @@ def version_of(ask: Any, wanted: int) -> int:
 
 
 def test_the_backend_learns_from_a_submitted_task_and_predicts_a_new_one(
-    ask: Any, tmp_path: Path
+    ask: Any, tmp_path: Path, truths: Any
 ) -> None:
-    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
     assert ask("/health") == (200, {"status": "UP", "model_class": "metriclearn"})
     assert version_of(ask, 0) == 0
     nothing = {"result": [], "score": 0.0, "model_version": "0"}
     assert ask("/predict", asked(3, STAMPED))[1]["results"] == [nothing]
-    assert ask("/webhook", {"action": "PROJECT_UPDATED", "project": project})[0] == 200
-    assert ask("/webhook", submitted(0, truths[0], project)) == (201, {"status": "ok"})
+    assert ask("/webhook", {"action": "PROJECT_UPDATED", "project": PROJECT})[0] == 200
+    assert ask("/webhook", submitted(0, truths[0])) == (201, {"status": "ok"})
     first = version_of(ask, 1)
     assert_predicts(ask("/predict", asked(3, STAMPED))[1], truths[3])
-    assert ask("/webhook", submitted(1, truths[1][:1], project))[0] == 201
+    assert ask("/webhook", submitted(1, truths[1][:1]))[0] == 201
     first = version_of(ask, first + 1)
-    updated = submitted(1, truths[1], project) | {"action": "ANNOTATION_UPDATED"}
+    updated = submitted(1, truths[1]) | {"action": "ANNOTATION_UPDATED"}
     assert ask("/webhook", updated)[0] == 201
     second = version_of(ask, first + 1)
     status, answer = ask("/predict", asked(2, STAMPED))
@@ -335,7 +340,7 @@ def test_the_backend_learns_from_a_submitted_task_and_predicts_a_new_one(
     again = Backend(tmp_path).predict(asked(2, STAMPED)["tasks"], STAMPED, "7.1")
     assert again == answer["results"]
     # an annotation that was deleted is no longer learned from
-    gone = {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": 101}], "project": project}
+    gone = {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": 101}], "project": PROJECT}
     assert ask("/webhook", gone)[0] == 201
     assert version_of(ask, second + 1) > second
     missing = ask("/predict", asked(9, STAMPED))[1]["results"][0]
@@ -355,50 +360,46 @@ def test_requests_that_cannot_be_meant_are_refused(ask: Any, tmp_path: Path) -> 
     assert not list(tmp_path.rglob("*.json"))
 
 
-def test_annotations_that_hold_no_boundary_wait(tmp_path: Path) -> None:
-    truths, project = write_tables(tmp_path, 2), {"id": 7, "label_config": STAMPED}
+def test_annotations_that_hold_no_boundary_wait(tmp_path: Path, truths: Any) -> None:
     backend = Backend(tmp_path)
-    assert "No task has" in backend.fit("START_TRAINING", {"project": project})["waiting"]
-    part = submitted(0, truths[0][:1], project)
+    assert "No task has" in backend.fit("START_TRAINING", {"project": PROJECT})["waiting"]
+    part = submitted(0, truths[0][:1])
     assert "needs a boundary" in backend.fit("ANNOTATION_CREATED", part)["waiting"]
     assert backend.version("7.1") == "0"
     with pytest.raises(NotADirectoryError, match="is not a folder"):
         Backend(tmp_path / "none")
 
 
-def test_many_annotations_at_once_are_kept_with_their_tasks(tmp_path: Path) -> None:
-    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
-    events = [submitted(i, truths[i], project) for i in range(2)]
+def test_many_annotations_at_once_are_kept_with_their_tasks(tmp_path: Path, truths: Any) -> None:
+    events = [submitted(i, truths[i]) for i in range(2)]
     together = {key: [event[key] for event in events] for key in ("annotation", "task")}
     backend = Backend(tmp_path)
-    answer = backend.fit("ANNOTATIONS_CREATED", {**together, "project": project})
+    answer = backend.fit("ANNOTATIONS_CREATED", {**together, "project": PROJECT})
     assert answer == {"model_version": "1", "tasks": 2}
     (prediction,) = backend.predict(asked(3, STAMPED)["tasks"], STAMPED, 7)
     assert_predicts({"results": [prediction]}, truths[3])
 
 
-def test_annotations_stay_with_their_tasks(tmp_path: Path) -> None:
-    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
+def test_annotations_stay_with_their_tasks(tmp_path: Path, truths: Any) -> None:
     backend = Backend(tmp_path)
     for i in range(2):
-        backend.keep("ANNOTATION_CREATED", submitted(i, truths[i], project))
+        backend.keep("ANNOTATION_CREATED", submitted(i, truths[i]))
     # its task is known from before, and not told again
-    update = submitted(1, truths[1][:2], project)
-    backend.keep("ANNOTATION_UPDATED", update | {"task": submitted(0, [], project)["task"]})
+    update = submitted(1, truths[1][:2])
+    backend.keep("ANNOTATION_UPDATED", update | {"task": submitted(0, [])["task"]})
     # of this one nothing is known
-    backend.keep("ANNOTATION_CREATED", submitted(3, truths[3], project) | {"task": []})
+    backend.keep("ANNOTATION_CREATED", submitted(3, truths[3]) | {"task": []})
     content = json.loads((tmp_path / ".label_studio" / "project7.json").read_text())
     kept = {name: one["annotations"] for name, one in content["tasks"].items()}
     assert {name: list(many) for name, many in kept.items()} == {"0": ["100"], "1": ["101"]}
     assert len(kept["1"]["101"]["result"]) == 2
 
 
-def test_a_task_with_one_label_keeps_it(tmp_path: Path) -> None:
-    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
+def test_a_task_with_one_label_keeps_it(tmp_path: Path, truths: Any) -> None:
     backend = Backend(tmp_path)
-    backend.keep("ANNOTATION_CREATED", submitted(0, truths[0], project))
+    backend.keep("ANNOTATION_CREATED", submitted(0, truths[0]))
     walks = [one for one in truths[1] if one[2] == "Walk"]
-    assert backend.fit("ANNOTATION_CREATED", submitted(1, walks, project))["tasks"] == 2
+    assert backend.fit("ANNOTATION_CREATED", submitted(1, walks))["tasks"] == 2
     model = metriclearn.load(tmp_path / ".label_studio" / "project7.1.model")
     assert model.labels_ == ["Run", "Walk"]
     (prediction,) = backend.predict(asked(3, STAMPED)["tasks"], STAMPED, 7)
@@ -406,11 +407,10 @@ def test_a_task_with_one_label_keeps_it(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_replaced_meanwhile_still_predicts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, truths: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
     backend, load = Backend(tmp_path), metriclearn.load
-    event = submitted(0, truths[0], project)
+    event = submitted(0, truths[0])
     backend.fit("ANNOTATION_CREATED", event)
 
     def slow(path: Path) -> Any:
@@ -429,25 +429,25 @@ def test_rates_that_cannot_be_are_refused(rate: float, tmp_path: Path) -> None:
             use(tmp_path, rate=rate)
 
 
-def test_tables_whose_times_do_not_increase_are_left_out(tmp_path: Path, caplog: Any) -> None:
-    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
+def test_tables_whose_times_do_not_increase_are_left_out(
+    tmp_path: Path, truths: Any, caplog: Any
+) -> None:
     table = pd.read_csv(tmp_path / "s0.csv")
     table.iloc[[*range(9, -1, -1), *range(10, len(table))]].to_csv(tmp_path / "s0.csv", index=False)
     backend = Backend(tmp_path)
-    backend.keep("ANNOTATION_CREATED", submitted(0, truths[0][1:], project))
-    assert backend.fit("ANNOTATION_CREATED", submitted(1, truths[1], project))["tasks"] == 1
+    backend.keep("ANNOTATION_CREATED", submitted(0, truths[0][1:]))
+    assert backend.fit("ANNOTATION_CREATED", submitted(1, truths[1]))["tasks"] == 1
     assert "'s0' needs increasing times in column 'time'" in caplog.text
 
 
-def test_two_tasks_of_one_file(tmp_path: Path, caplog: Any) -> None:
+def test_two_tasks_of_one_file(tmp_path: Path, truths: Any, caplog: Any) -> None:
     one, other = task(region(0, 1, "speech")), task(region(1, 2, "music"), id=6)
     with pytest.raises(ValueError, match="Task 6 has annotations of 'monday', as another task"):
         read_tasks([one, other])
     assert read_tasks([one, other | {"annotations": []}]) == {"monday": [(0.0, 1.0, "speech")]}
-    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
-    backend, twice = Backend(tmp_path), submitted(1, truths[0], project)
-    twice["task"]["data"] = submitted(0, [], project)["task"]["data"]
-    backend.keep("ANNOTATION_CREATED", submitted(0, truths[0], project))
+    backend, twice = Backend(tmp_path), submitted(1, truths[0])
+    twice["task"]["data"] = submitted(0, [])["task"]["data"]
+    backend.keep("ANNOTATION_CREATED", submitted(0, truths[0]))
     assert backend.fit("ANNOTATION_CREATED", twice)["tasks"] == 1
     assert "Task 1 has the file of another task, 's0'" in caplog.text
 
@@ -478,13 +478,14 @@ def test_sound_is_learned_from(tmp_path: Path) -> None:
     assert again == [answer]
 
 
-def test_label_studio_ml_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_label_studio_ml_runs_it(
+    tmp_path: Path, truths: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("label_studio_ml", reason="see make integrations")
     api, model = (import_module(f"label_studio_ml.{name}") for name in ("api", "model"))
     # in this process, where it would start another one
     in_place = lambda manager, cls, job: manager.job(cls, *job)  # noqa: E731
     monkeypatch.setattr(model.SimpleJobManager, "run_job", in_place)
-    truths, project = write_tables(tmp_path), {"id": 7, "label_config": STAMPED}
 
     class Model(model.LabelStudioMLBase):
         def predict(self, tasks: Any, **options: Any) -> Any:
@@ -497,7 +498,7 @@ def test_label_studio_ml_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert client.get("/health").json["status"] == "UP"
     setup = {"project": "7.1582934399", "schema": STAMPED}
     assert client.post("/setup", json=setup).json["model_version"] == "INITIAL"
-    assert client.post("/webhook", json=submitted(0, truths[0], project)).status_code == 201
+    assert client.post("/webhook", json=submitted(0, truths[0])).status_code == 201
     assert client.post("/setup", json=setup).json["model_version"] != "INITIAL"
     assert_predicts(client.post("/predict", json=asked(3, STAMPED)).json, truths[3])
 
