@@ -104,7 +104,7 @@ def test_report_has_every_kind_of_figure_and_the_choices(synthetic: Path) -> Non
 @needs_data
 def test_real_recordings(tmp_path: Path) -> None:
     left_out = ("forest_mode", "forest_viterbi", "named_neighbors", "named_forest", "rca")
-    fewer = [f"~methods.{name}" for name in left_out]
+    fewer = [f"~methods.{name}" for name in left_out] + ["dataset.loader.window=100"]
     call("run", "experiment=hapt", *FEW, *fewer, f"hydra.run.dir={tmp_path}/out")
     found = rows(tmp_path / "out")
     # Methods with a metric and equal cuts in both columns, frame classifiers and one segment in one
@@ -245,7 +245,7 @@ def test_own_files_are_split_by_sequence(own: tuple[Path, Path], tmp_path: Path)
 def test_multirun_runs_every_value_and_ends_with_one_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = ("~methods.diagonal_l2", "~methods.rca", f"hydra.sweep.dir={tmp_path}")
+    few = ("~methods.diagonal_l2", "~methods.rca", "n_folds=2", f"hydra.sweep.dir={tmp_path}")
     call("run", "--multirun", "seed=3,4", *FEW, *few)
     folders = [tmp_path / f"{place}-synthetic" for place in (0, 1)]
     seeds = [read_results(folder / "results.json")["config"]["seed"] for folder in folders]
@@ -285,7 +285,7 @@ end_with(main)
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) -> None:
-    options = ["experiment=synthetic", *FEW, f"outputs={tmp_path}"]
+    options = ["experiment=synthetic", *FEW, "n_folds=3", f"outputs={tmp_path}"]
     command = [sys.executable, "-m", "experiments.run", *options]
 
     def fits() -> dict[Path, int]:

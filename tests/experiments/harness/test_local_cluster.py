@@ -13,8 +13,8 @@ FEW = [f"~methods.{name}" for name in ("full", "trace", "pca", "rca", "euclidean
 
 
 def losses(folder: Path, *options: str) -> dict[tuple[str, ...], float]:
-    options = ("experiment=synthetic", "tiny=true", "n_jobs=1", "pictures=false", *FEW, *options)
-    call("run", *options, f"hydra.run.dir={folder}")
+    small = ("tiny=true", "n_jobs=1", "n_folds=2", "pictures=false", *FEW)
+    call("run", "experiment=synthetic", *small, *options, f"hydra.run.dir={folder}")
     rows = read_results(folder / "results.json")["rows"]
     return {(row["method"], row["column"]): row["mean"] for row in rows}
 

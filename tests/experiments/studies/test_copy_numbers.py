@@ -9,7 +9,8 @@ import pytest
 from experiments.harness.results import read_results
 from tests.experiments.command import call, failure
 
-FEW = ("tiny=true", "n_jobs=1", "~methods.hermite", "~methods.shaped_hermite", "~methods.six")
+SMALL = ("tiny=true", "n_jobs=1", "n_folds=2", "max_segments=8")
+FEW = (*SMALL, "~methods.hermite", "~methods.shaped_hermite", "~methods.six")
 
 
 ANNOTATIONS = (
@@ -22,7 +23,7 @@ def write_profiles(folder: Path, seed: int = 0) -> None:
     """Profiles of two chromosomes; a step of twice the noise in each, and annotations of it."""
     rng = np.random.default_rng(seed)
     points, rows = [], []
-    for profile in range(1, 9):
+    for profile in range(1, 7):
         for chromosome in (1, 2):
             name, scale = f"{profile}.{chromosome}", 10.0 ** rng.uniform(-1, 1)
             x = scale * (np.repeat([0.0, 4.0], 40) + rng.normal(size=80))
@@ -74,7 +75,7 @@ def test_rows_and_errors(folder: Path) -> None:
     assert (one["mean"], other["mean"]) == (50.0, 50.0)  # the two regions with a change
     apart = rows["profiles", "label_error", "one segment", "all lengths"]
     assert apart["mean"] == 50.0
-    assert sorted(apart["units"]) == sorted(map(str, range(1, 9)))
+    assert sorted(apart["units"]) == sorted(map(str, range(1, 7)))
     areas = {n: r["mean"] for (_, m, n, c), r in rows.items() if m == "area" and c == "all lengths"}
     assert areas["one segment"] == pytest.approx(50.0)  # the diagonal
     assert areas["ours/one model"] > 90
@@ -88,7 +89,7 @@ def test_every_choice_is_made_in_training(folder: Path) -> None:
     results = read_results(folder / "results.json")
     rows = [r for r in results["rows"] if (r["table"], r["measure"]) == ("profiles", "label_error")]
     apart = {row["method"]: row for row in rows if row["column"] == "all lengths"}
-    assert apart["ours"]["choice"] == "consensus of 13 members in 3 folds"
+    assert apart["ours"]["choice"] == "consensus of 13 members in 2 folds"
     assert "errors held out" in apart["ours/one model"]["choice"]
     assert "the same search among candidates that were known before: " in results["protocol"]
     looked = "found by looking (Hermite moments, penalty of segment counts (designed here)): "
@@ -106,11 +107,12 @@ def test_unseen_profiles_are_for_test(tmp_path: Path, capsys: pytest.CaptureFixt
     for seed, name in enumerate(("known", "unseen")):
         (tmp_path / name).mkdir()
         write_profiles(tmp_path / name, seed)
-    few = [*FEW, "~methods.linear", "pictures=false"]
+    fewer = [f"~methods.{name}" for name in ("linear", "shaped_counts", "shaped_thresholds")]
+    few = [*FEW, *fewer, "pictures=false"]
     same = [f"dataset.{key}={tmp_path}/known" for key in ("root", "test_root")]
     out = f"hydra.run.dir={tmp_path}/same"
     message = failure(capsys, "run", "experiment=neuroblastoma", *same, out, *few)
-    assert "dataset.test_root needs data that are not for training, but 16 of 16 are" in message
+    assert "dataset.test_root needs data that are not for training, but 12 of 12 are" in message
     call("run", "experiment=neuroblastoma", f"dataset.root={tmp_path}/known",
          f"dataset.test_root={tmp_path}/unseen", f"hydra.run.dir={tmp_path}/out", *few)  # fmt: skip
     results = read_results(tmp_path / "out" / "results.json")
@@ -119,5 +121,5 @@ def test_unseen_profiles_are_for_test(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "were not trained on" not in results["protocol"]
     rows = [row for row in results["rows"] if row["measure"] == "label_error"]
     assert {row["column"] for row in rows} == {"tested on unseen profiles"}
-    assert {sum(row["weights"]) for row in rows} == {8 * 2 * 4}
+    assert {sum(row["weights"]) for row in rows} == {6 * 2 * 4}
     assert min(row["mean"] for row in rows if row["method"] == "ours") <= 20
