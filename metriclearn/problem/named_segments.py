@@ -241,8 +241,8 @@ class NamedSamples(Samples):
 
     Parameters
     ----------
-    X, truth, scale
-        As for :class:`~metriclearn.problem.forms.Samples`; the truth is not used.
+    X, scale
+        As for :class:`~metriclearn.problem.forms.Samples`.
     emissions : callable
         Computes φ (T, Q) from X as the user passed it.
     """
@@ -250,7 +250,6 @@ class NamedSamples(Samples):
     def __init__(
         self,
         X: ArrayLike,
-        truth: Partition,
         scale: NDArray | None = None,
         *,
         emissions: Callable[[NDArray], NDArray],

@@ -301,9 +301,9 @@ class NamedSegmentations(Segmentations):
 
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
         samples = []
-        for i, (array, truth) in enumerate(zip(training.data.arrays, training.truths)):
+        for i, array in enumerate(training.data.arrays):
             emissions = partial(extra.emissions.held_out, index=i)
-            samples.append(NamedSamples(array, truth, scale, emissions=emissions))
+            samples.append(NamedSamples(array, scale, emissions=emissions))
         return samples
 
     def loss(self, truths: Sequence[Any]) -> NamedLoss:
