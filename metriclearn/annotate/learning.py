@@ -197,18 +197,13 @@ class _Trial:
         self.margins.append(BoundaryMargins(found.change_points, relative, found.gains))
         self.truths.append(truth)
         agreed = _agreeing(found.change_points[:-1], truth.change_points[:-1], tolerance)
-        counts: tuple[int, ...] = (
-            1,
-            agreed,
-            truth.n_clusters - 1 - agreed,
-            len(found.losses) - agreed,
-        )
+        check = Check(1, agreed, truth.n_clusters - 1 - agreed, len(found.losses) - agreed)
         named, _ = model.named(X, found.change_points)
         sizes, known = np.diff(found.change_points, prepend=0), names != ""
         if named:
             right = np.repeat(named, sizes) == names
-            counts = *counts, int(np.sum(right & known)), int(np.sum(known))
-        self.check += Check(*counts)
+            check = check._replace(right=int(np.sum(right & known)), named=int(np.sum(known)))
+        self.check += check
 
     @property
     def loss(self) -> float:

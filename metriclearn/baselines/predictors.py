@@ -143,8 +143,7 @@ class TunedSegmenter(MahalanobisSegmenter):
         elif self.n_segments is None:
             forms = [LowRankForm(center(array) @ fitted.components_.T) for array in data.arrays]
             refuse_unlabeled(type(self).__name__, truths)
-            fitted.penalty_, fitted.training_loss_ = best_penalty(
-                forms, truths, min_size=self.min_size
-            )
+            found = best_penalty(forms, truths, min_size=self.min_size)
+            fitted.penalty_, fitted.training_loss_ = found
         self.__dict__ = fitted.__dict__
         return self

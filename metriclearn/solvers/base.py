@@ -224,18 +224,16 @@ class Problem:
             If the strength is too small or too large there for squares of floating-point numbers.
         """
         terms, number = self.regularizer.terms(self.cone), self.cone.unit**2
-        parts, squared = (
-            (terms.curvature / number / number, terms.slope / number),
-            terms.curvature > 0,
-        )
-        size = np.sqrt(parts[0]) if squared else np.max(parts[1])
+        curvature, slope = terms.curvature / number / number, terms.slope / number
+        squared = terms.curvature > 0
+        size = np.sqrt(curvature) if squared else np.max(slope)
         if not (1e-60 <= size <= 1e60 and terms.offset <= 1e90):
             raise ValueError(
                 "A regularizer needs a strength from 1e-60 to 1e60, or 1e-120 to 1e120 of squares, "
                 f"in the unit of the data, got {size ** (1 + squared):.3g} in that of "
                 f"{self.cone.unit:.3g}; change the strength, or standardize or rescale the data."
             )
-        return RegularizationTerms(*parts, terms.offset)
+        return RegularizationTerms(curvature, slope, terms.offset)
 
 
 @runtime_checkable

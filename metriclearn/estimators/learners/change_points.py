@@ -185,8 +185,7 @@ class Segmentations(Task):
         The hinge is an upper bound only if the labels are among the possible answers of inference.
         """
         learner, who = self.learner, type(self.learner).__name__
-        executor = learner.executor or ThreadExecutor(learner.n_jobs)
-        data = read_data_sets(who, X, executor=executor)
+        data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
         if isinstance(learner.penalty, FeaturePenalty):
             exact = isinstance(learner.oracle, (ChangePoints, type(None)))
             if not exact or not isinstance(learner.solver, (BundleDual, ProjectedSubgradient)):

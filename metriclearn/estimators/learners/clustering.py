@@ -225,8 +225,7 @@ class Clusterings(Task):
     def read(self, X: Any, y: Any) -> Training:
         """Equal labels are one cluster, wherever they are."""
         learner, who = self.learner, type(self.learner).__name__
-        executor = learner.executor or ThreadExecutor(learner.n_jobs)
-        data = read_data_sets(who, X, executor=executor)
+        data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
         truths = read_labelings(who, y, data, segments=False, partial=True)
         return Training(data, truths)
 

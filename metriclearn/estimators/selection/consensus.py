@@ -188,10 +188,8 @@ class Consensus(Streaming, ComponentParameters):
         data = read_data_sets(who, X)
         truths = read_labelings(who, y, data, segments=True, partial=True)
         units = read_groups(who, groups, 1 if data.single else len(truths))
-        labels, classes = (
-            list_labelings(who, y, data),
-            self._classes(y, data, truths, units.tolist()),
-        )
+        labels = list_labelings(who, y, data)
+        classes = self._classes(y, data, truths, units.tolist())
         members = self.members
         if members is None:
             some_unknown = not isinstance(truths[0], Partition)
@@ -246,10 +244,8 @@ class Consensus(Streaming, ComponentParameters):
                 f"{' and '.join(map(str, sorted(sizes)))} models."
             )
         truths = read_labelings(cls.__name__, y, data, segments=True, partial=True)
-        labels, classes = (
-            list_labelings(cls.__name__, y, data),
-            consensus._classes(y, data, truths, range(len(truths))),
-        )
+        labels = list_labelings(cls.__name__, y, data)
+        classes = consensus._classes(y, data, truths, range(len(truths)))
         consensus._weigh(members, data, labels, truths, classes, folds)
         return consensus
 

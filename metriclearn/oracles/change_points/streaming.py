@@ -102,12 +102,8 @@ def follow(signal, program, progress, rows, scores, penalties):
     int
         The position of the latest final change.
     """
-    clock, bounds, center, min_size = (
-        progress.clock,
-        progress.bounds,
-        progress.center,
-        signal.min_size,
-    )
+    clock, bounds, center = progress.clock, progress.bounds, progress.center
+    min_size = signal.min_size
     more = rows, scores, penalties
     fresh = Fresh(clock[FIRST], bounds[_SPREAD], bounds[_TOP], clock[LOOKED])
     best = Incumbent(bounds[_VALUE], clock[WINNER])
