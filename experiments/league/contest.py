@@ -92,7 +92,9 @@ class League(Comparison):
             if entry is None:
                 continue
             try:
-                found += set_cases(name, entry, config.n_folds, config.seed, config.test_root)
+                found += set_cases(
+                    name, entry, config.n_folds, config.seed, config.test_root, config.rows
+                )
             except (ValueError, OSError) as error:
                 _LOGGER.warning("%s is left out: %s", name, error)
                 self.unusable[name] = str(error).rstrip(".")
@@ -180,7 +182,12 @@ class NewNames(League):
 
 
 def set_cases(
-    name: str, entry: Mapping[str, Any], n_folds: int, seed: int, test_root: str | None = None
+    name: str,
+    entry: Mapping[str, Any],
+    n_folds: int,
+    seed: int,
+    test_root: str | None = None,
+    rows: int | None = None,
 ) -> list[Case]:
     """The cases of a set: ``cases`` as they are, or from ``data`` by groups.
 
@@ -190,6 +197,8 @@ def set_cases(
     ``train_per_group`` the recordings of a group for training; ``unseen`` the names that training
     recordings go without, see :func:`experiments.league.unseen.without_parts`; ``few`` how little
     of them is labeled, see :func:`experiments.league.minutes.minutes_cases`.
+
+    Of every recording of a loader come the first ``rows``, by default all.
 
     With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case: it tests on
     the data there, and trains on all groups here with ``rotate``, else on those not held out.
@@ -203,6 +212,11 @@ def set_cases(
         return [replace(case, name=f"{name}: {case.name}", table=name) for case in found]
     load = instantiate(entry["data"], _partial_=True, _convert_="all")
     data = some_of(load(), entry.get("groups"), entry.get("per_group"), seed)
+    data = replace(
+        data,
+        sequences=[X[:rows] for X in data.sequences],
+        labels=[labels[:rows] for labels in data.labels],
+    )
     if "test" in entry:
         test = [group for group in sorted(set(data.groups)) if group.startswith(entry["test"])]
         rest = sorted(set(data.groups) - set(test))

@@ -180,10 +180,12 @@ def load(path: str | os.PathLike[str]) -> Any:
 class _Parts(NamedTuple):
     """What a file holds: arrays by their names, and estimators by their numbers.
 
+    Estimators of scikit-learn are arrays of bytes, until one is made of them.
+
     ``places`` has what stands for each of them in the file, by its id, while they are written.
     """
 
-    arrays: dict[str, NDArray]
+    arrays: dict[str, Any]
     estimators: list[Any]
     places: dict[int, dict[str, Any]]
 
@@ -225,7 +227,11 @@ def _encode(value: Any, parts: _Parts) -> Any:
             return _encode_estimator(value, parts)
         return {"record": [_path(cls), _encode(vars(value), parts)]}
     if _is_from_scikit_learn(value):
-        return {"classifier": _encode(_to_bytes(value), parts)}
+        if id(value) not in parts.places:
+            key = f"array{len(parts.arrays)}"
+            parts.arrays[key] = _to_bytes(value)
+            parts.places[id(value)] = {"classifier": {"array": key}}
+        return parts.places[id(value)]
     raise TypeError(
         f"metriclearn.save stores estimators and components of metriclearn, got a "
         f"{_path(cls)}; remove it or save it separately, and in "
@@ -355,7 +361,10 @@ def _decode(value: Any, parts: _Parts) -> Any:
         case "again":
             return parts.estimators[content]
         case "classifier":
-            return _from_bytes(_decode(content, parts))
+            key = content["array"]
+            if isinstance(parts.arrays[key], np.ndarray):  # made where it occurs first
+                parts.arrays[key] = _from_bytes(parts.arrays[key])
+            return parts.arrays[key]
         case "object" | "record":
             path, *contents = content
             parameters, *fitted = (

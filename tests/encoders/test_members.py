@@ -27,7 +27,7 @@ def test_encoders_are_members(named: bool, tmp_path) -> None:
     if named:
         labels = [np.where(one % 2, "walk", "sit") for one in labels]
     consensus = ml.Consensus(members, n_folds=2, verbose=False).fit(DATA.sequences, labels)
-    assert consensus.families_ == ["encoder"] * (3 if named else 6) + ["diagonal"] * 6
+    assert consensus.families_ == ["encoder"] * (9 if named else 18) + ["diagonal"] * 18
     assert {type(one) for one in consensus.models_[:2]} == {EncoderMetricLearner}
     first, second, whole = consensus.models_[:3]
     assert first.penalty_ == second.penalty_ == whole.penalty_

@@ -44,22 +44,27 @@ def consensus() -> ml.Consensus:
 
 
 def test_every_member_is_kept_for_every_group_left_out(consensus) -> None:
-    """Two folds and all recordings, each with a penalty in two units."""
-    assert consensus.families_ == ["diagonal"] * 12 + ["euclidean"] * 6
-    assert len(consensus.models_) == 18
-    assert consensus.held_out_.shape == (6, 8)
+    """Two folds and all recordings, each with three penalties in two units."""
+    assert consensus.families_ == ["diagonal"] * 36 + ["euclidean"] * 18
+    assert len(consensus.models_) == 54
+    assert consensus.held_out_.shape == (18, 8)
     assert consensus.weights_.sum() == pytest.approx(1.0)
     assert consensus.classes_ is None  # labels are numbers of segments: none returns
 
 
 def test_the_models_of_a_member_share_the_penalty_that_is_best_for_all_of_them(consensus) -> None:
-    """No common penalty has a smaller mean loss on the recordings left out."""
+    """No common penalty has a smaller mean loss on the recordings left out.
+
+    They also answer with half and with twice this penalty.
+    """
     penalties = np.array([model.penalty_ for model in consensus.models_]).reshape(-1, 3)
     np.testing.assert_array_equal(penalties, penalties[:, [0, 0, 0]])
+    np.testing.assert_allclose(penalties[0::3], penalties[1::3] / 2)
+    np.testing.assert_allclose(penalties[2::3], penalties[1::3] * 2)
     places = np.flatnonzero(~np.isnan(consensus.held_out_[0]))
     assert len(places) == 8
     parts = GroupKFold(2).split(places, groups=places)
-    pairs = [(model, test) for model, (_, test) in zip(consensus.models_[:2], parts)]
+    pairs = [(model, test) for model, (_, test) in zip(consensus.models_[3:5], parts)]
     for factor in (0.5, 0.9, 1.1, 2.0):
         losses = []
         for model, test in pairs:
@@ -69,13 +74,13 @@ def test_the_models_of_a_member_share_the_penalty_that_is_best_for_all_of_them(c
                 found = ml.Partition(ends=other.predict_change_points(DATA.sequences[i]))
                 truth = ml.Partition.from_labels(DATA.labels[i])
                 losses.append(FrobeniusLoss().squared_norm(found, truth))
-        assert np.mean(losses) >= consensus.held_out_[0].mean() - 1e-9
+        assert np.mean(losses) >= consensus.held_out_[1].mean() - 1e-9
 
 
 def test_families_weigh_the_same_without_losses() -> None:
     consensus = ml.Consensus(METRICS, weights="uniform", n_folds=2)
     consensus.fit(DATA.sequences, DATA.labels)
-    np.testing.assert_allclose(consensus.weights_, [1 / 24] * 12 + [1 / 12] * 6)
+    np.testing.assert_allclose(consensus.weights_, [1 / 72] * 36 + [1 / 36] * 18)
     assert consensus.power_ == 0.0
 
 
@@ -120,7 +125,7 @@ def test_shares_of_models(consensus) -> None:
 def test_probabilities_are_learned_from_recordings_left_out(consensus, tmp_path) -> None:
     """They rise with the shares, and are right on average where they were learned."""
     found, distances = consensus.left_out_, consensus.distances_
-    assert distances.shape == (sum(one.n_clusters - 1 for one in found.values()), 7)
+    assert distances.shape == (sum(one.n_clusters - 1 for one in found.values()), 19)
     truths = [ml.Partition.from_labels(labels).change_points for labels in DATA.labels]
     expected = [
         np.abs(end - truths[i][:-1]).min()
@@ -138,7 +143,7 @@ def test_probabilities_are_learned_from_recordings_left_out(consensus, tmp_path)
     assert np.all(np.concatenate(certain.boundary_probabilities(NEW.sequences)) == 1.0)
     # As many boundaries of some share as there are, of which some are true: their rate.
     for true in (30, 90):
-        certain.distances_ = np.zeros((100, 7))
+        certain.distances_ = np.zeros((100, 19))
         certain.distances_[true:, 0] = 9.0
         rates = np.concatenate(certain.boundary_probabilities(NEW.sequences))
         assert rates[shares > 0.999] == pytest.approx(true / 100, abs=1e-3)

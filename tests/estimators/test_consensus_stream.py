@@ -155,7 +155,9 @@ def test_rows_that_are_refused_and_empty_chunks_change_nothing() -> None:
 def test_what_cannot_follow_is_named_with_the_remedy() -> None:
     X, y = DATA.sequences, DATA.labels
     consensus = ml.Consensus(METRICS, n_folds=2, verbose=False).fit(X, y)
-    with pytest.raises(ValueError, match=r"of 12 these cannot: 6 of diagonal .*for_streams=True\)"):
+    with pytest.raises(
+        ValueError, match=r"of 36 these cannot: 18 of diagonal .*for_streams=True\)"
+    ):
         consensus.stream()
     model = consensus.streaming_model()
     assert model.penalty_unit_ is None

@@ -102,17 +102,19 @@ def load_texts(
             f"{n_components}; fit to more documents, or reduce n_components."
         )
     svd = TruncatedSVD(n_components, random_state=0).fit(weights)
-    parts = {}
+    sentences = words.transform([text for texts, _ in documents.values() for text in texts])
+    vectors = normalize(svd.transform(sentences))
+    parts, stop = {}, 0
     for name, (texts, labels) in documents.items():
-        rows = words.transform(texts)
-        t = np.arange(len(texts))
+        start, stop = stop, stop + len(texts)
+        rows, t = sentences[start:stop], np.arange(len(texts))
         after = ((t >= t[:, None]) & (t < t[:, None] + _BLOCK)).astype(float)
         before = ((t < t[:, None]) & (t >= t[:, None] - _BLOCK)).astype(float)
         around = (np.abs(t - t[:, None]) <= _BLOCK // 2).astype(float)
         left, right = (normalize(block @ rows) for block in (before, after))
         likeness = np.sum(left * right, axis=1)
         likeness[0] = 1.0
-        topics = normalize(around @ normalize(svd.transform(rows)))
+        topics = normalize(around @ vectors[start:stop])
         parts[name] = np.column_stack([topics, likeness]), labels
     names = [f"topic_{i:02d}" for i in range(n_components)]
     return of_parts("texts", parts, [*names, "likeness_before_after"], [groups[n] for n in parts])
@@ -137,12 +139,15 @@ def _documents(
         documents[name] = rows["text"].tolist(), np.searchsorted(kept, rows["segment"])
 
     for name, first in firsts.items():
-        new = first.index[~first.isin(used)]
+        new = first.index[[text not in used for text in first]]
         if len(new) >= _FEWEST:
             used |= set(first[new])
             groups[name] = name
             add(name, name, new)
-    later = {f"held out {name}": (name, first[first.isin(apart)]) for name, first in firsts.items()}
+    later = {
+        f"held out {name}": (name, first[[text in apart for text in first]])
+        for name, first in firsts.items()
+    }
     later = {name: pair for name, pair in later.items() if len(pair[1]) >= _FEWEST}
     for name in sorted(later, key=lambda name: len(later[name][1])):
         add(name, later[name][0], later[name][1].index)

@@ -240,7 +240,14 @@ class FrameClassifier(Streaming, ComponentParameters):
 
     def segmented(self, data: DataSets, n_segments: None = None) -> list[NamedPartition]:
         """The segments with their names, codes of ``classes_``, of every recording."""
-        return [self._smoothed(self._logs(array), self.penalty_) for array in data.arrays]
+        return self.segmented_at(data, [self.penalty_])[0]
+
+    def segmented_at(
+        self, data: DataSets, penalties: Sequence[float | None], n_segments: None = None
+    ) -> list[list[NamedPartition]]:
+        """What :meth:`segmented` finds with each of some penalties in place of ``penalty_``."""
+        logs = list(map(self._logs, data.arrays))
+        return [[self._smoothed(one, penalty) for one in logs] for penalty in penalties]
 
     def _of_each(self, X: Any, result: Any) -> Any:
         data = self.read_data(X)

@@ -512,6 +512,26 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             )
         return partitions
 
+    def segmented_at(
+        self, data: DataSets, penalties: Sequence[float], n_segments: Any = None
+    ) -> list[list[Partition]]:
+        """What :meth:`segmented` finds with each of some penalties in place of ``penalty_``.
+
+        Each data set is read once. Given numbers of segments need no penalty.
+        """
+        free, oracle = copy.copy(self), segmentation_oracle(self.oracle, self.min_size)
+        free.penalty_ = 0.0
+
+        def at_each(form: Any, count: int | None = None) -> list[Partition]:
+            if count is not None:
+                return [oracle(form, count)] * len(penalties)
+            return [oracle(form.shifted(-penalty)) for penalty in penalties]
+
+        found = free.segmented(data, n_segments, at_each)
+        # A data set shorter than min_size is one segment at all penalties.
+        rows = [[row] * len(penalties) if isinstance(row, Partition) else row for row in found]
+        return [list(column) for column in zip(*rows)]
+
     def form(self, X: NDArray) -> LowRankForm | ChargedForm:
         """XBXᵀ of one sequence, with penalties of positions and scores of names, unit included."""
         sums, variance = cumulative_sums(X, self.components_), 1.0

@@ -76,8 +76,9 @@ class Consensus(Streaming, ComponentParameters):
     On few recordings the choice of one model costs more than models differ. Here every member is
     fitted once for each group of recordings left out, and once to all recordings. All these models
     stay. They share one penalty, tuned on all recordings left out: in the unit of the data, and
-    once more in the unit of each sequence's variance. The answers N_j of all models for a new
-    recording have one best compromise,
+    once more in the unit of each sequence's variance. Few recordings do not determine it, so
+    each model answers with half, once and twice this penalty. The answers N_j of all models for a
+    new recording have one best compromise,
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
 
@@ -115,6 +116,7 @@ class Consensus(Streaming, ComponentParameters):
     Attributes
     ----------
     models_ : list of fitted segmenters
+        Those of one fit differ in their penalties.
     families_ : list of str
         The family of each model.
     weights_ : array (models,)
@@ -148,8 +150,8 @@ class Consensus(Streaming, ComponentParameters):
     >>> data = make_change_points(n_features=30, n_relevant=3, random_state=0)
     >>> members = {"diagonal": [ChangePointMetricLearner()]}
     >>> consensus = Consensus(members, n_folds=3).fit(data.sequences, data.labels)
-    >>> len(consensus.models_)  # three folds and all recordings, penalties in two units
-    8
+    >>> len(consensus.models_)  # of three folds and all recordings, with six penalties each
+    24
     """
 
     stream_type = ConsensusStream
@@ -295,12 +297,11 @@ class Consensus(Streaming, ComponentParameters):
         by_default = segments / sum(map(len, data.arrays))
         self.name_loss_ = by_default if self.name_loss is None else float(self.name_loss)
         self.classes_ = classes
-        answers = []
-        for row in models:
-            found: dict[int, Partition] = {}
-            for model, places in zip(row, left_out):
-                found.update(zip(places.tolist(), self.segments_of(model, data.subset(places))))
-            answers.append(found)
+        answers: list[dict[int, Partition]] = [{} for _ in models]
+        for fold, places in enumerate(left_out):
+            of_fold = self.answers_of([row[fold] for row in models], data.subset(places))
+            for known, found in zip(answers, of_fold):
+                known.update(zip(places.tolist(), found))
 
         def agree(given: Sequence[Partition], weights: NDArray) -> Partition:
             return best_consensus(ConsensusForm(given, weights, self.name_loss_))
@@ -469,7 +470,7 @@ class Consensus(Streaming, ComponentParameters):
         who = type(self).__name__
         counts = read_counts(who, "n_segments", n_segments, data, optional=True)
         facts = self._facts(data, known)
-        answers = [self.segments_of(model, data, n_segments) for model in self.models_]
+        answers = self.answers_of(self.models_, data, n_segments)
         pairs = []
         for members, count, fact in zip(zip(*answers), counts, facts):
             form = ConsensusForm(members, self.weights_, self.name_loss_)
@@ -489,17 +490,48 @@ class Consensus(Streaming, ComponentParameters):
         codes, _ = read_names(who, known, data, truths, self.classes_)
         return list(map(PartialNames, facts, codes))
 
-    def segments_of(self, model: Any, data: DataSets, n_segments: Any = None) -> list[Partition]:
-        """The answers of one model, with names as codes of ``classes_``."""
-        if isinstance(model, FrameClassifier):
-            n_segments = None
+    def answers_of(
+        self, models: Sequence[Any], data: DataSets, n_segments: Any = None
+    ) -> list[list[Partition]]:
+        """The answers of models to all recordings, with names as codes of ``classes_``.
+
+        Models of one fit differ in their penalties, so they read the recordings once.
+        """
+        fits: dict[Any, dict[Any, list[int]]] = {}
+        for place, model in enumerate(models):
+            learned = getattr(model, "components_", getattr(model, "classifier_", model))
+            units = fits.setdefault(id(learned), {})
+            units.setdefault(getattr(model, "penalty_unit_", None), []).append(place)
+        answers: list[list[Partition]] = [[] for _ in models]
         # A single member with segments of a few samples does no harm.
         with warnings.catch_warnings(action="ignore", category=UserWarning):
-            found = model.segmented(model.read_data(data.arrays), n_segments)
+            for units in fits.values():
+                first = models[next(iter(units.values()))[0]]
+                read = first.read_data(data.arrays)
+                for places in units.values():
+                    found = _at_penalties([models[i] for i in places], read, n_segments)
+                    for i, some in zip(places, found):
+                        answers[i] = self._without_own_names(models[i], some)
+        return answers
+
+    def _without_own_names(self, model: Any, found: Sequence[Any]) -> list[Partition]:
+        """Answers of a model, whose codes of names are those of ``classes_`` now."""
         if self.classes_ is None or not isinstance(found[0], NamedPartition):
             return [Partition(ends=one.change_points) for one in found]
         codes = np.searchsorted(self.classes_, model.classes_)
         return [NamedPartition(one.change_points, codes[one.names]) for one in found]
+
+
+def _at_penalties(
+    models: Sequence[Any], data: DataSets, n_segments: Any
+) -> Sequence[Sequence[Partition]]:
+    """The answers of models of one fit that differ in their penalties, to data that were read."""
+    first = models[0]
+    if isinstance(first, FrameClassifier):
+        n_segments = None
+    if len(models) == 1 or not hasattr(first, "segmented_at"):
+        return [model.segmented(data, n_segments) for model in models]
+    return first.segmented_at(data, [model.penalty_ for model in models], n_segments)
 
 
 def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:

@@ -30,6 +30,8 @@ from metriclearn.solvers.regularizers import SquaredFrobenius
 
 # How fast weights fall with the loss; 0: not at all, the last one: nearly a choice of the best.
 POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)
+# Multiples of a tuned penalty at which models stay: few recordings do not determine it.
+MULTIPLES = (0.5, 1.0, 2.0)
 
 
 def is_listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
@@ -140,8 +142,9 @@ def variants(
 ) -> list[list[Any]]:
     """Copies of a member's models, with one penalty tuned on all data left out, in every unit.
 
-    A model beyond the parts is one of all data: it takes the penalty of the others. Models without
-    a penalty, or with a metric that is zero, stay as they are.
+    Each with half, once and twice this penalty. A model beyond the parts is one of all data: it
+    takes the penalty of the others. Models without a penalty, or with a metric that is zero, stay
+    as they are.
     """
     able = [
         place
@@ -158,7 +161,15 @@ def variants(
     for unit in units:
         copies = list(map(copy.copy, row))
         first.tune_together([copies[i] for i in able], own, *unit)
-        results.append(copies)
+        penalty = getattr(copies[able[0]], "penalty_", None)
+        if not penalty:  # a width, or nothing to multiply
+            results.append(copies)
+            continue
+        for multiple in MULTIPLES:
+            models = list(map(copy.copy, copies))
+            for i in able:
+                models[i].penalty_ = multiple * penalty
+            results.append(models)
     return results
 
 

@@ -18,7 +18,9 @@ from experiments.league.contestants import (
 from experiments.league.penalties import PenaltyRegression
 from experiments.league.ranks import (
     against_ours,
+    lost,
     mean_ranks,
+    on_other_units,
     ranks_table,
     short_table,
     unseen_table,
@@ -156,6 +158,41 @@ def test_names_that_training_never_saw_are_counted_by_sets() -> None:
     ]
     assert "Ours has less loss than the better of both on 1 of 2 sets" in sentence
     assert sentence.endswith("on 2 of 2 sets, and at most 0.8 of it on 2.")
+
+
+def test_losses_are_compared_with_a_rival_that_was_chosen_on_other_units() -> None:
+    """Each rival is lucky on one unit, and far behind on the other; one is better on both."""
+    values = {"ours": [2.0, 2.0], "ours/one model": [0.0, 0.0], "a": [1.0, 4.0], "b": [5.0, 1.0]}
+    rows = {name: {"values": both} for name, both in values.items()}
+    assert on_other_units(rows) == pytest.approx((4.0 + 5.0) / 4.0)
+    assert on_other_units({**rows, "c": {"values": [0.5, 0.5]}}) == pytest.approx(0.25)
+    listed = [
+        {"method": name, "table": "notes", "measure": "partition_loss", "units": ["x", "y"],
+         "values": both, "mean": sum(both) / 2}
+        for name, both in (values | {"a": [1.0, 2.0]}).items() if name != "ours/one model"
+    ]  # fmt: skip
+    tables = [{"name": "notes", "main": True}]
+    *_, line, _, sentence = lost({"tables": tables, "rows": listed})
+    assert line == "| notes | 2 | a (0.75) | 1.75 |"
+    assert sentence == "The last column is above 1 on 1 of all 1 sets."
+
+
+def test_recordings_can_be_cut_to_their_first_rows() -> None:
+    entry = {
+        "data": {
+            "_target_": "metriclearn.datasets.make_change_points",
+            "n_samples": 80,
+            "random_state": 0,
+        },
+        "n_test": 2,
+    }
+    options = {"n_folds": 2, "seed": 0}
+    (whole,), (cut,) = (set_cases("made", entry, rows=rows, **options) for rows in (None, 30))
+    assert cut.train.names == whole.train.names
+    for short, long in ((cut.train, whole.train), (cut.folds[0][1], whole.folds[0][1])):
+        for i, X in enumerate(short.sequences):
+            np.testing.assert_array_equal(X, long.sequences[i][:30])
+            np.testing.assert_array_equal(short.labels[i], long.labels[i][:30])
 
 
 @pytest.mark.skipif(not data_folder("texts").is_dir(), reason="METRICLEARN_DATA has no texts")
