@@ -9,10 +9,16 @@ from typing import Any
 import pytest
 
 
+def needs_label() -> Any:
+    """The module uvicorn; a test without what the extra label installs is skipped."""
+    pytest.importorskip("starlette", reason="needs the extra label")
+    return pytest.importorskip("uvicorn", reason="needs the extra label")
+
+
 @contextmanager
 def serving(application: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
     """Port and server of what is made for that port; it is stopped at the end."""
-    uvicorn = pytest.importorskip("uvicorn", reason="needs the extra label")
+    uvicorn = needs_label()
     config = uvicorn.Config(None, port=0, log_level="critical")
     with config.bind_socket() as listening:
         port = listening.getsockname()[1]

@@ -10,6 +10,7 @@ import pytest
 from metriclearn.__main__ import main
 from tests.annotate.browsing import RATE
 from tests.processes import PROCESSES
+from tests.serving import needs_label
 
 
 def run_console(arguments: list[str], printed: Any) -> None:
@@ -21,6 +22,7 @@ def run_console(arguments: list[str], printed: Any) -> None:
 @pytest.fixture
 def serve() -> Iterator[Callable[..., tuple[Any, str]]]:
     """Start the server of a folder; returns its process and the address it prints."""
+    needs_label()
     started = []
 
     def start(place: Path, *options: str) -> tuple[Any, str]:

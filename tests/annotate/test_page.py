@@ -14,8 +14,6 @@ from metriclearn.datasets.annotations import read_segments
 from tests.annotate.browsing import SECONDS, Page, write_table
 from tests.features.sounds import write_video
 
-pytest.importorskip("uvicorn", reason="needs the extra label")
-pytest.importorskip("starlette", reason="needs the extra label")
 pytest.importorskip("soundfile", reason="needs the extra audio")
 
 CHANGES = {"first": (8.0, 15.0, 24.0), "second": (5.0, 18.0, 22.0)}

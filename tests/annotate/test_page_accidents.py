@@ -11,9 +11,6 @@ import pytest
 
 from tests.annotate.browsing import RATE, SECONDS, Page
 
-pytest.importorskip("uvicorn", reason="needs the extra label")
-pytest.importorskip("starlette", reason="needs the extra label")
-
 _KEY = """
 const [key, place, options] = arguments;
 const event = new KeyboardEvent("keydown", { key, bubbles: true, ...options });

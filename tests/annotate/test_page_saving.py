@@ -14,9 +14,6 @@ import pytest
 
 from tests.annotate.browsing import SECONDS, Page, write_table
 
-pytest.importorskip("uvicorn", reason="needs the extra label")
-pytest.importorskip("starlette", reason="needs the extra label")
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

@@ -12,9 +12,6 @@ from scipy.io import wavfile
 from metriclearn.annotate.learning import Check
 from tests.annotate.browsing import SECONDS, Page, write_table
 
-pytest.importorskip("uvicorn", reason="needs the extra label")
-pytest.importorskip("starlette", reason="needs the extra label")
-
 CHANGES = [4.0, 8.0, 12.0, 16.0, 20.0, 26.0]
 
 

@@ -15,9 +15,6 @@ from metriclearn.annotate.shown import divided_segments, exact_times, merged_seg
 from metriclearn.datasets.annotations import read_segments
 from tests.annotate.test_server import FORMATS, TOKEN, running, two_tables
 
-pytest.importorskip("uvicorn", reason="needs the extra label")
-pytest.importorskip("starlette", reason="needs the extra label")
-
 # the model's rows are 0.1 s long, and the signal changes at 3.0 and 5.5 s
 EXACT = [
     {"start": 0.0, "end": 3.043, "kind": "segment", "label": "rest"},

@@ -12,9 +12,6 @@ from metriclearn.annotate.server import open_page
 from metriclearn.datasets.annotations import read_segments
 from tests.annotate.test_server import SEGMENTS, TOKEN, Server
 
-pytest.importorskip("uvicorn", reason="needs the extra label")
-pytest.importorskip("starlette", reason="needs the extra label")
-
 WORDS = [
     {"start": 0.0, "end": 4.0, "kind": "segment", "label": "yes"},
     {"start": 4.0, "end": 4.0, "kind": "change"},

@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
 
@@ -274,14 +273,6 @@ def test_a_learned_metric_in_a_pipeline_finds_the_number_of_clusters() -> None:
     X, y = load_wine(return_X_y=True)
     penalties = make_pipeline(ClosedFormMetric(), DPMeans(0.015, order="farthest-first")).fit(X, y)
     assert adjusted_rand_score(y, penalties[-1].labels_) > 0.7
-
-
-def test_grid_search_over_data_sets_and_baselines() -> None:
-    X, y = several(4)
-    grid = {"baseline": [Euclidean(), ClosedFormMetric()], "n_init": [3]}
-    search = GridSearchCV(MetricKMeans(random_state=0), grid, cv=2).fit(X, y)
-    assert np.all(search.cv_results_["mean_test_score"] <= 0.0)
-    assert [len(labels) for labels in search.predict(X)] == [60] * 4
 
 
 def test_bad_data_say_so() -> None:
