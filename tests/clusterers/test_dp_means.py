@@ -58,8 +58,8 @@ def test_passes_are_the_sequential_algorithm(X: NDArray, penalty: float) -> None
 
 
 def test_many_blocks_of_points_are_the_sequential_algorithm() -> None:
-    """A pass over 4,200 points takes three blocks."""
-    X = np.random.default_rng(0).integers(-12, 13, size=(4200, 3)) / 4
+    """A pass over 2,200 points takes two blocks."""
+    X = np.random.default_rng(0).integers(-12, 13, size=(2200, 3)) / 4
     assert_sequential(X, 4.0)
 
 

@@ -231,7 +231,8 @@ def test_features_of_other_documents_are_those_of_the_training(tmp_path: Path) -
 
 
 def test_own_files_are_split_by_sequence(own: tuple[Path, Path], tmp_path: Path) -> None:
-    few = ("~methods.diagonal_l1", "~methods.rca", "dataset.rotate=true", "dataset.n_test=2")
+    few = ("~methods.diagonal_l1", "~methods.rca", "n_folds=2")
+    few = (*few, "dataset.rotate=true", "dataset.n_test=2")
     place = (f"dataset.root={own[0]}", "dataset.label=state", "+dataset.loader.pattern=series*.csv")
     with pytest.raises(SystemExit, match="finite numbers"):  # "person" is no feature
         call("run", "experiment=files", *FEW, *few, *place, f"hydra.run.dir={tmp_path}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import metriclearn as ml
 from metriclearn.estimators.learners.alternation import Alternation
@@ -14,7 +15,7 @@ from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
 from metriclearn.similarities.nodes import complete_nodes
 from metriclearn.similarities.operators import SimilarityForm
-from tests.estimators.test_normalized_cuts import SMALL, arrays, images
+from tests.estimators.test_normalized_cuts import SMALL, arrays, images, learner_of
 from tests.similarities.problems import expanded
 from tests.training import assert_never_rises, some_of
 
@@ -60,8 +61,8 @@ def test_a_partly_labeled_set_gives_nearly_the_metric_of_the_full_one() -> None:
     X, y = arrays(6)
     test_X, test_y = arrays(seed=1)
     known = some_of(y, 0.4)
-    learner = ml.NormalizedCutMetricLearner(verbose=False).fit(X, known)
-    full = ml.NormalizedCutMetricLearner(verbose=False).fit(X, y)
+    plain = ml.NormalizedCutMetricLearner(verbose=False)
+    learner, full = clone(plain).fit(X, known), clone(plain).fit(X, y)
     assert_never_rises(learner.alternation_)
     shares = [np.diag(m.get_mahalanobis_matrix()) * m.scale_**2 for m in (learner, full)]
     partial_share, full_share = (own / own.sum() for own in shares)
@@ -85,8 +86,8 @@ def test_images_with_unlabeled_pixels() -> None:
         kept = np.full(labels.shape, -1)
         kept[::7] = labels[::7] * 5 + 2  # labels 2 and 7, on every seventh row
         scribbles.append(kept)
-    learner = ml.NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, scribbles)
-    full = ml.NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, y)
+    learner = learner_of(features=SMALL).fit(X, scribbles)
+    full = learner_of(features=SMALL).fit(X, y)
     test = images(seed=1)
     assert learner.score(*test) > full.score(*test) - 0.15
     for done, labels, known in zip(learner.completions_, y, scribbles):
@@ -95,7 +96,7 @@ def test_images_with_unlabeled_pixels() -> None:
         np.testing.assert_array_equal(done[known >= 0], known[known >= 0])
         assert np.mean((done == 7) != (labels == 1)) < 0.05
     flat = [ml.PartialPartition(known.size, known.ravel()) for known in scribbles]
-    again = ml.NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, flat)
+    again = learner_of(features=SMALL).fit(X, flat)
     np.testing.assert_allclose(again.components_, learner.components_)
 
 
@@ -103,7 +104,7 @@ def test_neighborhoods_and_given_similarities() -> None:
     pytest.importorskip("skimage")
     X, y = images()
     similarity = ml.GaussianSimilarity(Neighborhood(15.0))
-    learner = ml.NormalizedCutMetricLearner(similarity=similarity, features=SMALL, verbose=False)
+    learner = learner_of(similarity=similarity, features=SMALL)
     learner.fit(X, some_of(y, 0.2))
     assert [done.shape for done in learner.completions_] == [(40, 50)] * 3
     random = np.random.default_rng(0)
@@ -111,7 +112,7 @@ def test_neighborhoods_and_given_similarities() -> None:
     noise = random.uniform(size=(2, 20, 20))
     stack = np.stack([labels[:, None] == labels, *(noise + noise.transpose(0, 2, 1)) / 2])
     known = np.where(np.arange(20) < 8, labels, -1)
-    given = ml.NormalizedCutMetricLearner(similarity=ml.GivenSimilarities(), verbose=False)
+    given = learner_of(similarity=ml.GivenSimilarities())
     given.fit([stack], [known])
     np.testing.assert_array_equal(given.completions_[0], labels)
     assert given.score([stack], [labels]) == 0.0
@@ -119,10 +120,10 @@ def test_neighborhoods_and_given_similarities() -> None:
 
 def test_full_labels_are_learned_as_ever() -> None:
     X, y = arrays()
-    full = ml.NormalizedCutMetricLearner(verbose=False).fit(X, y)
+    full = learner_of().fit(X, y)
     assert (full.alternation_, full.completions_) == (None, None)
     for read in (lambda labels: ml.PartialPartition(len(labels), labels), ml.Partition.from_labels):
-        again = ml.NormalizedCutMetricLearner(verbose=False).fit(X, list(map(read, y)))
+        again = learner_of().fit(X, list(map(read, y)))
         np.testing.assert_array_equal(again.components_, full.components_)
 
 
@@ -130,11 +131,11 @@ def test_an_interrupted_alternation_goes_on(tmp_path: Path) -> None:
     X, y = arrays()
     known, file = some_of(y, 0.25), str(tmp_path / "state.npz")
     start = Alternation(start=ml.PrincipalStart())
-    whole = ml.NormalizedCutMetricLearner(verbose=False, alternation=start).fit(X, known)
+    whole = learner_of(alternation=start).fit(X, known)
     first = Alternation(2, ml.PrincipalStart(), file)
-    ml.NormalizedCutMetricLearner(verbose=False, alternation=first).fit(X, known)
+    learner_of(alternation=first).fit(X, known)
     rest = Alternation(20, ml.PrincipalStart(), file)
-    resumed = ml.NormalizedCutMetricLearner(verbose=False, alternation=rest).fit(X, known)
+    resumed = learner_of(alternation=rest).fit(X, known)
     assert len(whole.alternation_) > 2
     np.testing.assert_allclose(resumed.components_, whole.components_, rtol=1e-5)
     assert resumed.alternation_.reason == whole.alternation_.reason
@@ -145,17 +146,17 @@ def test_spans_of_pixels_are_refused_in_one_sentence() -> None:
     X, y = images(1)
     known = ml.PartialPartition(2000, y[0].ravel(), same=[(0, 3)])
     with pytest.raises(ValueError, match="2000 pixels of image 0, row by row and with labels only"):
-        ml.NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, [known])
+        learner_of(features=SMALL).fit(X, [known])
     short = ml.PartialPartition(100, [0, 1] + [-1] * 98)
     with pytest.raises(ValueError, match="2000 pixels of image 0"):
-        ml.NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, [short])
+        learner_of(features=SMALL).fit(X, [short])
 
 
 def test_words_may_be_unlabeled_too() -> None:
     X, y = arrays(2)
     words: list[Any] = [["cat" if v else "dog" for v in labels] for labels in y]
     words[0][5:30] = [-1] * 25
-    learner = ml.NormalizedCutMetricLearner(verbose=False).fit(X, words)
+    learner = learner_of().fit(X, words)
     assert set(learner.completions_[0]) == {"cat", "dog"}
     assert learner.completions_[1].tolist() == words[1]
 
