@@ -65,7 +65,7 @@ def measured(experiment: str, tiny: bool) -> Row:
         pairs += _boundaries(consensus, test)
         data, answer, alone = consensus.read_data(test.sequences), Timing(), Timing()
         for _ in range(1 if tiny else 5):  # in turns
-            alone.run(lambda: consensus.answers_of(consensus.models_, data))  # noqa: B023
+            alone.run(lambda: consensus.answers_of(consensus.models_, data, fits=consensus.fits_))  # noqa: B023
             answer.run(partial(consensus.predict_change_points, test.sequences))
         whole.append(answer.processor_median)
         asked.append(alone.processor_median)

@@ -116,7 +116,8 @@ class Consensus(Streaming, ComponentParameters):
     Attributes
     ----------
     models_ : list of fitted segmenters
-        Those of one fit differ in their penalties.
+    fits_ : list of int
+        The number of the fit of each model. Models of one fit differ in their penalties.
     families_ : list of str
         The family of each model.
     weights_ : array (models,)
@@ -282,26 +283,27 @@ class Consensus(Streaming, ComponentParameters):
         """Tune penalties on recordings left out, and weigh the models by their answers there."""
         parts = [([data.arrays[i] for i in p], [labels[i] for i in p]) for p in left_out]
         rows = [(name, row) for name, family in members.items() for row in family]
-        learned = [getattr(model, "classes_", None) for _, row in rows for model in row]
-        learned = [names for names in learned if names is not None]
+        named = [m for _, row in rows for m in row if getattr(m, "classes_", None) is not None]
         if classes is not None:
             # Models that were fitted elsewhere may know names that these recordings lack.
-            classes = np.unique(np.concatenate([classes, *learned])) if learned else None
+            known = np.hstack([classes, *(model.classes_ for model in named)])
+            classes = np.unique(known) if named else None
         units = ((),) if self.for_streams else ((), ("variance",))
         calls = [joblib.delayed(variants)(row, parts, units) for _, row in rows]
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             tuned = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
-        families = [name for (name, _), some in zip(rows, tuned) for _ in some]
-        models = [row for some in tuned for row in some]
-        segments = sum(getattr(truth, "n_clusters", 1) for truth in truths)
-        by_default = segments / sum(map(len, data.arrays))
+        # The copies of one member differ in their penalties only.
+        copies = [(i, rows[i][0], row) for i, some in enumerate(tuned) for row in some]
+        source, families, models = zip(*copies)
+        by_default = sum(getattr(t, "n_clusters", 1) for t in truths) / sum(map(len, data.arrays))
         self.name_loss_ = by_default if self.name_loss is None else float(self.name_loss)
         self.classes_ = classes
         answers: list[dict[int, Partition]] = [{} for _ in models]
         for fold, places in enumerate(left_out):
-            of_fold = self.answers_of([row[fold] for row in models], data.subset(places))
-            for known, found in zip(answers, of_fold):
-                known.update(zip(places.tolist(), found))
+            fitted = [row[fold] for row in models]
+            of_fold = self.answers_of(fitted, data.subset(places), fits=source)
+            for answer, found in zip(answers, of_fold):
+                answer.update(zip(places.tolist(), found))
 
         def agree(given: Sequence[Partition], weights: NDArray) -> Partition:
             return best_consensus(ConsensusForm(given, weights, self.name_loss_))
@@ -310,9 +312,11 @@ class Consensus(Streaming, ComponentParameters):
         chosen = weigh(families, answers, truths, left_out, powers, agree, _squared_norm)
         self.power_, weights, self.held_out_, self.left_out_ = chosen
         self.distances_ = _distances(self.left_out_, answers, truths)
+        n_fits = len(models[0])
         self.models_ = [model for row in models for model in row]
-        self.families_ = [name for name, row in zip(families, models) for _ in row]
-        self.weights_ = np.repeat(weights / len(models[0]), len(models[0]))
+        self.families_ = [name for name in families for _ in range(n_fits)]
+        self.fits_ = [i * n_fits + fit for i in source for fit in range(n_fits)]
+        self.weights_ = np.repeat(weights / n_fits, n_fits)
         keep_features(self, data)
         if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in truths):
             warnings.warn(
@@ -320,8 +324,7 @@ class Consensus(Streaming, ComponentParameters):
                 "belong together; give all samples of a segment the same label.",
                 stacklevel=3,
             )
-        varies = np.isfinite(data.pooled_deviation(type(self).__name__))
-        if not varies.all():
+        if not (varies := np.isfinite(data.pooled_deviation(type(self).__name__))).all():
             note_constant(self, varies)
 
     def check_streams(self) -> None:
@@ -470,7 +473,8 @@ class Consensus(Streaming, ComponentParameters):
         who = type(self).__name__
         counts = read_counts(who, "n_segments", n_segments, data, optional=True)
         facts = self._facts(data, known)
-        answers = self.answers_of(self.models_, data, n_segments)
+        # Older files have no numbers of fits.
+        answers = self.answers_of(self.models_, data, n_segments, getattr(self, "fits_", None))
         pairs = []
         for members, count, fact in zip(zip(*answers), counts, facts):
             form = ConsensusForm(members, self.weights_, self.name_loss_)
@@ -491,23 +495,27 @@ class Consensus(Streaming, ComponentParameters):
         return list(map(PartialNames, facts, codes))
 
     def answers_of(
-        self, models: Sequence[Any], data: DataSets, n_segments: Any = None
+        self,
+        models: Sequence[Any],
+        data: DataSets,
+        n_segments: Any = None,
+        fits: Sequence[int] | None = None,
     ) -> list[list[Partition]]:
         """The answers of models to all recordings, with names as codes of ``classes_``.
 
-        Models of one fit differ in their penalties, so they read the recordings once.
+        Models with the same number in ``fits`` are of one fit, and differ in their penalties. They
+        read the recordings once.
         """
-        fits: dict[Any, dict[Any, list[int]]] = {}
-        for place, model in enumerate(models):
-            learned = getattr(model, "components_", getattr(model, "classifier_", model))
-            units = fits.setdefault(id(learned), {})
-            units.setdefault(getattr(model, "penalty_unit_", None), []).append(place)
+        groups: dict[int, dict[Any, list[int]]] = {}
+        for place, fit in enumerate(range(len(models)) if fits is None else fits):
+            unit = getattr(models[place], "penalty_unit_", None)
+            groups.setdefault(fit, {}).setdefault(unit, []).append(place)
         answers: list[list[Partition]] = [[] for _ in models]
         # A single member with segments of a few samples does no harm.
         with warnings.catch_warnings(action="ignore", category=UserWarning):
-            for units in fits.values():
-                first = models[next(iter(units.values()))[0]]
-                read = first.read_data(data.arrays)
+            for units in groups.values():
+                first = next(iter(units.values()))[0]
+                read = models[first].read_data(data.arrays)
                 for places in units.values():
                     found = _at_penalties([models[i] for i in places], read, n_segments)
                     for i, some in zip(places, found):
@@ -529,9 +537,10 @@ def _at_penalties(
     first = models[0]
     if isinstance(first, FrameClassifier):
         n_segments = None
-    if len(models) == 1 or not hasattr(first, "segmented_at"):
+    penalties = [getattr(model, "penalty_", None) for model in models]
+    if len(models) == 1 or None in penalties or not hasattr(first, "segmented_at"):
         return [model.segmented(data, n_segments) for model in models]
-    return first.segmented_at(data, [model.penalty_ for model in models], n_segments)
+    return first.segmented_at(data, penalties, n_segments)
 
 
 def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
