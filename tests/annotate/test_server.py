@@ -517,7 +517,8 @@ def test_formats_give_back_what_they_were_given(server: Server, kind: str) -> No
         {"start": 3.0, "end": 3.0, "kind": "change"},
         {"start": 3.0, "end": 9.0, "kind": "segment", "label": "sit & stand"},
     ]
-    for revision, known in enumerate((labeled, SEGMENTS)):
+    alone = [{"start": t, "end": t, "kind": "change"} for t in (1.234, 4.853)]
+    for revision, known in enumerate((labeled, SEGMENTS, alone)):
         assert server.change(revision, one=known)[0] == 200
         status, content = server.ask("GET", f"/{TOKEN}/export/{kind}/one?what=known")
         assert status == 200

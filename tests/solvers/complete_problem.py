@@ -99,7 +99,7 @@ class CompleteProblem:
             solution.objective,
             solution.lower_bound,
         )
-        assert solution.gap == solution.objective - solution.lower_bound
+        assert trace.gap[-1] == solution.gap == solution.objective - solution.lower_bound
         value = self.risk()(solution.w).mean + self.regularizer.terms(self.cone)(solution.w)
         assert abs(solution.objective - value) <= 1e-10 * abs(value)
         np.testing.assert_allclose(self.cone.project(solution.w), solution.w, atol=1e-10)
