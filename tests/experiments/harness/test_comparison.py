@@ -191,8 +191,9 @@ def test_ours_is_a_consensus_of_all_candidates_and_folds(tmp_path: Path) -> None
     outcomes = {o.name: o for o in outcomes_of(Comparison, methods, [case], tmp_path)}
     assert list(outcomes)[3:] == ["ours/one model", "ours"]
     consensus = outcomes["ours"].models["estimated"]
-    # Two candidates in two units of the penalty, and one of frames, in two folds and on all data.
-    assert consensus.families_ == ["ours/fixed"] * 12 + ["frames"] * 3
+    # Two candidates in two units of the penalty, and one of frames, in two folds and on all data,
+    # each with half, once and twice its penalty.
+    assert consensus.families_ == ["ours/fixed"] * 36 + ["frames"] * 9
     assert outcomes["ours"].losses() == pytest.approx([0.0, 0.0], abs=1e-9)
     assert outcomes["ours"].losses("given") == pytest.approx([0.0, 0.0], abs=1e-9)
     right = {name: o.scores["estimated"].get("names_right") for name, o in outcomes.items()}
