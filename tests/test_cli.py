@@ -646,8 +646,8 @@ def test_groups_are_left_out_as_a_whole(tmp_path: Path, capsys: Any) -> None:
     fitted(lines + "s2;Ben\n")
     grouped = ml.load(out).learner_
     run(*fit, "--out", out)
-    # In two units each: two groups and all, or three recordings and all.
-    assert (len(grouped.models_), len(ml.load(out).learner_.models_)) == (6, 8)
+    # In two units with three penalties each: two groups and all, or three recordings and all.
+    assert (len(grouped.models_), len(ml.load(out).learner_.models_)) == (18, 24)
 
 
 def test_compare_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
