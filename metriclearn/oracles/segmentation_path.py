@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.oracles.change_points import PenalizedSegmentation, Vertex, slope
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.problem.knowledge import PartialPartition, likely_count
+from metriclearn.problem.knowledge import (
+    PartialPartition,
+    fewest_changes,
+    labeled_changes,
+    likely_count,
+)
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
 from metriclearn.problem.partition import Partition, check_count
 from metriclearn.running.parameters import Needs, component, either, number, real_array, shown
@@ -252,8 +257,11 @@ def best_penalty(
     The path of a sequence with K* segments is first computed up to 4K* + 10 segments. As
     ‖M − N‖² ≥ K − K* for K segments, smaller penalties can then be excluded, or the paths are
     extended. Other losses than ‖M − N‖² have no such bound. For them we compare only the penalties
-    that all paths cover; with partial labels K* is the number of segments if the unlabeled ones
-    are as long as the others.
+    that all paths cover.
+
+    With partial labels K* is at first the number of segments if the unlabeled ones are as long as
+    the others. Then we compare numbers of changes where labels are known. They grow as penalties
+    fall, but not strictly, so that in rare cases a still smaller penalty is better.
 
     Parameters
     ----------
@@ -300,8 +308,9 @@ def best_penalty(
     possible = np.array([form.n_samples // min_size for form in forms])
     true = np.array(list(map(likely_count, truths)))
     most = np.minimum(possible, 4 * true + 10)
-    complete = all(truth.partial_labels is None for truth in truths)
-    bounded = complete and isinstance(loss, (FrobeniusLoss, KnownLoss))
+    labels = [truth if truth.partial_labels is None else truth.partial_labels for truth in truths]
+    complete = all(isinstance(one, Partition) for one in labels)
+    bounded = isinstance(loss, KnownLoss) or (complete and isinstance(loss, FrobeniusLoss))
     while True:
         paths, errors, reached = [], [], 0.0
         for problem, truth, count in zip(problems, truths, most):
@@ -312,8 +321,12 @@ def best_penalty(
                 reached = max(reached, float(path.penalties[-2, 1]))
         penalty, least = _best_above(reached, paths, errors, weights)
         # Below that penalty every sequence has at least the segments that it has just above it.
-        fewest = [path.n_segments[path.positions(reached * (1 + 1e-9))] for path in paths]
-        shares = np.maximum(np.array(fewest) - true, 0) / [form.n_samples for form in forms]
+        places = [int(path.positions(reached * (1 + 1e-9))) for path in paths]
+        excess = [
+            labeled_changes(one, path.change_points[place]) - fewest_changes(one)
+            for one, path, place in zip(labels, paths, places)
+        ]
+        shares = np.maximum(excess, 0) / [form.n_samples for form in forms]
         if not bounded or reached == 0.0 or np.average(shares, weights=weights) >= least:
             return penalty, least
         most = np.minimum(possible, 2 * most)

@@ -376,6 +376,19 @@ def likely_count(labels: Partition | PartialPartition) -> int:
     return 1 + round(fewest_changes(labels) * (labels.n_samples / max(n_labeled, 1)))
 
 
+def labeled_changes(labels: Partition | PartialPartition, change_points: NDArray) -> int:
+    """How many changes of a segmentation, given by its ends (K,), lie where something is known."""
+    changes = change_points[:-1]
+    if isinstance(labels, Partition):
+        return len(changes)
+    known = np.zeros(labels.n_samples, dtype=bool)
+    for start, ends in labels.pieces.stretches:
+        known[start + 1 : ends[-1]] = True
+    for region in labels.pieces.regions:
+        known[region.start + 1 : region.stop] = True
+    return int(np.count_nonzero(known[changes]))
+
+
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
     """Move what follows from single regions into ``changes``; returns what stays open.
 

@@ -193,6 +193,17 @@ def test_best_penalty_with_partial_labels_is_as_good_as_a_dense_grid() -> None:
     assert mean_loss(penalty) == pytest.approx(loss, abs=1e-12)
 
 
+def test_best_penalty_does_not_stop_where_only_unlabeled_parts_have_changes() -> None:
+    """Unlabeled jumps are larger: their 50 segments come first on the path, the labeled 4 last."""
+    rng = np.random.default_rng(0)
+    X = np.append(np.repeat([0.0, 1.0, 0.0, 1.0], 20), np.repeat(20.0 * rng.normal(size=50), 2))
+    labels = np.append(np.repeat(np.arange(4), 20), np.full(100, -1))
+    penalty, loss = best_penalty([LowRankForm(X[:, None])], [PartialPartition(180, labels)])
+    assert loss == 0.0
+    found = ChangePoints()(LowRankForm(X[:, None]).shifted(-penalty))
+    assert found.change_points[:4].tolist() == [20, 40, 60, 80]
+
+
 def test_best_penalty_on_separable_data_is_in_the_middle_of_the_perfect_range() -> None:
     truth = Partition.from_change_points([20, 40, 60])
     X = 5.0 * np.array([0.0, 1.0, 0.0])[truth.labels][:, None]

@@ -257,9 +257,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         """Set the penalty that has the least mean loss on labeled data, ideally not the training
         data.
 
-        Exact: optimal segmentations are piecewise constant in λ, and their path has all of them,
-        see :func:`~metriclearn.best_penalty`. The metric, and the penalties of positions that a
-        ``FeaturePenalty`` has learned, stay; after ``n_segments="given"`` there is a penalty then.
+        Exact, with partial labels in all but rare cases: optimal segmentations are piecewise
+        constant in λ, and their path has all of them, see :func:`~metriclearn.best_penalty`. The
+        metric, and the penalties of positions that a ``FeaturePenalty`` has learned, stay; after
+        ``n_segments="given"`` there is a penalty then.
 
         Parameters
         ----------
