@@ -136,6 +136,25 @@ def test_models_of_one_fit_answer_as_they_do_alone(named: bool, n_segments, tmp_
                     np.testing.assert_array_equal(one.names, other.names)
 
 
+class Halves(ml.ChangePointMetricLearner):
+    """Segments in its own way, whatever the penalty."""
+
+    def segmented(self, data, n_segments, program=None):
+        if program is not None:
+            return super().segmented(data, n_segments, program)
+        return [ml.Partition.from_change_points([len(X) // 2, len(X)]) for X in data.arrays]
+
+
+def test_a_subclass_of_the_user_answers_in_its_own_way() -> None:
+    model = Halves().fit(DATA.sequences, DATA.labels)
+    folds = [np.arange(4), np.arange(4, 8)]
+    consensus = ml.Consensus.of_models(
+        {"halves": [[model, model]]}, DATA.sequences, DATA.labels, folds
+    )
+    for X, ends in zip(NEW.sequences, consensus.predict_change_points(NEW.sequences)):
+        assert ends.tolist() == [len(X) // 2, len(X)]
+
+
 def test_shares_of_models(consensus) -> None:
     X = NEW.sequences[0]
     ends = consensus.predict_change_points(X)

@@ -94,8 +94,8 @@ class Consensus(Streaming, ComponentParameters):
     weights : "held-out" or "uniform"
         With "held-out", q_j ∝ (least loss / loss)^p with the loss of a member on the groups left
         out. The power p has the least loss on groups left out, of which neither models nor weights
-        have seen the labels, but for the tuning of penalties. All models of a member
-        weigh the same.
+        have seen the labels, but for the tuning of penalties. All models of a member with the same
+        penalty weigh the same.
     names : bool, optional
         Whether labels mean the same in all recordings. By default they do if a label returns within
         a recording after another one, and recordings of two groups share a label.
@@ -124,14 +124,15 @@ class Consensus(Streaming, ComponentParameters):
         q, with sum one.
     power_ : float
         p; 0 for uniform weights.
-    held_out_ : array (members, N)
-        ‖M − N‖²_F of each member on every recording, by the model that has not seen it but for its
-        penalty; NaN for recordings that were never left out.
+    held_out_ : array (members and penalties, N)
+        ‖M − N‖²_F of each member with each of its penalties on every recording, by the model that
+        has not seen it but for its penalty; NaN for recordings that were never left out.
     left_out_ : mapping of int to Partition
         The consensus for every recording that was left out, by the models that have not seen it;
         not saved.
-    distances_ : array (boundaries, 1 + members)
-        From each boundary in ``left_out_`` to the nearest true one, and to that of each member.
+    distances_ : array (boundaries, 1 + members and penalties)
+        From each boundary in ``left_out_`` to the nearest true one, and to that of each member
+        with each of its penalties.
     classes_ : array (C,) or None
         The labels, sorted, where they are names.
 
@@ -538,7 +539,10 @@ def _at_penalties(
     if isinstance(first, FrameClassifier):
         n_segments = None
     penalties = [getattr(model, "penalty_", None) for model in models]
-    if len(models) == 1 or None in penalties or not hasattr(first, "segmented_at"):
+    # A subclass that only segments in another way has no answers for several penalties.
+    names = ("segmented", "segmented_at")
+    homes = [next((c for c in type(first).__mro__ if name in vars(c)), None) for name in names]
+    if len(models) == 1 or None in (*penalties, *homes) or homes[0] is not homes[1]:
         return [model.segmented(data, n_segments) for model in models]
     return first.segmented_at(data, penalties, n_segments)
 
