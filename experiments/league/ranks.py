@@ -201,8 +201,8 @@ def lost(results: Results) -> list[str]:
 def on_other_units(rows: Mapping[str, Mapping[str, Any]], n_halves: int = 1000) -> float:
     """The loss of the best of all other methods on one half of the units, on the other half.
 
-    As a share of the loss of ours there, both means over random halves. Above 1, ours is behind no
-    method that could be named beforehand: the least of many means is partly luck.
+    As a share of the loss of ours there, both means over random halves. Above 1, ours is ahead of
+    what the other half would choose: the least of many means is partly luck.
 
     Parameters
     ----------
