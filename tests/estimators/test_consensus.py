@@ -136,6 +136,17 @@ def test_models_of_one_fit_answer_as_they_do_alone(named: bool, n_segments, tmp_
                     np.testing.assert_array_equal(one.names, other.names)
 
 
+def test_a_model_that_the_user_replaces_answers_for_itself_only(consensus) -> None:
+    changed = copy.copy(consensus)
+    other = ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(1.0))
+    changed.models_ = [other.fit(NEW.sequences, NEW.labels), *consensus.models_[1:]]
+    data = changed.read_data(DATA.sequences)
+    answers = changed.answers_of(changed.models_, data, fits=changed.fits_)
+    for found, model in zip(answers, changed.models_):
+        for one, wanted in zip(found, model.segmented(data, None)):
+            np.testing.assert_array_equal(one.change_points, wanted.change_points)
+
+
 class Halves(ml.ChangePointMetricLearner):
     """Segments in its own way, whatever the penalty."""
 

@@ -507,10 +507,14 @@ class Consensus(Streaming, ComponentParameters):
         Models with the same number in ``fits`` are of one fit, and differ in their penalties. They
         read the recordings once.
         """
-        groups: dict[int, dict[Any, list[int]]] = {}
+        groups: dict[Any, dict[Any, list[int]]] = {}
         for place, fit in enumerate(range(len(models)) if fits is None else fits):
+            # A user may have put another model there, or fitted it again.
+            learned = [
+                id(getattr(models[place], key, None)) for key in ("components_", "classifier_")
+            ]
             unit = getattr(models[place], "penalty_unit_", None)
-            groups.setdefault(fit, {}).setdefault(unit, []).append(place)
+            groups.setdefault((fit, *learned), {}).setdefault(unit, []).append(place)
         answers: list[list[Partition]] = [[] for _ in models]
         # A single member with segments of a few samples does no harm.
         with warnings.catch_warnings(action="ignore", category=UserWarning):
