@@ -66,13 +66,12 @@ def test_bad_input_is_refused_in_one_sentence() -> None:
 def test_it_is_a_member_of_a_consensus_that_is_saved(tmp_path: Path) -> None:
     members = {"equal cuts": [EqualCuts()], "euclidean": [TunedSegmenter()]}
     consensus = ml.Consensus(members, n_folds=3).fit(X, Y)
-    # The features are noise, so the cuts have nearly all of the weight.
-    share = consensus.weights_[[name == "equal cuts" for name in consensus.families_]].sum()
-    assert share > 0.9
-    ml.save(consensus, tmp_path / "model.npz")
-    again = ml.load(tmp_path / "model.npz")
-    for a, b in zip(again.predict_change_points(X), consensus.predict_change_points(X)):
-        np.testing.assert_array_equal(a, b)
+    # The features are noise, so metrics agree on nothing, and the cuts are the answer.
+    cuts = EqualCuts().fit(X, Y).predict_change_points(X)
+    again = ml.load(ml.save(consensus, tmp_path / "model.npz"))
+    for model in (consensus, again):
+        for a, b in zip(model.predict_change_points(X), cuts):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_without_a_boundary_in_the_labels_every_recording_is_one_segment(tmp_path: Path) -> None:
