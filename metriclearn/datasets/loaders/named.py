@@ -167,7 +167,7 @@ def load_billboard(root: PathLike | None = None) -> LabeledSequences:
 
 
 def _chroma(values: NDArray) -> NDArray[np.float64]:
-    """Smoothed chroma at two scales, and similarity to what was heard before, (T, 50)."""
+    """Smoothed chroma at two scales, and similarity to earlier rows, (T, 50)."""
     roots = np.sqrt(values / 50.0)
     smooth = [uniform_filter1d(roots, scale, axis=0, mode="nearest") for scale in (4, 32)]
     before = []

@@ -40,7 +40,7 @@ def load_texts(
 
     With ``held_out``, further documents follow, which keep only excerpts of a random share that no
     other document has. They share excerpts with each other, so each is in the group of one of
-    several that do not: of the one with which it shares most.
+    several that do not, the one with which it shares most.
 
     Data: Choi, Advances in domain independent linear text segmentation, NAACL 2000. Cost
     O(sentences · words in a sentence · components).

@@ -292,12 +292,12 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         parts: Sequence[tuple[Any, Any]],
         unit: str | None = None,
     ) -> None:
-        """Set one penalty for models of one kind, that of least mean loss, each on its own data.
+        """Give models of one kind the penalty of least mean loss, each on its own data.
 
         Parameters
         ----------
         models : sequence of MahalanobisSegmenter
-            Fitted learners with the same parameters, such as those of the folds of cross-fitting.
+            Fitted learners with the same parameters, such as one for each fold.
         parts : sequence of (X, y)
             Recordings and labels for each model, as for :meth:`MahalanobisSegmenter.tune_penalty`.
             Models beyond the parts take the penalty of the others.

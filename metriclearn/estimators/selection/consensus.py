@@ -71,7 +71,7 @@ _FITTED = families_of(
 
 @dataclass(eq=False, repr=False)
 class Consensus(Streaming, ComponentParameters):
-    """The segmentation of least expected loss over many models: nothing is chosen.
+    """The segmentation of least expected loss over many models, without a choice.
 
     On few recordings the choice of one model costs more than models differ. Here every member is
     fitted once for each group of recordings left out, and once to all recordings. All these models
@@ -89,8 +89,9 @@ class Consensus(Streaming, ComponentParameters):
     Parameters
     ----------
     members : mapping of names to lists of segmenters, optional
-        Families, which weigh the same. By default those of :func:`~metriclearn.auto_metric_learner`
-        at all their strengths; where labels are names, frame classifiers and named learners, too.
+        Families, which weigh the same. By default the families of
+        :func:`~metriclearn.auto_metric_learner` at all their strengths; where labels are names,
+        frame classifiers and named learners, too.
     weights : "held-out" or "uniform"
         With "held-out", q_j ∝ (least loss / loss)^p with the loss of a member on the groups left
         out. The power p has the least loss on groups left out, of which neither models nor weights
@@ -102,9 +103,9 @@ class Consensus(Streaming, ComponentParameters):
     n_folds : int
         Groups of recordings left out, at most one for each group.
     name_loss : float, optional
-        β, what a sample with another name than a member's costs beside ‖M − N_j‖²; by default the
-        number of segments over the number of samples in the training data, where a partly labeled
-        recording counts as one segment.
+        β, the cost of a sample with another name than a member's, added to ‖M − N_j‖²; by default
+        the number of segments over the number of samples in the training data, where a partly
+        labeled recording counts as one segment.
     for_streams : bool
         Penalties in the unit of the data only, as the variance of a sequence is not known before
         its end. So :meth:`stream` is possible if all members can follow a stream.
@@ -131,8 +132,8 @@ class Consensus(Streaming, ComponentParameters):
         The consensus for every recording that was left out, by the models that have not seen it;
         not saved.
     distances_ : array (boundaries, 1 + members and penalties)
-        From each boundary in ``left_out_`` to the nearest true one, and to that of each member
-        with each of its penalties.
+        From each boundary in ``left_out_`` to the nearest true one, and to the nearest of each
+        member with each of its penalties.
     classes_ : array (C,) or None
         The labels, sorted, where they are names.
 
