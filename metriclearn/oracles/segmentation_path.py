@@ -321,10 +321,10 @@ def best_penalty(
                 reached = max(reached, float(path.penalties[-2, 1]))
         penalty, least = _best_above(reached, paths, errors, weights)
         # Below that penalty every sequence has at least the segments that it has just above it.
-        places = [int(path.positions(reached * (1 + 1e-9))) for path in paths]
+        above = reached * (1 + 1e-9)
         excess = [
-            labeled_changes(one, path.change_points[place]) - fewest_changes(one)
-            for one, path, place in zip(labels, paths, places)
+            labeled_changes(one, path.change_points[path.positions(above)]) - fewest_changes(one)
+            for one, path in zip(labels, paths)
         ]
         shares = np.maximum(excess, 0) / [form.n_samples for form in forms]
         if not bounded or reached == 0.0 or np.average(shares, weights=weights) >= least:
