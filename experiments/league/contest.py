@@ -198,7 +198,7 @@ def set_cases(
     recordings go without, see :func:`experiments.league.unseen.without_parts`; ``few`` how little
     of them is labeled, see :func:`experiments.league.minutes.minutes_cases`.
 
-    Of every recording of a loader come the first ``rows``, by default all.
+    A recording of a loader is cut to its first ``rows``; by default it stays whole.
 
     With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case: it tests on
     the data there, and trains on all groups here with ``rotate``, else on those not held out.

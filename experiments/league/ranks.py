@@ -199,10 +199,11 @@ def lost(results: Results) -> list[str]:
 
 
 def on_other_units(rows: Mapping[str, Mapping[str, Any]], n_halves: int = 1000) -> float:
-    """The loss of the best of all other methods on one half of the units, on the other half.
+    """How a rival that was chosen on half of the units does on the other half.
 
-    As a share of the loss of ours there, both means over random halves. Above 1, ours is ahead of
-    what the other half would choose: the least of many means is partly luck.
+    The best of all other methods on one half is compared with ours on the other. Returns its loss
+    as a share of ours, both averaged over random halves. The least of many means is partly luck;
+    above 1, the rival is only ahead where it was chosen.
 
     Parameters
     ----------

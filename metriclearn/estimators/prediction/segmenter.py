@@ -518,7 +518,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     ) -> list[list[Partition]]:
         """What :meth:`segmented` finds with each of some penalties in place of ``penalty_``.
 
-        Each data set is read once. Given numbers of segments need no penalty.
+        Returns a list of partitions for each penalty. The form of a data set is computed once. With
+        given numbers of segments all penalties have the same answer.
         """
         free, oracle = copy.copy(self), segmentation_oracle(self.oracle, self.min_size)
         free.penalty_ = 0.0

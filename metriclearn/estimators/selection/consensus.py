@@ -505,8 +505,8 @@ class Consensus(Streaming, ComponentParameters):
     ) -> list[list[Partition]]:
         """The answers of models to all recordings, with names as codes of ``classes_``.
 
-        Models with the same number in ``fits`` are of one fit, and differ in their penalties. They
-        read the recordings once.
+        Models with the same number in ``fits`` come from one fit and differ in their penalties. The
+        recordings are read once for all of them.
         """
         groups: dict[Any, dict[Any, list[int]]] = {}
         for place, fit in enumerate(range(len(models)) if fits is None else fits):
@@ -525,11 +525,11 @@ class Consensus(Streaming, ComponentParameters):
                 for places in units.values():
                     found = _at_penalties([models[i] for i in places], read, n_segments)
                     for i, some in zip(places, found):
-                        answers[i] = self._without_own_names(models[i], some)
+                        answers[i] = self._renamed(models[i], some)
         return answers
 
-    def _without_own_names(self, model: Any, found: Sequence[Any]) -> list[Partition]:
-        """Answers of a model, whose codes of names are those of ``classes_`` now."""
+    def _renamed(self, model: Any, found: Sequence[Any]) -> list[Partition]:
+        """The answers of a model, with names as codes of ``classes_``, not of its own classes."""
         if self.classes_ is None or not isinstance(found[0], NamedPartition):
             return [Partition(ends=one.change_points) for one in found]
         codes = np.searchsorted(self.classes_, model.classes_)
@@ -539,7 +539,7 @@ class Consensus(Streaming, ComponentParameters):
 def _at_penalties(
     models: Sequence[Any], data: DataSets, n_segments: Any
 ) -> Sequence[Sequence[Partition]]:
-    """The answers of models of one fit that differ in their penalties, to data that were read."""
+    """The answers of models of one fit, which differ in their penalties, to data from read_data."""
     first = models[0]
     if isinstance(first, FrameClassifier):
         n_segments = None

@@ -140,11 +140,11 @@ def fitted_to(
 def variants(
     row: Sequence[Any], parts: Sequence[tuple[Any, Any]], units: Sequence[tuple]
 ) -> list[list[Any]]:
-    """Copies of a member's models, with one penalty tuned on all data left out, in every unit.
+    """Copies of a member's models with half, once and twice the tuned penalty, in every unit.
 
-    Each with half, once and twice this penalty. A model beyond the parts is one of all data: it
-    takes the penalty of the others. Models without a penalty, or with a metric that is zero, stay
-    as they are.
+    The penalty is tuned on all data left out, once for all models. A model beyond the parts is one
+    of all data: it takes the penalty of the others. Models without a penalty, or with a metric that
+    is zero, stay as they are.
     """
     able = [
         place
