@@ -166,8 +166,7 @@ class GaussianSimilarities:
     """A_Z = W/T with W_ij = exp(−‖z_i − z_j‖²) of the nodes of a graph: normalized cuts.
 
     With M = FFᵀ and G = W∘M the slope at fixed M is 4(GZ − Diag(G1)Z)/T. For the leading
-    eigenvectors of loss-augmented inference it is the slope through their projector. It takes
-    one product of W with K(r + 1) columns. Truths are
+    eigenvectors of loss-augmented inference it is the slope through their projector. Truths are
     :class:`~metriclearn.similarities.NodeLabels`, whose nodes may stand for several samples.
 
     Parameters
@@ -206,25 +205,19 @@ class GaussianSimilarities:
         return SimilarityForm(self.similarity.operator(nodes, np.eye(Z.shape[1]))), nodes.unit
 
     def slope(self, form: SimilarityForm, Z: NDArray, partition: Any) -> NDArray:
-        operator, Z = form.operator, center(Z)
-        F = operator.root[:, None] * partition.factor
-        columns = np.column_stack([Z, np.ones(len(Z))])
-        # G V = Σ_c f_c ∘ W (f_c ∘ V), all columns of F and V in one product
-        product = operator.product((F[:, :, None] * columns[:, None]).reshape(len(Z), -1))
-        GV = np.einsum("sk,skp->sp", F, product.reshape(len(Z), F.shape[1], -1))
-        return center(4.0 * (GV[:, :-1] - GV[:, -1:] * Z))
+        operator: Any = form.operator  # of centered outputs, over all pairs
+        return center(4.0 * operator.pull(operator.root[:, None] * partition.factor))
 
     def loss(self, segments: bool) -> FrobeniusLoss:
         return FrobeniusLoss()
 
 
 class HingeValue(NamedTuple):
-    """L of one recording, dL/dZ (T, r) and dL/dλ, with the partition M̂ that attains it."""
+    """L of one recording, dL/dZ (T, r) and dL/dλ."""
 
     value: float
     slope: NDArray
     penalty_slope: float
-    partition: Any
 
 
 class HingeOfForms(torch.autograd.Function):
@@ -262,7 +255,7 @@ class HingeOfForms(torch.autograd.Function):
     ) -> Tensor:
         """The value of the hinge for each output."""
         arrays = [Z.detach().cpu().double().numpy() for Z in outputs]
-        values, slopes, penalty_slopes, _ = zip(*evaluate(arrays, float(penalty)))
+        values, slopes, penalty_slopes = zip(*evaluate(arrays, float(penalty)))
         ctx.save_for_backward(*map(Tensor.new_tensor, outputs, slopes))
         ctx.penalty_slopes = penalty.new_tensor(penalty_slopes)
         return outputs[0].new_tensor(values)
@@ -432,7 +425,7 @@ class StructuredHingeLoss(nn.Module):
         charge = self.loss_scale * loss(answer, truth) * truth.n_samples
         value = charge + form.at(answer) - form.at(truth) - penalty * more
         slope = self.forms.slope(form, outputs, answer) - self.forms.slope(form, outputs, truth)
-        return HingeValue(max(value, 0.0) / unit, slope / unit, -more / unit, answer)
+        return HingeValue(max(value, 0.0) / unit, slope / unit, -more / unit)
 
 
 def _is_output(Z: Any) -> bool:

@@ -131,16 +131,20 @@ class GaussianOperator(Operator):
             product[rows.stop :] += block[:, len(block) :].T @ V[rows]
         return product
 
-    def unscaled_slope(self, F: NDArray) -> NDArray:
-        """Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ = 2Xᵀ(Diag(G1) − G)X with G = −FFᵀ∘W."""
+    def pull(self, F: NDArray) -> NDArray:
+        """GX − Diag(G1)X with G = FFᵀ∘W, (S, P): row i is Σ_j G_ij (x_j − x_i)."""
         X = np.hstack([self._X, np.ones((len(self._X), 1))])
-        product = np.zeros(X.shape)  # (FFᵀ∘W)[X, 1]
+        product = np.zeros(X.shape)  # G[X, 1]
         for rows, block in self._blocks():
             G = F[rows] @ F[rows.start :].T
             G *= block
             product[rows] += G @ X[rows.start :]
             product[rows.stop :] += G[:, len(G) :].T @ X[rows]
-        half = self._X.T @ (product[:, :-1] - product[:, -1:] * self._X)
+        return product[:, :-1] - product[:, -1:] * self._X
+
+    def unscaled_slope(self, F: NDArray) -> NDArray:
+        """−Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ = 2Xᵀ(GX − Diag(G1)X) with G = FFᵀ∘W."""
+        half = self._X.T @ self.pull(F)
         return half + half.T
 
     def restricted(self, kept: NDArray) -> Self:
