@@ -102,23 +102,18 @@ def _shares(
     values: NDArray, outside: int, count: int | None, shift: float
 ) -> tuple[NDArray, float]:
     """Weights of the eigenvectors and of the ``outside`` other dimensions, where A − cI is 0."""
-    # The spectrum of A − cI is ``values`` and ``outside`` zeros; c shifts all of it, which matters
-    # only where K follows from the signs.
     tie = _TIE * float(np.max(np.abs(values), initial=0.0))
+    # c shifts the whole spectrum of A − cI, which matters only where K follows from the signs.
     if count is None:
         return (values > tie - shift).astype(float), float(shift > 0)
-    # The cut is the K-th largest eigenvalue: a positive one, one of the zeros, or a negative one.
-    positive = int(np.sum(values > tie))
-    if count <= positive:
-        cut = float(np.sort(values)[-count])
-    else:
-        cut = 0.0 if count <= positive + outside else float(np.sort(values)[outside - count])
-    above, tied = values > cut + tie, np.abs(values - cut) <= tie
-    outside_above, outside_tied = cut < -tie, abs(cut) <= tie
+    # The spectrum is ``values``, each once, and zero ``outside`` times.
+    levels, times = np.append(values, 0.0), np.append(np.ones(len(values)), outside)
+    order = np.argsort(-levels)
+    cut = levels[order[np.searchsorted(np.cumsum(times[order]), count)]]  # the K-th largest
+    above, tied = levels > cut + tie, np.abs(levels - cut) <= tie
     # Eigenvalues above the cut count fully, and those that tie with it share the rest of K.
-    left = count - int(np.sum(above)) - outside * outside_above
-    share = left / max(1, int(np.sum(tied)) + outside * outside_tied)
-    return above + share * tied, float(outside_above) + share * outside_tied
+    weights = above + (count - times @ above) / (times @ tied) * tied
+    return weights[:-1], float(weights[-1])
 
 
 def _leading(matrix: NDArray, n_clusters: int | None) -> tuple[NDArray, NDArray]:
