@@ -53,11 +53,7 @@ from experiments.harness.scoring import (
     sequence_losses,
     squared_norms,
 )
-from metriclearn import (
-    Consensus,
-    Partition,
-    save,
-)
+from metriclearn import Consensus, Partition, save
 from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.plots.canvas import number
@@ -407,13 +403,13 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
     return list(cutter.split(np.zeros(len(data)), groups=groups))
 
 
-def best_outcome(outcomes: Sequence[Outcome], ours: bool = True) -> Outcome:
-    """The one model of ours, or the baseline of least loss on held-out data (else of all)."""
+def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """Our one model, else that of ours with least loss on held-out data, else any with a metric."""
     chosen = [outcome for name in (ONE, OURS) for outcome in outcomes if outcome.name == name]
-    if ours and chosen:
+    if chosen:
         return chosen[0]
-    some = [outcome for outcome in outcomes if outcome.is_ours == ours]
-    if not some:  # any with a metric
+    some = [outcome for outcome in outcomes if outcome.is_ours]
+    if not some:
         some = [o for o in outcomes if hasattr(o.models["estimated"], "components_")]
     return min(some, key=lambda outcome: outcome.held_out())
 

@@ -134,11 +134,8 @@ def _read_labeling(
                 ends = np.asarray(values.tolist())
                 if ends.dtype.kind == "i" and np.all(np.diff(ends, prepend=0) > 0):
                     return Partition(ends=ends)
-            if segments and not np.any(values == -1):
-                changes = np.flatnonzero(values[1:] != values[:-1]) + 1
-                return Partition(ends=np.append(changes, len(values)))
             if not np.any(values == -1):
-                return Partition.from_labels(values)
+                return Partition.from_runs(values) if segments else Partition.from_labels(values)
             labels = PartialPartition(len(values), values)
         except ValueError as error:
             raise ValueError(f"{who}, labels of {place}: {error}") from error

@@ -160,14 +160,10 @@ def principal_components(arrays: Sequence[NDArray], n_components: int) -> tuple[
     Components are eigenvectors over the standard deviations of the features, so that they apply
     to data in their units; constant features count as they are. O(TP² + P³).
     """
-    n_samples = sum(map(len, arrays))
-    unit = np.max([np.max(np.abs(array), axis=0) for array in arrays], axis=0)
-    # Dividing by the unit keeps squares within range.
-    unit = np.where(unit > 0, unit, 1.0)
-    squares = sum(len(array) * np.var(array / unit, axis=0) for array in arrays)
-    scale = np.sqrt(squares / n_samples) * unit
+    rows = [center(array) for array in arrays]
+    covariance = sum(Z.T @ Z for Z in rows) / sum(map(len, rows))
+    scale = np.sqrt(np.diag(covariance))
     scale = np.where(scale > 0, scale, 1.0)
-    covariance = sum(center(array).T @ center(array) for array in arrays) / n_samples
     values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
     leading = np.argsort(-values)[:n_components]
     return values[leading], vectors[:, leading].T / scale

@@ -146,8 +146,6 @@ class Partition:
         """
         _SAMPLES.check("Partition", "n_samples", n_samples)
         given: Any = change_points
-        if isinstance(given, (list, tuple)) and set(map(type, given)) == {int}:
-            given = np.array(given)
         if type(given) is not np.ndarray or given.dtype.kind not in "iu":
             given = _whole_numbers(change_points)
         if given.ndim != 1:
@@ -231,13 +229,9 @@ class Partition:
         if self.ends is not None:
             return np.add.reduceat(X, self.ends - self.sizes, axis=0)
         # YᵀX as a sparse product reads the rows of X once, in order.
-        if X.ndim == 2:
-            ones, ends = np.ones(len(X), dtype=X.dtype), np.arange(len(X) + 1)
-            shape = (len(X), self.n_clusters)
-            return csr_array((ones, self.labels, ends), shape=shape).T @ X
-        # sorted by cluster, every cluster is a run of rows, so reduceat adds them up
-        order = np.argsort(self.labels, kind="stable")
-        return np.add.reduceat(X[order], np.cumsum(self.sizes) - self.sizes, axis=0)
+        ones, ends = np.ones(len(X), dtype=X.dtype), np.arange(len(X) + 1)
+        shape = (len(X), self.n_clusters)
+        return csr_array((ones, self.labels, ends), shape=shape).T @ X
 
     def root(self, X: NDArray) -> NDArray:
         """(YᵀY)^(-1/2) YᵀX, whose Gram matrix is XᵀMX, (T, P) -> (K, P)."""

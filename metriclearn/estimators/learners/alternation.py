@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.estimators.learned_metric import principal_components
+from metriclearn.estimators.learned_metric import principal_components, spread
 from metriclearn.problem.knowledge import PartialPartition, fewest_changes
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import move_cuts
@@ -137,9 +137,7 @@ class KnownStart(BaseEstimator):
         if any(map(fewest_changes, labels)) and varies.any():
             learned = fit([piece[:, varies] for piece, _ in pieces], labels, np.array(weights))
             if len(learned):
-                components = np.zeros((len(learned), len(varies)))
-                components[:, varies] = learned
-                return components
+                return spread(learned, varies)
         return PrincipalStart().components(arrays)
 
 
