@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import Needs, needs, number, shown
+from metriclearn.running.parameters import Needs, dimensions, needs, number, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +95,9 @@ def regular(
         kind = column.dtype
         numeric = pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind)
         if not numeric or name in held:
-            columns[name] = _held(column, steps, grid)
+            # the last value that is not missing
+            known_rows = column.set_axis(steps).dropna()
+            columns[name] = known_rows.reindex(grid + _NEAR, method="ffill").array
             continue
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         known = ~np.isnan(values)
@@ -172,7 +174,7 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
         table = pd.DataFrame(frame)
     elif hasattr(frame, "columns"):  # of polars
         table = pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
-    elif _is_flat(frame):
+    elif dimensions(frame) == 1:
         table = pd.DataFrame(index=pd.Index(frame))
     else:
         raise ValueError(
@@ -218,13 +220,6 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
     return table, times
 
 
-def _is_flat(times: Any) -> bool:
-    try:
-        return np.ndim(times) == 1
-    except Exception:  # an object fails in whatever way it likes
-        return False
-
-
 def _seconds(times: pd.Index) -> NDArray[np.float64]:
     """Seconds since the first time, (T,)."""
     pd = optional("pandas", "tables")
@@ -258,10 +253,3 @@ def _covered(grid: NDArray, known: NDArray, longest: float) -> NDArray[np.bool_]
     inside = (before >= 0) & (after < len(known))
     gap = known[np.minimum(after, len(known) - 1)] - known[np.maximum(before, 0)]
     return inside & (gap <= longest + _NEAR)
-
-
-def _held(column: pd.Series, steps: NDArray, grid: NDArray) -> Any:
-    """The last value of a column that is not missing at each position of the grid."""
-    rows = np.flatnonzero(column.notna())
-    place = np.searchsorted(steps[rows], grid + _NEAR, side="right") - 1
-    return column.array.take(np.append(rows, -1)[place], allow_fill=True)

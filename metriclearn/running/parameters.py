@@ -159,6 +159,14 @@ def _at_fault(table: Any) -> str:
     return f"in {', '.join(faulty[:5])} " if faulty else ""
 
 
+def dimensions(item: Any) -> int | None:
+    """The number of dimensions of an array, or None if the object is no array."""
+    try:
+        return np.ndim(item)
+    except Exception:  # an object fails in whatever way it likes
+        return None
+
+
 def check_scale(who: str, X: NDArray) -> None:
     """Raise where squared distances of rows of X, (n, d), could overflow: beyond 1e150/√d."""
     largest = np.abs(X).max(initial=0.0)

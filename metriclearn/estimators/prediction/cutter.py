@@ -24,7 +24,7 @@ from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, component, number, real_array
+from metriclearn.running.parameters import Needs, component, dimensions, number, real_array
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 
@@ -120,14 +120,14 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
     """
     several = isinstance(X, Sequence)
     # A list of lists of numbers is one table.
-    numbers = several and len(X) > 0 and _dimensions(X[0]) == 1
-    single = numbers or not (several or _dimensions(X) == 4)
+    numbers = several and len(X) > 0 and dimensions(X[0]) == 1
+    single = numbers or not (several or dimensions(X) == 4)
     items = [X] if single else list(X)
     if given:
         items = [_read_similarities(who, item, i) for i, item in enumerate(items)]
         tables = [stack.reshape(len(stack), -1).T for stack in items]
     else:
-        items = [features.nodes(item) if _dimensions(item) == 3 else item for item in items]
+        items = [features.nodes(item) if dimensions(item) == 3 else item for item in items]
         tables = [item.features if isinstance(item, ImageNodes) else item for item in items]
     data = read_data_sets(who, tables)
     names = data.feature_names
@@ -143,14 +143,6 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
             arrays.append(Nodes(values, np.ones(values.shape[-2])))
             segments.append(None)
     return Graphs(arrays, single, names, segments)
-
-
-def _dimensions(item: Any) -> int | None:
-    """The number of dimensions of an array, or None if the object is no array."""
-    try:
-        return np.ndim(item)
-    except Exception:  # an object fails in whatever way it likes
-        return None
 
 
 def _read_similarities(who: str, item: Any, i: int) -> NDArray:
