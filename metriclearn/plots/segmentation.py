@@ -91,8 +91,7 @@ def plot_segmentation(
     if unknown := set(losses) - set(strips):
         raise ValueError(f"plot_segmentation needs losses of its strips, got {sorted(unknown)}.")
     truth = next(iter(strips.values()))
-    names, values = _named(signal)
-    scaled = None if values is None else _scaled(values, truth.n_samples)
+    names, scaled = ([], None) if signal is None else _read(signal, truth.n_samples)
     lanes = 0 if scaled is None else min(scaled.shape[1], _MOST_LINES)
     height = 0.95 + len(strips) * 0.62 + (0.4 + 0.42 * lanes if lanes else 0)
     ax = draw.canvas(ax, (9.0, height), _message(strips, losses), title)
@@ -116,15 +115,12 @@ def plot_segmentation(
     return draw.figure_of(ax)
 
 
-def _named(signal: Any) -> tuple[list[str], Any]:
-    """The names of a signal's features, none for an array, and their values."""
-    if not hasattr(signal, "keys"):
-        return [], signal
-    return [str(name) for name in signal], np.column_stack([signal[name] for name in signal])
-
-
-def _scaled(signal: ArrayLike, n_samples: int) -> NDArray[np.float64]:
-    """Every feature scaled to [0, 1], constants to ½."""
+def _read(signal: Any, n_samples: int) -> tuple[list[str], NDArray[np.float64]]:
+    """Names of the features, none for an array; and each scaled to [0, 1], constants to ½."""
+    names: list[str] = []
+    if hasattr(signal, "keys"):
+        names = [str(name) for name in signal]
+        signal = np.column_stack([signal[name] for name in signal])
     X = np.atleast_1d(real_array("plot_segmentation", "signal", signal, None))
     X = X.reshape(len(X), -1)
     if len(X) != n_samples:
@@ -133,7 +129,7 @@ def _scaled(signal: ArrayLike, n_samples: int) -> NDArray[np.float64]:
             f"{len(X)} rows."
         )
     low, span = X.min(axis=0), np.ptp(X, axis=0)
-    return np.where(span > 0, (X - low) / np.where(span > 0, span, 1), 0.5)
+    return names, np.where(span > 0, (X - low) / np.where(span > 0, span, 1), 0.5)
 
 
 def _signal_label(names: Sequence[str], n_features: int) -> str:

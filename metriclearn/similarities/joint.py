@@ -6,6 +6,7 @@ Lajugie, Arlot & Bach (see :mod:`metriclearn.problem.partition`), section 5.1.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -60,6 +61,7 @@ class Similarity(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class Neighborhood(BaseEstimator):
     """Pairs of nodes at most ``radius`` apart, or at given offsets: sparse graphs.
 
@@ -87,11 +89,8 @@ class Neighborhood(BaseEstimator):
     >>> learner = NormalizedCutMetricLearner(similarity=GaussianSimilarity(Neighborhood(radius=9)))
     """
 
-    def __init__(
-        self, radius: float = 5.0, offsets: Sequence[tuple[float, float]] | None = None
-    ) -> None:
-        self.radius = radius
-        self.offsets = offsets
+    radius: float = 5.0
+    offsets: Sequence[tuple[float, float]] | None = None
 
     def pairs(self, positions: NDArray | None, most: float = np.inf) -> NDArray:
         """Pairs i < j, (E, 2), at most ``most``.
@@ -141,6 +140,7 @@ class Neighborhood(BaseEstimator):
         return np.unique(np.sort(pairs, axis=1), axis=0)
 
 
+@dataclass(eq=False, repr=False)
 class GaussianSimilarity(ComponentParameters):
     """W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)), for all pairs or for neighbors.
 
@@ -174,9 +174,8 @@ class GaussianSimilarity(ComponentParameters):
         "memory": number(2**20),
     }
 
-    def __init__(self, neighborhood: Neighborhood | None = None, memory: float = 2.0**30) -> None:
-        self.neighborhood = neighborhood
-        self.memory = memory
+    neighborhood: Neighborhood | None = None
+    memory: float = 2.0**30
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
         X, neighborhood = nodes.features, self.neighborhood
@@ -191,6 +190,7 @@ class GaussianSimilarity(ComponentParameters):
         return TopEigenvectors()
 
 
+@dataclass(eq=False, repr=False)
 class FourierSimilarity(BaseEstimator):
     """The Gaussian similarity by random Fourier features: W ≈ ΦΦᵀ, O(SD(D + P)).
 
@@ -224,9 +224,8 @@ class FourierSimilarity(BaseEstimator):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {"n_components": number(1, 2**31, whole=True)}
 
-    def __init__(self, n_components: int = 500, random_state: int = 0) -> None:
-        self.n_components = n_components
-        self.random_state = random_state
+    n_components: int = 500
+    random_state: int = 0
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
         if self.n_components < 2 or self.n_components % 2:

@@ -206,9 +206,7 @@ class SegmenterStream(ComponentParameters):
         """
         self.check_running("push")
         X, exact = self.checked(rows), self.exact_
-        found = self.followed(X)
-        self._note_limit(exact)
-        return self.joined(found)
+        return self._reported(self.followed(X), exact)
 
     def pending(self, margins: bool = True) -> StreamedSegments:
         """The best segments of the samples since the last final change as of now.
@@ -252,8 +250,7 @@ class SegmenterStream(ComponentParameters):
         exact = self.exact_
         found = self.rest()
         self.finished_ = True
-        self._note_limit(exact)
-        return self.joined(found)
+        return self._reported(found, exact)
 
     def copy(self) -> Self:
         """A stream that goes on from here without changing this one; the segmenter is shared."""
@@ -326,8 +323,8 @@ class SegmenterStream(ComponentParameters):
             return StreamedSegments(ends)
         return StreamedSegments(ends, np.concatenate([classes[:0], *(p.names for p in found)]))
 
-    def _note_limit(self, before: bool) -> None:
-        """Warn the caller's caller if ``exact_``, which was ``before``, is False from now on."""
+    def _reported(self, found: list[StreamedSegments], before: bool) -> StreamedSegments:
+        """Parts as one; warns the user where ``exact_``, which was ``before``, is False now."""
         if before and not self.exact_:
             warnings.warn(
                 f"{self.who} decided by max_delay={self.max_delay} at about sample "
@@ -335,6 +332,7 @@ class SegmenterStream(ComponentParameters):
                 "from now on; raise max_delay to wait for longer.",
                 stacklevel=3,
             )
+        return self.joined(found)
 
     def _read(self, X: NDArray, last: bool = False) -> tuple[NDArray, Any, Any]:
         """Features, scores of names and penalties of the samples that now have their neighbors."""
