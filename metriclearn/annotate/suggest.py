@@ -77,8 +77,7 @@ class _Labeled(NamedTuple):
         """Check both."""
         data = read_data_sets(who, Xs)
         if known is None:
-            unknown = [PartialPartition(length) for length in data.lengths]
-            known = unknown[0] if data.single else unknown
+            known = data.as_passed([PartialPartition(length) for length in data.lengths])
         stretches: list[tuple[int, int, NDArray[np.int64]]] = []
         for i, truth in enumerate(read_labelings(who, known, data, segments=True, partial=True)):
             if isinstance(truth, Partition):

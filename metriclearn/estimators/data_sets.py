@@ -102,6 +102,10 @@ class DataSets:
             return self.measures.lengths
         return np.array(list(map(len, self.arrays)))
 
+    def as_passed(self, results: list[Any]) -> Any:
+        """The result where the user passed one data set, else the list of all."""
+        return results[0] if self.single else results
+
     def subset(self, places: NDArray) -> Self:
         """The data sets at the given places, measured already."""
         if isinstance(self.arrays, StoredArrays):

@@ -56,8 +56,7 @@ class LearnedMetric(  # type: ignore[call-arg]
                 "fit again with less regularization, or with labels that differ.",
                 stacklevel=2,
             )
-        results = [self._to_frame(array @ self.components_.T, X) for array in data.arrays]
-        return results[0] if data.single else results
+        return data.as_passed([self._to_frame(a @ self.components_.T, X) for a in data.arrays])
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
         """Learned distance √((x−x′)ᵀB(x−x′)) of every pair, (n, 2, P) -> (n,)."""

@@ -95,9 +95,8 @@ def regular(
         kind = column.dtype
         numeric = pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind)
         if not numeric or name in held:
-            # the last value that is not missing
-            known_rows = column.set_axis(steps).dropna()
-            columns[name] = known_rows.reindex(grid + _NEAR, method="ffill").array
+            held_rows = column.set_axis(steps).dropna()
+            columns[name] = held_rows.reindex(grid + _NEAR, method="ffill").array
             continue
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         known = ~np.isnan(values)
@@ -119,8 +118,7 @@ def regular(
             f"regular needs a time at which all columns have numbers at most {longest_gap:g} s "
             "away, but there is none; raise longest_gap, or drop columns that are mostly unknown."
         )
-    index = _moved(times[:1], grid / rate)
-    whole = pd.DataFrame(columns, index=index)
+    whole = pd.DataFrame(columns, index=_moved(times[:1], grid / rate))
     rows = np.flatnonzero(covered)
     pieces = np.split(rows, np.flatnonzero(np.diff(grid[rows]) > 1) + 1)
     return [whole.iloc[piece[0] : piece[-1] + 1] for piece in pieces]

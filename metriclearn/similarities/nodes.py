@@ -71,6 +71,10 @@ class Nodes:
         state["features"] = np.require(state["features"], requirements="A")
         vars(self).update(state)
 
+    def __len__(self) -> int:
+        """S, the number of nodes."""
+        return len(self.sizes)
+
     @property
     def n_samples(self) -> int:
         """S, the number of nodes."""

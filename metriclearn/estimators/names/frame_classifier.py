@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.labelings import (
     read_groups,
     read_labeled,
@@ -24,11 +24,11 @@ from metriclearn.estimators.names.emissions import (
     default_classifier,
 )
 from metriclearn.estimators.prediction.stream import Streaming, StreamSource
+from metriclearn.estimators.prediction.without_metric import SegmenterWithoutMetric
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import ChargedForm, KnownLoss
 from metriclearn.problem.named_segments import NamedPartition, NameScores
-from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, component, either, number
 
 # Penalties of a switch in nats, and widths in samples: candidates on groups left out.
@@ -39,7 +39,7 @@ _LEAST = 1e-3
 
 
 @dataclass(eq=False, repr=False)
-class FrameClassifier(Streaming, ComponentParameters):
+class FrameClassifier(Streaming, SegmenterWithoutMetric):
     """Classify every sample with its neighbors in time, then smooth the names.
 
     The plain way to segments with names: any classifier of scikit-learn on windows of features,
@@ -206,18 +206,7 @@ class FrameClassifier(Streaming, ComponentParameters):
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the labels for every sample, before smoothing, (T, C)."""
         data = self.read_data(X)
-        results = [np.exp(self._logs(array)) for array in data.arrays]
-        return results[0] if data.single else results
-
-    def score(self, X: Any, y: Any) -> float:
-        """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
-        data = self.read_data(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
-
-    def read_data(self, X: Any) -> DataSets:
-        """Data sets with the features of the training."""
-        return check_features(self, read_data_sets(type(self).__name__, X))
+        return data.as_passed([np.exp(self._logs(array)) for array in data.arrays])
 
     def stream_source(self) -> StreamSource:
         """How a stream reads samples: log-probabilities of names, and no metric.
@@ -251,8 +240,7 @@ class FrameClassifier(Streaming, ComponentParameters):
 
     def _of_each(self, X: Any, result: Any) -> Any:
         data = self.read_data(X)
-        results = list(map(result, self.segmented(data)))
-        return results[0] if data.single else results
+        return data.as_passed(list(map(result, self.segmented(data))))
 
     def _logs(self, array: NDArray) -> NDArray[np.float64]:
         """Log-probabilities of every sample, (T, C); −∞ never occurs."""

@@ -195,10 +195,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
                 f"{type(self).__name__} needs calibrate(X, y) after fit, with labeled data left "
                 "out of training, for probabilities of names."
             )
-        results = [
-            np.repeat(known.of(*one), one[1], axis=0) for one in self._scored(data, n_segments)
-        ]
-        return results[0] if data.single else results
+        scored = self._scored(data, n_segments)
+        return data.as_passed([np.repeat(known.of(*one), one[1], axis=0) for one in scored])
 
     def _scored(self, data: DataSets, n_segments: Any) -> list[tuple[NDArray, NDArray]]:
         """Scores of names (K, C) of the segments of every data set, and their lengths (K,)."""

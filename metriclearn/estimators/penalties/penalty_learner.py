@@ -339,7 +339,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
                 fact = PartialPartition.from_partition(fact)
             form = LowRankForm(center(Z), shift=-float(np.exp(log_penalty)))
             results.append(program(form, fact, min(self.min_size, len(Z))))
-        return results[0] if data.single else results
+        return data.as_passed(results)
 
     def predict(self, X: Any, known: Any = None) -> Any:
         """Segment number of every sample, (T,) for each sequence."""

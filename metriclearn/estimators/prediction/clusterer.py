@@ -49,8 +49,7 @@ class MahalanobisClusterer(LearnedMetric):
             K; by default the K of the training sets, or unknown if there is a ``penalty_``.
         """
         data = self.read_data(X)
-        labels = [partition.labels for partition in self._cluster(data, n_clusters)]
-        return labels[0] if data.single else labels
+        return data.as_passed([found.labels for found in self._cluster(data, n_clusters)])
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -52,11 +51,6 @@ class Graphs(DataSets):
     def n_features(self) -> int:
         """P, the number of features, or of given similarities."""
         return self.arrays[0].n_features
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Numbers of nodes, (N,)."""
-        return np.array(list(map(attrgetter("n_samples"), self.arrays)))
 
     @cached_property
     def measures(self) -> Measures:
@@ -276,7 +270,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         counts = read_counts(who, "n_clusters", n_clusters, graphs, optional=True)
         pairs = zip(graphs.arrays, counts)
         labels = [graphs.spread(i, self._divide(*pair)) for i, pair in enumerate(pairs)]
-        return labels[0] if graphs.single else labels
+        return graphs.as_passed(labels)
 
     def predict_labels_image(self, image: ArrayLike, n_clusters: int | None = 2) -> NDArray:
         """The label map (H, W) of one RGB image (H, W, 3), see :meth:`predict`."""
@@ -327,7 +321,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         self, nodes: Sequence[Nodes], counts: Sequence[int], unit: float = 1.0
     ) -> None:
         """Choose the threshold that counts eigenvalues best on the training images."""
-        self.max_clusters_ = min(2 * max(counts) + 2, *map(attrgetter("n_samples"), nodes))
+        self.max_clusters_ = min(2 * max(counts) + 2, *map(len, nodes))
         most = self.max_clusters_
         spectra = np.array([self._cut(one, unit).eigenpairs(most)[0] for one in nodes])
         edges = np.unique(spectra)

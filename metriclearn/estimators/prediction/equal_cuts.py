@@ -9,24 +9,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import (
-    read_counts,
-    read_labeled,
-    read_labelings,
-    refuse_unlabeled,
-)
+from metriclearn.estimators.data_sets import DataSets
+from metriclearn.estimators.labelings import read_counts, read_labeled, refuse_unlabeled
+from metriclearn.estimators.prediction.without_metric import SegmenterWithoutMetric
 from metriclearn.problem.knowledge import fewest_changes
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, either, number, refuse_unknown
 
 _MOST_LENGTHS = 100
 
 
 @dataclass(eq=False, repr=False)
-class EqualCuts(ComponentParameters):
+class EqualCuts(SegmenterWithoutMetric):
     """Segments of one length: the trivial answer that a method has to beat.
 
     The length has the least mean loss ‖M − N‖²_F on the training recordings, of at most a hundred
@@ -107,24 +102,12 @@ class EqualCuts(ComponentParameters):
             Number of segments, in place of the learned length.
         """
         data = self.read_data(X)
-        ends = [found.change_points for found in self.segmented(data, n_segments)]
-        return ends[0] if data.single else ends
+        return data.as_passed([one.change_points for one in self.segmented(data, n_segments)])
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
         """The number of its segment for every sample, (T,) for each recording."""
         data = self.read_data(X)
-        labels = [found.labels for found in self.segmented(data, n_segments)]
-        return labels[0] if data.single else labels
-
-    def score(self, X: Any, y: Any) -> float:
-        """Minus the mean loss ℓ = ‖M − N‖²_F / T, at best 0."""
-        data = self.read_data(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
-
-    def read_data(self, X: Any) -> DataSets:
-        """Data sets, if they have as many features as the training data."""
-        return check_features(self, read_data_sets(type(self).__name__, X))
+        return data.as_passed([found.labels for found in self.segmented(data, n_segments)])
 
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
         """The segmentation of every recording."""

@@ -155,8 +155,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             return [m.change_points for m in margins] if several else margins.change_points, margins
         data = self.read_data(X)
         partitions = self.segmented(data, n_segments)
-        ends = [partition.change_points for partition in partitions]
-        return ends[0] if data.single else ends
+        return data.as_passed([partition.change_points for partition in partitions])
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
         """The name of every sample where names were learned, else the number of its segment.
@@ -174,10 +173,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         data, weights = self.read_data(X), self.name_weights_
         partitions = self.segmented(data, n_segments)
         if weights is None:
-            labels = [partition.labels for partition in partitions]
-        else:
-            labels = [weights.classes[partition.sample_names] for partition in partitions]
-        return labels[0] if data.single else labels
+            return data.as_passed([partition.labels for partition in partitions])
+        return data.as_passed([weights.classes[found.sample_names] for found in partitions])
 
     def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
         """How sure every predicted change-point is, exactly, in units of the penalty.
@@ -220,7 +217,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             if known is not None and tolerance == known.tolerance:
                 result = replace(result, probabilities=known.of(result.losses))
             margins.append(result)
-        return margins[0] if data.single else margins
+        return data.as_passed(margins)
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
         """Learn probabilities of change-points from labeled data, best from others than training.
@@ -406,7 +403,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
                 penalty *= (center(array) @ self.components_.T).var(axis=0).sum() or 1.0
             known = replace(states, penalty=penalty)
             results.append(known.of(array, partition, count, random_state))
-        return results[0] if data.single else results
+        return data.as_passed(results)
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.

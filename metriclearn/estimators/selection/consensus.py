@@ -17,13 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import (
-    DataSets,
-    check_features,
-    keep_features,
-    note_constant,
-    read_data_sets,
-)
+from metriclearn.estimators.data_sets import DataSets, keep_features, note_constant, read_data_sets
 from metriclearn.estimators.labelings import (
     list_labelings,
     read_counts,
@@ -34,6 +28,7 @@ from metriclearn.estimators.labelings import (
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.prediction.calibration import true_changes
 from metriclearn.estimators.prediction.stream import SegmenterStream, Streaming
+from metriclearn.estimators.prediction.without_metric import SegmenterWithoutMetric
 from metriclearn.estimators.selection.consensus_stream import ConsensusStream
 from metriclearn.estimators.selection.cross_fitting import (
     POWERS,
@@ -51,7 +46,6 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
 from metriclearn.problem.partition import Partition
-from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, either, number, shown
 
 
@@ -70,7 +64,7 @@ _FITTED = families_of(
 
 
 @dataclass(eq=False, repr=False)
-class Consensus(Streaming, ComponentParameters):
+class Consensus(Streaming, SegmenterWithoutMetric):
     """The segmentation of least expected loss over many models, without a choice.
 
     On few recordings the choice of one model costs more than models differ. Here every member is
@@ -449,24 +443,13 @@ class Consensus(Streaming, ComponentParameters):
             ]
         return results if isinstance(shares, list) else results[0]
 
-    def score(self, X: Any, y: Any) -> float:
-        """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
-        data = self.read_data(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
-
-    def read_data(self, X: Any) -> DataSets:
-        """Data sets with the features of the training."""
-        return check_features(self, read_data_sets(type(self).__name__, X))
-
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
         """The best segmentation of every recording."""
         return [found for _, found in self._answers(data, n_segments)]
 
     def _of_each(self, X: Any, n_segments: Any, known: Any, result: Any) -> Any:
         data = self.read_data(X)
-        results = [result(*pair) for pair in self._answers(data, n_segments, known)]
-        return results[0] if data.single else results
+        return data.as_passed([result(*one) for one in self._answers(data, n_segments, known)])
 
     def _answers(
         self, data: DataSets, n_segments: Any, known: Any = None

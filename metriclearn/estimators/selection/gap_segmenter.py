@@ -142,7 +142,7 @@ class GapSegmenter(ComponentParameters):
         data, rows = self._fitted(X)
         found = self.learner_.predict_change_points(_tables(data, rows), n_segments)
         ends = [np.append(_borders(k)[e[:-1] - 1], T) for e, k, T in zip(found, rows, data.lengths)]
-        return ends[0] if data.single else ends
+        return data.as_passed(ends)
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
         """The learner's label of every sample, (T,); unknown rows get the label of their segment.
@@ -158,7 +158,7 @@ class GapSegmenter(ComponentParameters):
             label[np.searchsorted(_borders(k), np.arange(T), side="right")]
             for label, k, T in zip(found, rows, data.lengths)
         ]
-        return labels[0] if data.single else labels
+        return data.as_passed(labels)
 
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of all T samples, at best 0.

@@ -1,0 +1,29 @@
+"""What segmenters without a metric share: data like those of the training, and the score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.labelings import read_labelings
+from metriclearn.problem.losses import KnownLoss
+from metriclearn.running.components import ComponentParameters
+
+
+class SegmenterWithoutMetric(ComponentParameters):
+    """Segmenters whose subclasses define ``segmented``, a partition for every data set."""
+
+    segmented: Callable[..., list[Any]]
+
+    def read_data(self, X: Any) -> DataSets:
+        """Data sets with the features of the training."""
+        return check_features(self, read_data_sets(type(self).__name__, X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
+        data = self.read_data(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
+        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
