@@ -317,7 +317,8 @@ def best_penalty(
             path = path_between(problem, *problem.extremes, count)
             paths.append(path)
             errors.append(np.array([loss(Partition(ends=e), truth) for e in path.change_points]))
-            if len(path) > 1 and path.n_segments[-2] >= count:  # not refined below this penalty
+            # Below this penalty the path is not refined.
+            if len(path.n_segments) > 1 and path.n_segments[-2] >= count:
                 reached = max(reached, float(path.penalties[-2, 1]))
         penalty, least = _best_above(reached, paths, errors, weights)
         # Below that penalty every sequence has at least the segments that it has just above it.

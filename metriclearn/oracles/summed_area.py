@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -10,6 +12,7 @@ from metriclearn.problem.forms import Form, center
 from metriclearn.problem.partition import Partition, check_count
 
 
+@dataclass(eq=False, repr=False)
 class SummedArea(BaseEstimator):
     """argmax ⟨A, M⟩ over segmentations, for any form, in O(T²) time and memory (Algorithm 1).
 
@@ -29,8 +32,7 @@ class SummedArea(BaseEstimator):
         For parameters that cannot be used, or where no segmentation has so many segments.
     """
 
-    def __init__(self, min_size: int = 1) -> None:
-        self.min_size = min_size
+    min_size: int = 1
 
     def __call__(self, form: Form, n_clusters: int | None = None) -> Partition:
         """Best segmentation, with ``n_clusters`` segments if given.

@@ -41,11 +41,14 @@ class Charges(NamedTuple):
     slack : array (T+1,)
         At least charge(s,u) − charge(s,t) − charge(t,u), for every split t.
     pieces : Pieces
+    n_segments : int
+        How many segments the known stretches have together.
     """
 
     table: NDArray[np.float64]
     slack: NDArray[np.float64]
     pieces: Pieces
+    n_segments: int
 
     def mirrored(self) -> Charges:
         """The same with the samples in reverse order."""
@@ -93,8 +96,9 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
     table[:, _STRETCH_U] = n_samples + 1
     # A segment that begins and ends in different stretches pays until[u] + since[s]: the stretches
     # in between have ended by u but not by s; each is charged 1 − 2.
-    whole = np.zeros(n_samples + 1)
+    whole, n_segments = np.zeros(n_samples + 1), 0
     for start, ends in pieces.stretches:
+        n_segments += len(ends)
         _fill_stretch(table, start, ends)
         # A whole stretch is charged 1 − 2.
         whole[ends[-1] :] -= 1.0
@@ -108,7 +112,7 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
         if region.kind.most == 1:
             table[region.start + 1 :, _BEGUN_SINGLE_S] += 1.0
             table[region.stop :, _ENDED_SINGLE_U] += 1.0
-    return Charges(table, slack, pieces)
+    return Charges(table, slack, pieces, n_segments)
 
 
 def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:

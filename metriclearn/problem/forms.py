@@ -159,7 +159,8 @@ class LowRankForm:
                 value = float(np.sum(np.einsum("kr,kr->k", sums, sums) / partition.sizes))
             else:
                 value = float(np.sum(partition.root(self.centered) ** 2))
-            value += self.n_samples * float(self.mean @ self.mean)
+            if self._has_mean:
+                value += self.n_samples * float(self.mean @ self.mean)
         if self.truth is not None and self.weight:
             value -= self.weight * partition.inner(self.truth)
         return value + self.shift * partition.n_clusters

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -337,11 +337,6 @@ class Pieces(NamedTuple):
     stretches: list[tuple[int, NDArray[np.int64]]]
     regions: list[Region]
 
-    @property
-    def n_segments(self) -> int:
-        """How many segments the known stretches have together."""
-        return sum(map(len, map(itemgetter(1), self.stretches)))
-
     def mirrored(self, n_samples: int) -> Pieces:
         """The same with the samples in reverse order."""
         T, stretches = n_samples, []
@@ -354,8 +349,9 @@ def fewest_changes(labels: Partition | PartialPartition) -> int:
     """The least number of changes of a segmentation that agrees with labels."""
     if isinstance(labels, Partition):
         return labels.n_clusters - 1
-    pieces = labels.pieces
-    count, last = pieces.n_segments - len(pieces.stretches), -1
+    pieces, count, last = labels.pieces, 0, -1
+    for _, ends in pieces.stretches:
+        count += len(ends) - 1
     # Regions that overlap can share a change. No region holds another, so the last place serves
     # most of those that follow.
     for region in pieces.regions:

@@ -147,7 +147,7 @@ class KnownLoss:
         if truth.partial_labels is None:
             return FrobeniusLoss()(partition, truth)
         charged = truth.partial_labels.charges
-        total = total_charge(charged.table, partition.change_points) + charged.pieces.n_segments
+        total = total_charge(charged.table, partition.change_points) + charged.n_segments
         return max(0.0, total) / truth.n_samples
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
@@ -157,7 +157,7 @@ class KnownLoss:
         charged = truth.partial_labels.charges
         form = form if isinstance(form, ChargedForm) else ChargedForm(form)
         augmented = form.with_parts(charges=charged, scale=float(scale))
-        return augmented, scale * charged.pieces.n_segments
+        return augmented, scale * charged.n_segments
 
 
 class ChargedForm:

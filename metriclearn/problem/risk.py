@@ -224,11 +224,9 @@ class HingeShard:
 
     def slopes_of_truths(self) -> NDArray:
         """d s_w(N_i)/dw, the same at every w where forms are linear, (N, n)."""
-        terms = self.terms
+        terms, rows = self.terms, []
         nowhere = terms.at(np.zeros(terms.cone.size))
-        rows = []
-        for i, truth in enumerate(self.truths):
-            samples = self.samples[i]
+        for samples, truth in zip(self.samples, self.truths):
             slope = terms.features.gradient(samples, nowhere.form(samples), truth)
             rows.append(terms.cone.join(slope, -truth.n_clusters) / samples.unit)
         return np.array(rows)
@@ -307,11 +305,8 @@ class StructuredHinge:
         self._bounds = np.linspace(0, count, groups + 1).astype(int)
         self.weights = np.add.reduceat(self._shares, self._bounds[:-1])
         self._tangent: NDArray | None = None
-
-    @cached_property
-    def _shards(self) -> Any:
-        """Shards, placed where they are evaluated."""
-        cuts = shard_bounds(self._bounds, self.executor.count(len(self.samples)))
+        # Shards of the data sets, placed where they are evaluated.
+        cuts = shard_bounds(self._bounds, self.executor.count(count))
         owners = np.repeat(np.arange(len(self.weights)), np.diff(self._bounds))
         lazy = hasattr(self.samples, "loaded")
         shards = []
@@ -321,7 +316,7 @@ class StructuredHinge:
             shards.append(shard)
         self._owned = list(map(attrgetter("owners"), shards))
         _LOGGER.info("%d data sets in %d shards: %r", len(owners), len(shards), self.executor)
-        return self.executor.place(shards)
+        self._shards = self.executor.place(shards)
 
     def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
         """Cuts at w, of all groups or of those ``chosen``: weighted means over their members."""
@@ -346,8 +341,6 @@ class StructuredHinge:
         """
         if self.terms.features.linear or self.terms.ramp:
             return self
-        # Place the shards once, for the risk and all its majorants.
-        _ = self._shards
         majorant = copy.copy(self)
         majorant._tangent = w
         majorant.identity = (*self.identity, *w)

@@ -212,8 +212,9 @@ class PenalizedMetric:
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         if self.polyhedral:
             return self.metric.linearize(v)
-        (of_metric, weights), cut = self.split(v), len(v) - self.n_weights
-        (point, jacobian), positive = self.metric.linearize(of_metric), weights > 0
+        cut = len(v) - self.n_weights
+        weights, (point, jacobian) = v[cut:], self.metric.linearize(v[:cut])
+        positive = weights > 0
 
         def penalized(rows: NDArray, chosen: NDArray, factors: NDArray | None = None) -> NDArray:
             seen = rows[chosen, cut:][:, positive]

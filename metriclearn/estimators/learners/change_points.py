@@ -25,7 +25,7 @@ from metriclearn.oracles.change_points import (
     segmentation_oracle,
 )
 from metriclearn.oracles.segmentation_path import best_penalty
-from metriclearn.problem.forms import LinearFeatures, LowRankForm
+from metriclearn.problem.forms import LinearFeatures, LowRankForm, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition
@@ -215,7 +215,7 @@ class Segmentations(Task):
         first = "learned" if isinstance(learner.penalty, FeaturePenalty) else learner.penalty
         learn = partial(fit, min_size=1, penalty=first)
         components = learner.alternation.start.components(arrays, truths, learn, known_stretches)
-        forms = [LowRankForm(array @ components.T) for array in arrays]
+        forms = [LowRankForm(cumulative=cumulative_sums(a, components)) for a in arrays]
         penalty, _ = best_penalty(forms, truths, min_size=learner.min_size)
         oracle = ConstrainedChangePoints(learner.min_size)
         return [
@@ -238,27 +238,23 @@ class Segmentations(Task):
         lengths = lengths[np.cumsum(lengths) - lengths < _COMPARED]
         arrays, truths = training.data.arrays[: len(lengths)], training.truths[: len(lengths)]
         loss, oracle = FrobeniusLoss(), segmentation_oracle(fitted.oracle, fitted.min_size)
-
-        def least(segmenter: Any, penalties: NDArray) -> float:
-            """The mean ℓ of a metric with the best of some penalties."""
-            forms, means = list(map(segmenter.form, arrays)), []
-            for penalty in penalties.tolist():
-                found = map(oracle, map(methodcaller("shifted", -penalty), forms))
-                means.append(np.mean(list(map(loss, found, truths))))
-            return float(min(means))
-
         plain = copy.copy(fitted)
         plain.components_ = np.diag(1.0 / fitted.scale_)[np.isfinite(fitted.scale_)]
         plain.feature_penalty_ = plain.name_weights_ = None
         plain.penalty_unit_ = None
         # With M = 11ᵀ/T, Tr MN = 1, so that one segment has the loss (K − 1)/T.
         counts = np.array(list(map(attrgetter("n_clusters"), truths)))
-        shares = np.geomspace(0.01, 10.0, 10)
-        return {
-            "learned": least(fitted, np.array([fitted.penalty_])),
-            "one segment": float(np.mean((counts - 1) / lengths)),
-            "Euclidean": least(plain, shares * len(plain.components_) * np.log(lengths).mean()),
-        }
+        losses = {"one segment": float(np.mean((counts - 1) / lengths))}
+        unit = len(plain.components_) * np.log(lengths).mean()
+        penalties = (np.geomspace(0.01, 10.0, 10) * unit).tolist()
+        metrics = {"learned": (fitted, [fitted.penalty_]), "Euclidean": (plain, penalties)}
+        for name, (segmenter, tried) in metrics.items():
+            forms, means = list(map(segmenter.form, arrays)), []
+            for penalty in tried:
+                found = map(oracle, map(methodcaller("shifted", -penalty), forms))
+                means.append(np.mean(list(map(loss, found, truths))))
+            losses[name] = float(min(means))
+        return losses
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """With partial labels the loss charges only the labeled parts."""

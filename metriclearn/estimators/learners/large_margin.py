@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import compress
 from numbers import Real
 from operator import attrgetter
@@ -304,9 +305,6 @@ def minimize(
     solver: Any = fitted.solver
     found: dict[str, Any] = {}
 
-    def snapshot(w: NDArray) -> LargeMarginLearner:
-        return with_metric(fitted, statement, w)
-
     def solve(problem: Problem) -> Solution:
         several = getattr(problem.risk.executor, "n_jobs", None) not in (None, 1)
         threads = 1 if problem.cone.n_features < 500 or several else None
@@ -316,6 +314,7 @@ def minimize(
             if fitted.verbose is not False:
                 bar = ProgressBar(type(fitted).__name__, fitted.verbose)
                 watchers.insert(0, stack.enter_context(closing(bar)))
+            snapshot = partial(with_metric, fitted, statement)
             watched = replace(problem, callbacks=watchers, estimator=snapshot)
             if task.starts is None or problem.warm is not None:
                 return solver.minimize(watched)
@@ -365,12 +364,7 @@ def with_metric(
 def report(learner: LargeMarginLearner, statement: Statement) -> None:
     """Log how fitting ended, and warn if the result is less than was asked for."""
     solution, who, problem = learner.solution_, type(learner).__name__, statement.problem
-    rounds = len(solution.trace.objective)
-    convex = learner.task.starts is None
-    gap = f" at a relative gap of {solution.relative_gap:.2g}" if convex else ""
-    _LOGGER.info(
-        "%s after %d rounds%s: objective %.6g", solution.reason, rounds, gap, solution.objective
-    )
+    _LOGGER.info("%s", solution)
     varies = np.isfinite(learner.scale_)
     if not varies.all():
         note_constant(learner, varies)
@@ -388,9 +382,11 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
         remedy = f"fit again to go on from {file}"
         if file is None:
             remedy = f"fit again; with {part}__checkpoint=FILE it would go on from here"
+    convex = learner.task.starts is None
+    gap = f" at a relative gap of {solution.relative_gap:.2g}" if convex else ""
     warnings.warn(
-        f"{who} stopped ({solution.reason}){gap} after {rounds} rounds; the best metric so far "
-        f"is kept, {remedy}.",
+        f"{who} stopped ({solution.reason}){gap} after {len(solution.trace)} rounds; the best "
+        f"metric so far is kept, {remedy}.",
         ConvergenceWarning,
         stacklevel=3,
     )

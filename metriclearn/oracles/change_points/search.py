@@ -6,6 +6,7 @@ A penalty determines the number of segments, by one pruned dynamic program
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ WIDE, _SHORT, _CLEAR = 64, 2048, 0.5
 GUESS = True  # try a penalty between the losses of single mergers
 
 
+@dataclass(eq=False, repr=False)
 class ChangePoints(BaseEstimator):
     """argmax ⟨A, M⟩ over segmentations for A = ZZᵀ − κN + cI, exactly.
 
@@ -63,8 +65,7 @@ class ChangePoints(BaseEstimator):
     here).
     """
 
-    def __init__(self, min_size: int = 1) -> None:
-        self.min_size = min_size
+    min_size: int = 1
 
     def __call__(
         self,
