@@ -151,16 +151,8 @@ class Comparison(Procedure):
         places = np.split(np.arange(stops[-1]), stops[:-1])
         return Consensus.of_models(members, sequences, labels, places, names=named)
 
-    def words(self, outcome: Outcome, column: str) -> str:
-        choice = outcome.choices[column]
-        if not choice.method and not choice.parameters and choice.option is None:
-            return ""
-        words = str(choice)
-        if column == "estimated" and choice.option is not None:
-            words += _WORDS[choice.option]
-        if len(choice.losses):
-            words += f" (loss held out {choice.losses.mean():.3g})"
-        return words
+    def option_words(self, option: Any, column: str) -> str:
+        return _WORDS.get(option, "") if column == "estimated" else ""
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         """Save the model of the row ours as ``model.npz``, all models in ``models/``; draw ours."""
@@ -342,13 +334,12 @@ def case_of(
 
 def joined(a: LabeledSequences, b: LabeledSequences) -> LabeledSequences:
     """Training and validation sequences as one data set."""
-    return LabeledSequences(
-        name=a.name,
+    return replace(
+        a,
         sequences=a.sequences + b.sequences,
         labels=a.labels + b.labels,
         groups=[f"train_{group}" for group in a.groups] + [f"valid_{group}" for group in b.groups],
         names=a.names + b.names,
-        feature_names=a.feature_names,
     )
 
 

@@ -81,7 +81,6 @@ def run_all(
     """
     _logger.info("%s: %d fits", title, len(tasks))
     results: list[Any] = [None] * len(tasks)
-    calls = [(i, key, call) for i, (key, call) in enumerate(tasks)][::-1]
     with quiet(), tqdm(desc=title, total=len(tasks), disable=None, unit="fit") as bar:
         parallel = joblib.Parallel(n_jobs, prefer=backend, return_as="generator_unordered")
         ended = threading.Event()
@@ -97,8 +96,8 @@ def run_all(
         threading.Thread(target=tell, daemon=True).start()
         try:
             jobs = (
-                joblib.delayed(_call)(i, finished, backend, kept, key, *call)
-                for i, key, call in calls
+                joblib.delayed(_call)(i, finished, backend, kept, *tasks[i])
+                for i in reversed(range(len(tasks)))
             )
             for i, result in parallel(jobs):
                 results[i] = result
@@ -114,7 +113,7 @@ def _call(
     backend: str,
     kept: Callable[[Any], Any],
     key: list[str],
-    *call: Any,
+    call: tuple[Any, ...],
 ) -> tuple[int, Any]:
     """What is kept of a result, and its place."""
     if backend == "threads":  # which share what the caller has set

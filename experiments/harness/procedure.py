@@ -274,7 +274,11 @@ class Procedure(Protocol):
         if not choice.method and not choice.parameters and choice.option is None:
             return ""
         loss = f" (loss held out {choice.losses.mean():.3g})" if len(choice.losses) else ""
-        return f"{choice}{loss}"
+        return f"{choice}{self.option_words(choice.option, column)}{loss}"
+
+    def option_words(self, option: Any, column: str) -> str:
+        """What the chosen option means in a column."""
+        return ""
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         """The report; may write further files to the folder."""

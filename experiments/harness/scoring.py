@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from experiments.harness.procedure import Scores
-from metriclearn import FrobeniusLoss, KnownLoss, PartialPartition, Partition
+from metriclearn import KnownLoss, PartialPartition, Partition
 from metriclearn.datasets import LabeledSequences
 from metriclearn.indices import compare
 from metriclearn.problem.named_segments import NamedPartition
@@ -61,9 +61,19 @@ def truth_of(labels: NDArray) -> Partition | PartialPartition:
 
 def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float:
     """‖M − N‖²_F of a segmentation, on the labeled parts of the truth."""
-    if isinstance(truth, PartialPartition):
-        return found.n_samples * KnownLoss()(found, truth)
-    return FrobeniusLoss().squared_norm(found, truth)
+    return truth.n_samples * KnownLoss()(found, truth)
+
+
+def least_loss(
+    candidates: ArrayLike, predict: Any, X: Sequence[Any], y: Sequence[NDArray]
+) -> float:
+    """The candidate whose predictions ``predict(x, candidate)`` have the least mean ‖M − N‖²."""
+    tried, truths = np.asarray(candidates, dtype=float), [truth_of(labels) for labels in y]
+    losses = [
+        np.mean([squared_norm(Partition(ends=predict(x, c)), t) for x, t in zip(X, truths)])
+        for c in tried
+    ]
+    return float(tried[int(np.argmin(losses))])
 
 
 def segmented(model: Any, data: LabeledSequences, n_clusters: str) -> Pairs:

@@ -14,22 +14,12 @@ from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
 
-from experiments.harness.scoring import squared_norm, truth_of
+from experiments.harness.scoring import least_loss
 from metriclearn import Partition, PenaltyLearner
 from metriclearn.estimators.data_sets import DataSets, read_data_sets
 from metriclearn.problem.named_segments import NamedPartition
 
 Arrays = Sequence[NDArray]
-
-
-def least_loss(candidates: ArrayLike, predict: Any, X: Arrays, y: Arrays) -> float:
-    """The candidate whose predictions ``predict(x, candidate)`` have the least mean ‖M − N‖²."""
-    tried, truths = np.asarray(candidates, dtype=float), [truth_of(labels) for labels in y]
-    losses = [
-        np.mean([squared_norm(Partition(ends=predict(x, c)), t) for x, t in zip(X, truths)])
-        for c in tried
-    ]
-    return float(tried[int(np.argmin(losses))])
 
 
 @dataclass(eq=False, repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,14 @@ def means(results: Results, measure: str = MEASURE) -> dict[str, dict[str, float
         if row["measure"] == measure:
             found.setdefault(row["method"], {})[row["table"]] = row["mean"]
     return found
+
+
+def main_rows(results: Results) -> Iterator[tuple[Results, dict[str, Any]]]:
+    """Every main table, and its rows by method."""
+    for table in results["tables"]:
+        if table["main"]:
+            rows = [row for row in results["rows"] if row["table"] == table["name"]]
+            yield table, {row["method"]: row for row in rows if row["measure"] == MEASURE}
 
 
 def losses(results: Results, named: bool = False) -> tuple[list[str], list[str], NDArray]:
@@ -84,11 +92,7 @@ def ranks_table(results: Results) -> list[str]:
 def sets_table(results: Results) -> list[str]:
     """Lines: for every set the loss of ours, of euclidean and of the best other method."""
     lines = []
-    for table in results["tables"]:
-        if not table["main"]:
-            continue
-        rows = {r["method"]: r for r in results["rows"]
-                if (r["table"], r["measure"]) == (table["name"], MEASURE)}  # fmt: skip
+    for table, rows in main_rows(results):
         others = {m: row["mean"] for m, row in rows.items() if not is_ours(m)}
         best = min(others, key=others.__getitem__)
         tests = paired_tests(results, table, "estimated")
@@ -105,11 +109,9 @@ def classifiers_table(results: Results) -> list[str]:
     The best one on the test data, so the choice favors the rival; Holm's correction is over sets.
     """
     lines, ps = [], []
-    for table in results["tables"]:
-        rows = {r["method"]: r for r in results["rows"]
-                if (r["table"], r["measure"]) == (table["name"], MEASURE)}  # fmt: skip
+    for table, rows in main_rows(results):
         rivals = [row for m, row in rows.items() if m.endswith(_DECODED) and not is_ours(m)]
-        if not table["main"] or not rivals or len(rows[OURS]["units"]) < _FEWEST:
+        if not rivals or len(rows[OURS]["units"]) < _FEWEST:
             continue
         mine, best = rows[OURS], min(rivals, key=lambda row: row["mean"])
         gains = np.subtract(best["values"], mine["values"])
@@ -128,11 +130,7 @@ def unseen_table(results: Results) -> list[str]:
     The best classifier on the test data, so the choice favors it. A sentence counts the sets.
     """
     lines, ratios = [], []
-    for table in results["tables"]:
-        if not table["main"]:
-            continue
-        rows = {r["method"]: r for r in results["rows"]
-                if (r["table"], r["measure"]) == (table["name"], MEASURE)}  # fmt: skip
+    for table, rows in main_rows(results):
         decoded = [m for m in rows if m.endswith(_DECODED) and not is_ours(m)]
         best = min(decoded, key=lambda m: rows[m]["mean"])
         rival = min([best, "euclidean"], key=lambda m: rows[m]["mean"])
@@ -183,9 +181,8 @@ def lost(results: Results) -> list[str]:
     The last column compares with the rival that :func:`on_other_units` chooses.
     """
     found, lines, ahead = means(results), [], 0
-    for name, mine in found[OURS].items():
-        rows = {r["method"]: r for r in results["rows"]
-                if (r["table"], r["measure"]) == (name, MEASURE)}  # fmt: skip
+    for table, rows in main_rows(results):
+        name, mine = table["name"], rows[OURS]["mean"]
         ratio = on_other_units(rows)
         ahead += ratio > 1.0
         better = {m: v[name] for m, v in found.items() if name in v and v[name] < mine - 1e-9}

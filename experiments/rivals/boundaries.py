@@ -15,7 +15,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import StandardScaler
 
-from experiments.harness.scoring import squared_norm, truth_of
+from experiments.harness.scoring import least_loss, squared_norm, truth_of
 from metriclearn import Partition
 
 Arrays = Sequence[NDArray]
@@ -199,13 +199,8 @@ class ArcCurve(BaseEstimator):
         rows = np.vstack(X)
         count = min(self.n_components, rows.shape[1])
         self.columns_ = make_pipeline(StandardScaler(), PCA(count, random_state=0)).fit(rows)
-        curves, truths = [self._curve(x) for x in X], [truth_of(labels) for labels in y]
-        losses = []
-        tried = np.linspace(0.0, 1.0, 40)
-        for threshold in tried:
-            cuts = [Partition(ends=self._cut(curve, threshold)) for curve in curves]
-            losses.append(sum(map(squared_norm, cuts, truths)))
-        self.threshold_ = float(tried[np.argmin(losses)])
+        curves = [self._curve(x) for x in X]
+        self.threshold_ = least_loss(np.linspace(0.0, 1.0, 40), self._cut, curves, y)
         return self
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
