@@ -154,15 +154,10 @@ class Committed:
 
     def headline(self, name: str) -> str:
         """What an experiment has found, in one sentence, and the link to its page."""
-        page = f"results/{name}.md"
-        if (self.docs / "results" / f"{name}.json").is_file():
-            return f"{headline(self.results(name))} {self.link(page, 'All of it')}."
-        return _AWAITED.format(f"python -m experiments.run experiment={name}")
+        return f"{headline(self.results(name))} {self.link(f'results/{name}.md', 'All of it')}."
 
     def setup(self, name: str) -> str:
         """What an experiment was trained and tested on: the first sentence of its protocol."""
-        if not (self.docs / "results" / f"{name}.json").is_file():
-            return ""
         return f"{self.results(name)['protocol'].partition('. ')[0].rstrip('.')}."
 
     def sizes(self, name: str, words: str) -> str:
@@ -170,16 +165,12 @@ class Committed:
         return words.format(**self.results(name)["config"]["dataset"]["loader"])
 
     def sentences(self, name: str) -> str:
-        """What an experiment says of each of its tables, as a list; the headline without."""
-        if not (self.docs / "results" / f"{name}.json").is_file():
-            return self.headline(name)
+        """What an experiment says of each of its tables, as a list."""
         lines = [f"* {text}" for text in self.results(name)["sentences"]]
         return "\n".join([*lines, "", self.link(f"results/{name}.md", "All of it")])
 
     def table(self, name: str) -> str:
         """The first table of an experiment."""
-        if not (self.docs / "results" / f"{name}.json").is_file():
-            return self.headline(name)
         results = self.results(name)
         return "\n".join(table_markdown(results, results["tables"][0]))
 
@@ -226,8 +217,6 @@ class Committed:
 
     def league(self, part: str, name: str = "league") -> str:
         """Lines that a function of :mod:`experiments.league.ranks` makes of the league."""
-        if not (self.docs / "results" / f"{name}.json").is_file():
-            return self.headline(name)
         return "\n".join(getattr(ranks, part)(self.results(name)))
 
     def rows(self, name: str, place: int) -> list[dict[str, Any]]:
@@ -273,7 +262,11 @@ def filled(text: str, committed: Committed) -> str:
 
     def made(match: re.Match[str]) -> str:
         expression, line = match[1], match[2]
-        value = environment.from_string("{{ " + expression + " }}").render(names).strip()
+        try:
+            value = environment.from_string("{{ " + expression + " }}").render(names).strip()
+        except FileNotFoundError as missing:  # results that nobody has committed yet
+            file = Path(missing.filename).relative_to(committed.docs)
+            value = _AWAITED.format(file.with_suffix(""))
         return f"<!-- made: {expression} -->{line}{value}{line}<!-- /made -->"
 
     return _MADE.sub(made, text)
