@@ -161,7 +161,7 @@ def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.
     """
     _, times = _read("change_times", frame, time)
     partition = Partition.from_change_points(ends, len(times))
-    step = np.median(np.diff(_seconds(times), prepend=0.0)[1:]) if len(times) > 1 else 0.0
+    step = np.median(np.diff(_seconds(times))) if len(times) > 1 else 0.0
     return times.append(_moved(times[-1:], np.array([step])))[partition.change_points]
 
 

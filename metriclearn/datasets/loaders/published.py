@@ -87,7 +87,7 @@ def load_texts(
     source = documents
     if fitted_root is not None:
         source, _ = _documents(read("texts", file, fitted_root, _SENTENCES), held_out)
-    known = list(source) if fitted is None else list(fitted)
+    known = list(source if fitted is None else fitted)
     if not known or (unknown := sorted(set(known) - set(source))):
         raise ValueError(
             f"load_texts needs fitted among the names of its {len(source)} documents, got "
@@ -276,9 +276,8 @@ def load_penalties(
     with reading(path, "a CSV file with the column sequenceID and features"):
         rows = pd.read_csv(path, index_col="sequenceID").astype(float)
     names = list(mine.index)
-    missing = [one for one in names if one not in of_sequence or one not in rows.index
-               or one not in outputs.index]  # fmt: skip
-    if missing:
+    known = {*of_sequence} & {*rows.index} & {*outputs.index}
+    if missing := [one for one in names if one not in known]:
         raise ValueError(
             f"load_penalties needs inputs, outputs and errors of every sequence of {name!r}, got "
             f"none of {missing[0]!r}; get the files again."
