@@ -83,12 +83,13 @@ def of_others(app: Any, what: str, name: str, member: Any, skip: bool, options: 
 
 
 def with_bars(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """In docstrings |x| is a size or a number, which reStructuredText takes for a substitution."""
+    """Escape |x| in docstrings, a size or an absolute value, which reStructuredText would
+    substitute."""
     lines[:] = [re.sub(r"(``.*?``)|\|", lambda match: match[1] or r"\|", line) for line in lines]
 
 
 def without_outside(app: Any, name: str, source: list[str]) -> None:
-    """Links to files of the repository that are no part of the site become their paths."""
+    """Replace links to files of the repository that are not on the site by their paths."""
     up = r"\.\./" * (name.count("/") + 1)
     source[0] = re.sub(rf"\[[^\]]*\]\({up}([^)]*)\)", r"`\1`", source[0])
 

@@ -52,7 +52,7 @@ def latex(formula: str) -> str:
 
 
 def typeset(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Mark the formulas of a docstring as such, in place."""
+    """Mark the formulas of a docstring, in place."""
     text = "\n".join(lines)
 
     def marked(match: re.Match[str]) -> str:

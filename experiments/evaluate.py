@@ -1,8 +1,8 @@
 """Score a saved model: ``python -m experiments.evaluate model=FILE dataset=NAME dataset.root=DIR``.
 
-All sequences of the folder are scored (of the synthetic data, the test sequences), but for those
-that the model was trained on, by the hashes in its file. Columns are matched to those used in
-training by name, in any order. The table is printed, and written with ``results.json``,
+All sequences of the folder are scored (for synthetic data the test sequences), except those on
+which the model was trained, which the hashes in its file identify. Columns are matched by name with
+those used in training, in any order. The table is printed, and written with ``results.json``,
 ``results.md`` and ``report.html`` to Hydra's run directory.
 """
 
@@ -43,7 +43,8 @@ def score(
 ) -> dict[str, NDArray]:
     """Every measure of every sequence, (N,) each.
 
-    The Hausdorff distance to a prediction without change-points is T, so that means stay finite.
+    We take T as the Hausdorff distance to a prediction without change-points, so that means stay
+    finite.
     """
     rows = []
     for predicted, truth in segmented(model, data, n_clusters):
@@ -102,7 +103,7 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
 
 
 def _as_trained(file: str, model: Any, data: LabeledSequences) -> LabeledSequences:
-    """The data with the columns of the training, in its order, where the model has their names."""
+    """The data with the columns used in training, in that order, if the model has their names."""
     P, remedy = len(data.feature_names), "load the data with the options of the training run."
     if model.n_features_in_ != P:
         raise ValueError(
@@ -123,7 +124,8 @@ def _as_trained(file: str, model: Any, data: LabeledSequences) -> LabeledSequenc
 
 
 def _unseen(model: Any, data: LabeledSequences) -> tuple[LabeledSequences, str]:
-    """The sequences that are new to the model, all where there are none; and a sentence."""
+    """The sequences that are new to the model, or all if there are none, and a sentence about
+    them."""
     known = getattr(model, "training_sequences_", None)
     if known is None:
         return data, (

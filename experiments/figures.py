@@ -116,21 +116,21 @@ _AWAITED = "Not run with this version yet (`{}`)."
 
 
 class Committed:
-    """Makes the parts of a page from the committed results.
+    """Makes parts of pages from the committed results.
 
     Parameters
     ----------
     docs : path
         The folder of ``results``, ``benchmarks`` and ``images``.
     folder : path
-        That of the page, where links begin.
+        Folder of the page, to which links are relative.
     """
 
     def __init__(self, docs: Path, folder: Path) -> None:
         self.docs, self.folder = docs, folder
 
     def results(self, name: str) -> dict[str, Any]:
-        """Everything that an experiment has left."""
+        """The results of an experiment."""
         return read_results(self.docs / "results" / f"{name}.json")
 
     def link(self, file: str, text: str) -> str:
@@ -153,11 +153,11 @@ class Committed:
         return ", ".join(links)
 
     def headline(self, name: str) -> str:
-        """What an experiment has found, in one sentence, and the link to its page."""
+        """The headline of an experiment, and the link to its page."""
         return f"{headline(self.results(name))} {self.link(f'results/{name}.md', 'All of it')}."
 
     def setup(self, name: str) -> str:
-        """What an experiment was trained and tested on: the first sentence of its protocol."""
+        """The first sentence of an experiment's protocol: its training and test data."""
         return f"{self.results(name)['protocol'].partition('. ')[0].rstrip('.')}."
 
     def sizes(self, name: str, words: str) -> str:
@@ -179,7 +179,8 @@ class Committed:
         return str(results_table(self.results(name))[method][column])
 
     def side_by_side(self, names: Mapping[str, str], methods: Mapping[str, str]) -> str:
-        """Methods, as columns, over experiments, as rows, both with their words for the page."""
+        """A table with methods as columns and experiments as rows, both under the names given for
+        the page."""
         lines = [f"| data | {' | '.join(methods.values())} |", "|---" * (len(methods) + 1) + "|"]
         for name, words in names.items():
             results = self.results(name)
@@ -190,7 +191,7 @@ class Committed:
         return "\n".join(lines)
 
     def consensus(self) -> str:
-        """The row ours beside ours/one model in every main table of ‖M − N‖² that has both, and the
+        """The rows ours and ours/one model of every main table of ‖M − N‖² that has both, and the
         paired difference with its standard error.
         """
         lines = [
@@ -216,7 +217,8 @@ class Committed:
         return "\n".join(lines)
 
     def league(self, part: str, name: str = "league") -> str:
-        """Lines that a function of :mod:`experiments.league.ranks` makes of the league."""
+        """Lines that a function of :mod:`experiments.league.ranks` makes from the results of the
+        league."""
         return "\n".join(getattr(ranks, part)(self.results(name)))
 
     def rows(self, name: str, place: int) -> list[dict[str, Any]]:
@@ -225,7 +227,8 @@ class Committed:
         return json.loads(text)["tables"][place]["rows"]
 
     def benchmark(self, name: str, place: int = 0, columns: Sequence[str] = ()) -> str:
-        """A table of a benchmark; with ``columns`` only those whose names end like one of them."""
+        """A table of a benchmark; with ``columns`` only columns whose names end with one of
+        these."""
         rows = self.rows(name, place)
         names = list(dict.fromkeys(key for row in rows for key in row))
         shown = [key for end in columns for key in names if key.endswith(end)] or names
@@ -233,22 +236,22 @@ class Committed:
         return "\n".join(markdown_table(shown, cells))
 
     def value(self, name: str, column: str, texts: str | Sequence[str], place: int = 0) -> str:
-        """One number of a benchmark, of the first row that has these texts in its cells."""
+        """One number of a benchmark, from the first row that has these texts in its cells."""
         wanted = {texts} if isinstance(texts, str) else set(texts)
         rows = self.rows(name, place)
         return cell(next(row for row in rows if wanted <= set(map(cell, row.values())))[column])
 
     def printed(self, example: str) -> str:
-        """What an example of the README has printed."""
+        """The output of an example of the README."""
         text = (self.docs / "benchmarks" / "examples.json").read_text(encoding="utf-8")
         return f"```text\n{json.loads(text)['printed'][example].strip()}\n```"
 
     def house(self) -> str:
-        """The table of the folders of the code, from their imports."""
+        """A table of the folders of the code and their imports."""
         return house_table()
 
     def picture(self, name: str) -> str:
-        """A picture; its alternative text is the title that was drawn over it."""
+        """A picture, with its drawn title as alternative text."""
         file = f"images/{name}.png"
         if not (self.docs / file).is_file():
             return self.page((DRAWN | TAKEN)[name][0])
@@ -284,7 +287,7 @@ def prose(page: Path) -> str:
 
 
 def unmarked(text: str) -> Iterator[tuple[int, str]]:
-    """Line and text of every number that stands outside of the marks, see :data:`_FREE`."""
+    """Line and text of every number outside of the marks, see :data:`_FREE`."""
     kept = _FREE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     for place, line in enumerate(kept.splitlines(), start=1):
         for match in _NUMBER.finditer(line):
@@ -292,12 +295,12 @@ def unmarked(text: str) -> Iterator[tuple[int, str]]:
 
 
 def results_of(name: str, docs: Path) -> list[Path]:
-    """The files of results that a picture shows."""
+    """The result files that a picture shows."""
     return [docs / f"{stem}.json" for stem in (DRAWN | TAKEN)[name][0].split()]
 
 
 def source_of(name: str, docs: Path) -> str:
-    """The names of the files of results, and their digest, as a picture stores them."""
+    """The names of the result files, and their digest, as a picture stores them."""
     files = results_of(name, docs)
     names = " ".join(str(file.relative_to(docs)) for file in files)
     return f"{names} {digest(*files)}"
@@ -326,21 +329,23 @@ def drawn_pages(docs: Path) -> dict[Path, str]:
 
 
 def other_pages(root: Path) -> list[Path]:
-    """README.md and the guides, which people write: neither made as a whole nor records."""
+    """README.md and the guides, which people write, that is, all pages that are neither generated
+    nor records."""
     docs = root / "docs"
     guides = [page for page in docs.rglob("*.md") if page.parent.name not in _NOT_WRITTEN]
     return [root / "README.md", *sorted(guides)]
 
 
 def kept(text: str) -> str:
-    """A record of ``docs/research`` with its digest below it: numbers do not change unseen."""
+    """A record of ``docs/research`` with its digest at the end, so that changes are noticed."""
     record = _DIGEST.sub("", text).rstrip()
     shown = hashlib.sha256(record.encode("utf-8")).hexdigest()[:12]
     return f"{record}\n\n<!-- digest: {shown} -->\n"
 
 
 def stale_pictures(docs: Path) -> dict[str, list[Path]]:
-    """Pictures that show other results than those that are committed, or none, and these."""
+    """Pictures that do not show the committed results, with the digests that they have and should
+    have."""
     stale = {}
     for name in DRAWN | TAKEN:
         picture, results = docs / "images" / f"{name}.png", results_of(name, docs)
@@ -363,7 +368,8 @@ def draw(name: str, docs: Path) -> None:
 
 
 def portable(value: Any) -> Any:
-    """``value`` without folders of this machine: paths cut to their last part, no ``outputs=``."""
+    """``value`` without folders of this machine: only the last part of paths, and no
+    ``outputs=``."""
     kinds: dict[type, Callable[[Any], Any]] = {
         dict: lambda items: {key: portable(item) for key, item in items.items()},
         list: lambda items: [portable(item) for item in items],
@@ -377,7 +383,7 @@ def portable(value: Any) -> Any:
 
 
 def publish(name: str, source: Path, docs: Path) -> None:
-    """Copy results and pictures of a run to ``docs``: layout checked, paths of this machine cut.
+    """Check the results of a run, and copy them and its pictures to ``docs`` without local paths.
 
     Raises
     ------
@@ -402,7 +408,7 @@ def publish(name: str, source: Path, docs: Path) -> None:
 
 
 def differences(text: str, made: str) -> str:
-    """Where two texts differ first, in words."""
+    """The first difference of two texts, in words."""
     pairs = enumerate(zip_longest(text.splitlines(), made.splitlines(), fillvalue=""), start=1)
     place, (there, here) = next((p for p in pairs if p[1][0] != p[1][1]), (0, ("", "")))
     return f"line {place} is\n    {there}\n  and committed results give\n    {here}"

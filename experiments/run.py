@@ -53,7 +53,7 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
     Raises
     ------
     KeyboardInterrupt
-        Its message names the fits that are kept.
+        Its message gives the number of saved fits.
     """
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore
     kind: type[Procedure] = get_class(config.procedure)
@@ -103,7 +103,7 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
 
 
 def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides the results of a run: its settings and all code."""
+    """Everything that determines the results of a run: its settings and all code."""
     root = Path(CONFIGS).parent
     files = sorted(
         (*root.glob("experiments/**/*.py"), *Path(metriclearn.__file__).parent.rglob("*.py"))
@@ -113,9 +113,9 @@ def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _home(folder: Path, settings: Mapping[str, Any], mine: str) -> Path:
-    """The folder of the same run that was stopped, this one if there is none; marks it unfinished.
+    """The folder of a stopped run with the same settings, or else this one; marks it as unfinished.
 
-    What marks it is ``mine``, all that decides the results.
+    The mark is ``mine``, which holds everything that determines the results.
 
     Raises
     ------
@@ -140,7 +140,8 @@ def _home(folder: Path, settings: Mapping[str, Any], mine: str) -> Path:
 
 
 class JobsTable(Callback):
-    """One table over the jobs of ``--multirun``: what each overrides, ours, the best of others."""
+    """One table of the jobs of ``--multirun``: their overrides, ours, and the first other
+    method."""
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Print the table, and write it to ``results.md`` in the folder of the sweep."""
@@ -160,7 +161,7 @@ class JobsTable(Callback):
 
 
 def _two(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """The first column of a table for ours, and the first of all other methods."""
+    """Cells of the first column of a table: that of ours, and that of the first other method."""
     column = next(iter(table["columns"]))
     cells = {m: mine[column] for m, mine in results_table(results, table).items() if column in mine}
     other = next(((m, c) for m, c in cells.items() if not m.startswith(OURS)), None)

@@ -352,7 +352,7 @@ def compare(
 
 
 def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, tolerance: float) -> None:
-    """Print the table, with the numbers of action segmentation where labels are names."""
+    """Print the table, with the measures of action segmentation if labels are names."""
     head, form, note = "", "{:7.2f} {:9.2f} {:6.2f} {:9.2f} {:6.2f} {:7.1%}", "."
     if names:
         head, form = "   edit  F1@10  F1@25  F1@50", form + 4 * " {:6.2f}"
@@ -371,7 +371,8 @@ def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, toleranc
 def _segments_of(
     path: Path, label: str = "", rate: float | None = None, ignore: Collection[str] = ()
 ) -> dict[str, list[Segment]]:
-    """Segments by recording: of a table, of all tables in a folder, or of runs of labels there."""
+    """Segments by recording, from a table, all tables in a folder, or runs of labels in its CSV
+    files."""
     from metriclearn.datasets.files import load_files
     from metriclearn.datasets.formats import read_labels
     from metriclearn.problem.partition import Partition
@@ -440,7 +441,7 @@ def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> No
 
 
 def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
-    """What files of results begin with, for every file."""
+    """The beginning of the names of result files, for every input file."""
     if out is not None and out.suffix and not out.is_dir():
         raise ValueError(
             f"metriclearn segment needs --out FOLDER, got {str(out)!r}, which looks like a file; "

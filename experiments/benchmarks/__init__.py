@@ -1,4 +1,4 @@
-"""Benchmarks: ours and the peers in one run, with one thread, which is said before NumPy loads."""
+"""Benchmarks: ours and the peers in one run, with one thread, which is set before NumPy loads."""
 
 import os
 

@@ -1,10 +1,11 @@
-"""What each exact way to skip work brings: every device of the oracle switched off in turn.
+"""How much each exact way to skip work saves: each device of the oracle is switched off in turn.
 
     python -m experiments.benchmarks.ablation [--out FOLDER] [--repeats 7] [--tiny]
 
-A ratio is the processor time without a device over that with all of them, each the least of the
-repeats. Every set of devices has a process, since kernels are compiled with their switches; all
-processes measure a row in turns, and their objectives have to agree to 1e-9 (relative).
+A ratio is the processor time without a device divided by the time with all devices; each time is
+the least of the repeats. Every set of devices has a separate process, since switches are compiled
+into kernels. All processes measure a row in turns, and their objectives must agree to 1e-9
+(relative).
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ def switch_off(device: str | None) -> None:
 
 
 def process_without(device: str | None, folder: str) -> ProcessPoolExecutor:
-    """A process that compiles into a separate cache; numba reads its folder when it is imported."""
+    """A process that compiles into a separate cache; numba reads the cache folder when it is
+    imported."""
     os.environ["NUMBA_CACHE_DIR"] = os.path.join(folder, str(device))
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(1, context, switch_off, (device,))
@@ -144,7 +146,7 @@ def process_without(device: str | None, folder: str) -> ProcessPoolExecutor:
 
 
 def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
-    """Least processor seconds of a row in this process, and its result."""
+    """Least processor seconds of a row in this process, and the result of the call."""
     call, timing = rows_of(tiny)[row](), Timing()
     timing.run(call)  # compiles
     value, seconds = timing.result, []
@@ -154,7 +156,7 @@ def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
 
 
 def ratios(row: str, pools: Mapping[str | None, Any], options: Any) -> dict[str, Any]:
-    """One line of the table: every process in turn, against the one with all devices."""
+    """One line of the table: every process in turn, relative to the one with all devices."""
     answers = {
         device: pool.submit(measure, row, options.tiny, options.repeats).result()
         for device, pool in pools.items()

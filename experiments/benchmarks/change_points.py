@@ -108,7 +108,8 @@ def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
 
 
 def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
-    """X and L given: what a user of a fitted learner calls, against the product and a peer."""
+    """With X and L given: the call of a user of a fitted learner, against the product and a
+    peer."""
     learner = ml.ChangePointMetricLearner()
     learner.components_, learner.penalty_ = signal.L.T, signal.penalty
     learner.n_features_in_ = len(signal.L)
@@ -152,7 +153,7 @@ def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict
 
 
 def off_hull(signal: Signal) -> int:
-    """The number of segments nearest to the true one that no penalty leads to."""
+    """The number of segments nearest to the true one that is optimal at no penalty."""
     n_segments = signal.truth.n_clusters
     path = ml.segmentation_path(signal.Z, max_segments=2 * n_segments)
     inside = np.setdiff1d(np.arange(2, 2 * n_segments), path.n_segments)
@@ -162,8 +163,8 @@ def off_hull(signal: Signal) -> int:
 def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, Any]:
     """Loss-augmented against plain inference at the same penalty of a segment, α = 1.
 
-    What the loss weighs depends on the penalty: with ``ratio`` the signal is scaled so that the
-    penalty, 2 P log T in units of the noise, is ``ratio`` times α.
+    The weight of the loss depends on the penalty: we scale the signal so that the penalty, 2 P log
+    T in units of the noise, is ``ratio`` times α.
     """
     penalty = signal.penalty if ratio is None else ratio
     Z = signal.Z * np.sqrt(penalty / signal.penalty)
@@ -190,7 +191,8 @@ def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, An
 def of_length(
     n_features: int, sizes: Sequence[int], counts: Mapping[str, Callable[[int], int]], repeats: int
 ) -> list[dict[str, Any]]:
-    """Seconds against T, Z given, for ours and the peers whose quadratic cost is affordable."""
+    """Seconds against T, with Z given, for ours and the peers whose quadratic cost is
+    affordable."""
     rows = []
     for words, count in counts.items():
         peers = {"ours", "ruptures KernelCPD", "fastcpd mean", "skchange FPOP"}

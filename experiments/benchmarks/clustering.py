@@ -6,7 +6,7 @@ T samples, 16 features, 26 clusters, as in Letter Recognition. Three calls: the 
 form (its QR decomposition included), the same within a round of a learner (which has decomposed the
 data once), and the local search. Every size runs in a separate process, whose peak memory counts
 everything: interpreter, compiled code and data. Then a full metric is learned from Letters, or from
-a synthetic table of that size where the file is absent.
+a synthetic table of that size if the file is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHAPE = (16, 26, 0.8)  # features, clusters, spread of the centers, as in Lette
 
 
 def row(n_samples: int, repeats: int) -> dict[str, Any]:
-    """Times of every call, and peak MiB of this process before and between."""
+    """Times of every call, and the peak MiB of this process before and after each."""
     X, y = clusters(n_samples, *_SHAPE)
     P, K, _ = _SHAPE
     truth, components = ml.Partition.from_labels(y), np.eye(P) / np.sqrt(n_samples / 100)

@@ -2,10 +2,10 @@
 
     python -m experiments.benchmarks.confidence [--out FOLDER]
 
-HAPT, windows of half a second: the metric is learned and calibrated on the users that the
-experiment hapt trains on, and its probabilities are held against the changes of its test users. A
-predicted change is true where a true one is within the tolerance. Processor seconds are measured
-for predict_change_points and boundary_margins in turns, on the recordings of the test users and on
+HAPT, windows of half a second: the metric is learned and calibrated on the training users of the
+experiment hapt, and its probabilities are compared with the changes of the test users. A predicted
+change is true if a true one is within the tolerance. Processor seconds are measured for
+predict_change_points and boundary_margins in turns, on the recordings of the test users and on
 planted steps.
 """
 
@@ -156,7 +156,8 @@ def main() -> None:
 
 
 def _luck(probabilities: NDArray, outcomes: NDArray) -> float:
-    """The mean calibration error that perfect probabilities have, by drawing outcomes with them."""
+    """The mean calibration error of perfect probabilities, estimated by drawing outcomes from
+    them."""
     random = np.random.default_rng(0)
     drawn = [random.random(len(outcomes)) < probabilities for _ in range(200)]
     return float(np.mean([expected_calibration_error(probabilities, one) for one in drawn]))

@@ -1,14 +1,14 @@
-"""What a consensus costs, whether its doubt means something, and whether one metric can replace it.
+"""The cost of a consensus, whether its doubt is informative, and whether one metric can replace it.
 
     python -m experiments.benchmarks.consensus [--out FOLDER] [--only NAME …]
 
 A consensus of the first member of five families learns from the training data of every case of an
-experiment. The overhead is the processor time of its answers to the test data over that of all its
-models, asked one by one. Doubt is the rank correlation of expected and real loss over test
-recordings. A boundary is true if one of the labels is within ``tolerance`` samples. Distilled: the
-member that weighs most, fitted to the labels of the training data and to the answers of the
-consensus to every second test unit, and tested on the others, and the other way round; beside it
-stands the same member without those answers.
+experiment. The overhead is the processor time of its predictions for the test data, divided by that
+of all its models, one by one. Doubt is the rank correlation of expected and real loss over test
+recordings. A boundary is true if a labeled one is within ``tolerance`` samples. "Distilled" is the
+member with the largest weight, fitted to the labels of the training data and to the predictions of
+the consensus for every second test unit. It is tested on the other units; then the two halves
+change places. Next to it is the same member without those predictions.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def measured(experiment: str, tiny: bool) -> Row:
 
 
 def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[float, bool]]:
-    """The share of the models that have a boundary, and whether it is true, of all boundaries."""
+    """For all boundaries the share of the models that have it, and whether it is true."""
     ends = consensus.predict_change_points(test.sequences)
     shares = consensus.boundary_shares(test.sequences, tolerance=_TOLERANCE)
     pairs: list[tuple[float, bool]] = []
@@ -105,7 +105,8 @@ def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[floa
 
 
 def _distilled(consensus: Consensus, members: dict[str, Any], case: Case) -> tuple[float, float]:
-    """Mean loss of the best member fitted to training labels, and to answers of all, too."""
+    """Mean loss of the best member fitted to training labels, and also to predictions of the
+    consensus."""
     train, test = case.train, case.test
     (best,) = members[consensus.families_[int(np.argmax(consensus.weights_))]]
     answers = consensus.predict(test.sequences)

@@ -5,19 +5,18 @@
 Change-points with a squared regularizer. ``synthetic`` is 30 sequences of 150 samples and 20
 features (5 relevant, 3 to 8 segments), strength 0.1: full and diagonal metric with a learned
 penalty, and full with the number of segments given. ``many`` is 400 sequences of 40 samples
-and 8 features, number known. There the learners' risk, and so ``bundle``, has one cut a round for
-each of a hundred groups of sequences; all others, ``bundle, ungrouped`` too, see every sequence.
-``hapt`` is the first 20 training sequences of ``python -m experiments.run experiment=hapt``
-(half-second windows, 36 features, unlabeled gaps kept, the split of seed 0), full metric, strength
-0.01, once with a learned penalty and once with the penalty fixed at the value learned; no test
-sequence is read.
+and 8 features, number known. There the learners' risk, and so ``bundle``, has one cut per round for
+each of a hundred groups of sequences; all others, and ``bundle, ungrouped``, have one for every
+sequence. ``hapt`` is the first 20 training sequences of ``python -m experiments.run
+experiment=hapt`` (half-second windows, 36 features, unlabeled gaps kept, the split of seed 0), full
+metric, strength 0.01, once with a learned penalty and once with the penalty fixed at the value
+learned; no test sequence is read.
 
-A pass is one loss-augmented inference for every sequence, whatever it was needed for: steps,
-line searches, the objective at an average. Seconds are of the processor (one thread), so that
-other work on the machine does not count. Every gap is over the objective with no metric;
-suboptimality is the best objective so far minus the best lower bound that any run proved, with
-``BundleDual(tolerance=1e-6)`` among them. A solver stops at a certified gap of 1e-4 or at its
-limits.
+A pass is one loss-augmented inference for every sequence, whether for a step, a line search or the
+objective at an average. Seconds are processor seconds (one thread), so that other work on the
+machine does not count. Every gap is divided by the objective with no metric. Suboptimality is the
+best objective so far minus the best lower bound that any run proved, including a run of
+``BundleDual(tolerance=1e-6)``. A solver stops at a certified gap of 1e-4 or at its limits.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class ProcessorTimes:
     Attributes
     ----------
     seconds : list of float
-        Since it was made.
+        Processor seconds since the callback was made.
     """
 
     def __init__(self) -> None:
@@ -90,7 +89,8 @@ class ProcessorTimes:
 
 
 def run(problem: Problem, name: str, seconds: float) -> tuple[pandas.DataFrame, str]:
-    """Objective, bound, passes and seconds after every round of a solver, and why it stopped."""
+    """Objective, bound, passes and seconds after every round of a solver, and its reason to
+    stop."""
     asked = problem if name == "bundle" else ungrouped(problem)
     limit = TimeLimit(seconds, time.process_time)
     times = ProcessorTimes()
@@ -108,7 +108,7 @@ def ungrouped(problem: Problem) -> Problem:
 
 
 def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple[str, ...]]]:
-    """Title, problem and solvers, each made when its turn comes."""
+    """Title, problem and solvers of each row; a problem is made only when it is needed."""
     size = (4, 60, 6, 2, (2, 4)) if tiny else (30, 150, 20, 5, (3, 8))
     data = make_change_points(*size, random_state=0)
     full = ml.ChangePointMetricLearner(ml.FullMetric(), ml.SquaredFrobenius(0.1), verbose=False)

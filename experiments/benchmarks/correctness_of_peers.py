@@ -1,13 +1,13 @@
-"""How often exact-looking programs miss the optimum, and what a common offset does to them.
+"""How often programs that claim to be exact miss the optimum, and how an offset affects them.
 
     python -m experiments.benchmarks.correctness_of_peers [--out FOLDER] [--signals 400]
 
 Short random signals (12 to 60 samples, 1 to 3 features, white noise with or without jumps) are
 segmented for a random penalty by every program; the optimum comes from the dynamic program without
-pruning (Algorithm 1), which the tests hold to all segmentations of short signals. Then a number is
-added to every sample: an exact change of the data (they are multiples of 1/1024), after which the
-optimal segmentations are the same. fastcpd has no ``min_size``, so its optimum is that for 1.
-Nothing is timed.
+pruning (Algorithm 1), which tests compare with the enumeration of all segmentations of short
+signals. Then the same number is added to every sample. This is exact, as data are multiples of
+1/1024, and does not change the optimal segmentations. fastcpd has no ``min_size``, so it is
+compared with the optimum for 1. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def optimum(signal: Signal, min_size: int) -> float:
 
 
 def ends_of(program: Program, signal: Signal, offset: float) -> list[int]:
-    """Ends of segments of the shifted signal; none where the program raises."""
+    """Segment ends of the shifted signal; None if the program raises an error."""
     try:
         return [int(end) for end in program(signal.Z + offset, signal.penalty)]
     except Exception:  # whatever a peer raises is its result
@@ -77,7 +77,7 @@ def excess(signal: Signal, ends: list[int], best: float, min_size: int) -> float
 
 
 def summary(values: NDArray) -> dict[str, Any]:
-    """Cells that state the excesses of one program over the optimum."""
+    """Cells of the table for the excesses of one program over the optimum."""
     missed = values[np.isfinite(values) & (values > _MISSED)]
     return {
         "optimum missed": f"{len(missed)} of {len(values)}",

@@ -1,12 +1,13 @@
-"""Training an encoder: how much of an epoch is the exact hinge, its memory, and a device.
+"""Training an encoder: the share of the exact hinge in an epoch, its memory, and the use of a
+device.
 
     python -m experiments.benchmarks.encoders [--out FOLDER] [--device cuda]
 
 An epoch is one step on 32 recordings of windows of raw signals with the encoder of hapt_encoder:
-forward, hinge with exact inference, backward, AdamW. The loss alone is timed on the outputs of the
-moment, by turns with the epoch, before training and after a few epochs. Memory is measured in a
-separate process. With a device a training is run there and on the processor, without dropout, and
-the hinges of both are held against each other.
+forward, hinge with exact inference, backward, AdamW. The loss alone is timed on the current
+outputs, in turns with the epoch, before training and after a few epochs. Memory is measured in a
+separate process. With a device, a training without dropout runs there and on the processor, and the
+hinges of both are compared.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def share_of_loss(count: int, n_windows: int, n_epochs: int, repeats: int) -> li
 
 
 def memory_of_loss(n_samples: int) -> dict[str, Any]:
-    """What one recording's hinge and slope take beyond its outputs."""
+    """Memory of one recording's hinge and slope, in addition to its outputs."""
     import torch
 
     from metriclearn.encoders import StructuredHingeLoss
@@ -107,7 +108,8 @@ def memory_of_loss(n_samples: int) -> dict[str, Any]:
 
 
 def trained_on(device: str, data: LabeledSequences, n_epochs: int) -> dict[str, Any]:
-    """Seconds and the last hinge of a training; without dropout devices draw alike."""
+    """Seconds and the last hinge of a training; without dropout all devices draw the same
+    numbers."""
     from metriclearn.encoders import EncoderMetricLearner, TemporalConvolution
 
     encoder = partial(TemporalConvolution, n_channels=_CHANNELS, dropout=0.0)
@@ -126,7 +128,7 @@ def trained_on(device: str, data: LabeledSequences, n_epochs: int) -> dict[str, 
 
 
 def name_of(device: str) -> str:
-    """What the maker calls a graphics card."""
+    """The product name of a graphics card."""
     import torch
 
     here = torch.device(device)

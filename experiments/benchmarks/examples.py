@@ -1,10 +1,10 @@
-"""What the first examples of the README print, how long they take, and their pictures.
+"""The output of the first examples of the README, the time they take, and their pictures.
 
     python -m experiments.benchmarks.examples [--out FOLDER] [--tiny]
 
-The lines of Python are run as they stand there. The two commands learn from four shows of
-speech and song, as in ``experiment=shows`` but of two and a half minutes, and segment another one,
-of other people and other songs. Writes ``docs/benchmarks/examples.json``,
+The Python lines are run as they are in the README. The two commands learn from four shows of speech
+and song, which are made as in ``experiment=shows`` but last two and a half minutes, and segment
+another show, with other people and other songs. Writes ``docs/benchmarks/examples.json``,
 ``docs/images/segmentation.png`` and ``docs/images/timeline.png``.
 """
 

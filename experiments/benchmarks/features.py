@@ -39,7 +39,7 @@ def row(name: str, path: str, length: float) -> dict[str, Any]:
 
 
 def call_of(name: str, path: str) -> Callable[[], tuple[int, ...]]:
-    """What is timed; imports are done here, before."""
+    """The call to be timed; imports are done here, before."""
     if name in AUDIO:
         from metriclearn.features.media.audio import AudioFeatures
 
@@ -69,7 +69,7 @@ def write_sound(path: Path, hours: float) -> None:
 
 
 def write_pictures(path: Path, minutes: float) -> None:
-    """A drawn scene that moves, another one every 8 seconds, encoded as H.264."""
+    """Moving drawn scenes, a new one every 8 seconds, encoded as H.264."""
     import av
 
     random = np.random.default_rng(0)

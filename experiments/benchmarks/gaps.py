@@ -1,13 +1,13 @@
-"""What lost rows and jittered times cost: HAPT and gazecom, with gaps in training and in test.
+"""The cost of lost rows and jittered times: HAPT and gazecom, with gaps in training and test data.
 
     python -m experiments.benchmarks.gaps [--out FOLDER] [--only NAME …]
 
-Rows of the recordings are lost singly or in runs, and times jitter, before features are computed.
-``regular`` puts what is left on a grid again. Features are computed from filled recordings. Either
-learners take them as they are, or rows of features that lie mostly in gaps too long to be filled
-are NaN, and ``GapSegmenter`` leaves them out. The better of the two is chosen by cross-validation
-of ``score`` over two halves of the groups in the training data, which have gaps as well. Penalties
-are tuned after every fit on its data. The loss is measured on all rows of complete test recordings.
+Before features are computed, single rows or runs of rows are removed, and times jitter. ``regular``
+puts the remaining rows on a grid again, and features are computed from filled recordings. Learners
+either use all of these, or rows of features that lie mostly in gaps too long to be filled become
+NaN, and ``GapSegmenter`` leaves them out. The better of the two is chosen by cross-validation of
+``score`` over two halves of the groups in the training data, which have gaps as well. Penalties are
+tuned after every fit on its data. The loss is measured on all rows of complete test recordings.
 """
 
 from __future__ import annotations
@@ -53,20 +53,21 @@ _METHODS = {
 
 @dataclass(frozen=True)
 class Source:
-    """Recordings of a data set and what a gap is there.
+    """Recordings of a data set, and how its gaps are made and filled.
 
     Attributes
     ----------
     load : callable
         Features of the recordings in a folder.
     rate, step : float, int
-        Rows of a recording in a second, and in a row of features.
+        Rows of a recording per second, and per row of features.
     run, longest_gap : float
-        Mean length of a run of lost rows, and what is filled, in seconds.
+        Mean length of a run of lost rows, and the longest gap that is filled, in seconds.
     n_test : int
-        Groups for test.
+        Number of groups for test.
     strength : float
-        Of the regularizer, as complete training data choose it for the row "named, neighbors".
+        Strength of the regularizer for the row "named, neighbors", chosen on complete training
+        data.
     """
 
     load: Callable[..., LabeledSequences]
@@ -80,7 +81,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Damage:
-    """What happens to recordings: a share of the rows is lost, and times jitter.
+    """The damage to recordings: a share of the rows is lost, and times jitter.
 
     Attributes
     ----------
@@ -95,9 +96,9 @@ class Damage:
     jitter: float = 0.0
 
     def of(self, recording: NDArray, source: Source, rng: np.random.Generator) -> pd.DataFrame:
-        """What is left of a recording, with its times as the index.
+        """The remaining rows of a recording, with their times as the index.
 
-        A value at a shifted time is read between the two samples around it.
+        The value at a shifted time is interpolated between the two samples around it.
         """
         n = len(recording)
         place = np.clip(np.arange(n) + rng.uniform(-1, 1, n) * self.jitter, 0, n - 1)
@@ -129,7 +130,7 @@ DAMAGES = {
 
 
 def on_grid(frame: pd.DataFrame, n: int, source: Source, longest_gap: float) -> NDArray:
-    """Rows of the original grid, (n, channels); NaN where there is no piece."""
+    """Rows of the original grid, (n, channels); NaN outside of all pieces."""
     values = np.full((n, frame.shape[1]), np.nan)
     for piece in regular(frame, source.rate, longest_gap):
         rows = np.rint(piece.index.to_numpy() * source.rate).astype(int)
@@ -140,7 +141,7 @@ def on_grid(frame: pd.DataFrame, n: int, source: Source, longest_gap: float) -> 
 def damaged(
     name: str, damage: Damage, seed: int, keep: int | None
 ) -> tuple[LabeledSequences, list[NDArray]]:
-    """Features of filled recordings, and for each which of their rows lie mostly in gaps."""
+    """Features of filled recordings, and for each recording which rows lie mostly in gaps."""
     source, rng = SOURCES[name], np.random.default_rng(seed)
     original = data_folder(name)
     with np.load(original / "sequences_int16.npz") as file:
@@ -230,7 +231,8 @@ def _mean_loss(ends: Sequence[NDArray], test: LabeledSequences) -> float:
 
 
 def measured(name: str, draws: int, tiny: bool) -> list[Row]:
-    """One row for every damage: losses, means over draws, and how much more than complete."""
+    """One row for every damage: losses, as means over draws, and the increase over complete
+    recordings."""
     complete: dict[str, float] = {}
     rows: list[Row] = []
     for title, damage in list(DAMAGES.items())[: 4 if tiny else None]:

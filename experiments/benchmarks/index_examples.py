@@ -70,7 +70,7 @@ def gaussian_values(seed: int) -> NDArray[np.float64]:
 
 
 def gaussian_table(n_simulations: int = 100) -> dict[str, tuple[float, float, int]]:
-    """Mean d(A,B), mean d(A,C), and how often B was not closer to A than C."""
+    """Mean d(A,B), mean d(A,C), and how often B was no closer to A than C."""
     values = np.array([gaussian_values(seed) for seed in range(n_simulations)])
     means, errors = values.mean(axis=0), np.sum(values[:, :, 0] >= values[:, :, 1], axis=0)
     return {
@@ -80,7 +80,7 @@ def gaussian_table(n_simulations: int = 100) -> dict[str, tuple[float, float, in
 
 
 def gaussian_rows(table: dict[str, tuple[float, float, int]]) -> list[dict[str, Any]]:
-    """The table, below every row the paper's."""
+    """The table, with the paper's numbers below every row."""
     rows: list[tuple[Any, ...]] = []
     for name, ours in table.items():
         rows += [(name, *ours), (f"{name}, paper", *PAPER[name])]

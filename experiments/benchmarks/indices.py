@@ -2,9 +2,9 @@
 
     python -m experiments.benchmarks.indices [--out FOLDER] [--repeats 7] [--only ami] [--tiny]
 
-Peers that are not installed are left out; those that compute the same number must agree before
-they are timed. A call of more than ten seconds is timed once; building clusim's clusterings and
-distances for validclust is not timed.
+Peers that are not installed are left out. Peers that compute the same number must agree before they
+are timed. A call of more than ten seconds is timed once. The time to build clusim's clusterings,
+and distances for validclust, does not count.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Case:
     Attributes
     ----------
     peer : (module, function), optional
-    theirs : arguments of the peer, or a call that makes them; by default ours
+    theirs : arguments of the peer, or a function that makes them; by default those of our call
     same : bool
         Whether the peer computes the same number.
     """
@@ -159,7 +159,7 @@ def graph_cases(scale: int) -> Iterator[Case]:
 
 
 def dunn_megabytes(scale: int) -> float:
-    """Peak memory of all 18 Dunn indices beyond their input (all distances: 800 MB)."""
+    """Peak memory of all 18 Dunn indices in addition to their input (all distances: 800 MB)."""
     few = points(10**4 // scale)
     tracemalloc.start()
     indices.dunn_scores(*few)

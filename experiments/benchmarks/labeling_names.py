@@ -1,10 +1,11 @@
-"""How many names of the label page are right, on recordings of people without any label.
+"""How many names of the label page are right, on recordings of people who have no labels.
 
     python -m experiments.benchmarks.labeling_names [--out FOLDER]
 
 HAPT: a simulated annotator labels stretches of 20 s of the training users, as the page suggests
-them or at random; what has no label in HAPT stays unlabeled. The page's model learns from them,
-and names every segment of the test users' recordings. Everything was chosen on training users.
+them or at random; samples without a label in HAPT stay unlabeled. The page's model learns from
+them, and names every segment of the test users' recordings. Everything was chosen on training
+users.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _PATIENCE = 60.0  # seconds: also on a busy machine the metric is learned to the
 
 
 def annotations_of(labels: NDArray, start: int, stop: int) -> list[Annotation]:
-    """What a person says about rows: changes, and names where there are some."""
+    """A person's annotations of rows: changes, and names if there are any."""
     changes = start + 1 + np.flatnonzero(np.diff(labels[start:stop]))
     cuts = [start, *changes.tolist(), stop]
     given = [Annotation(t / _RATE, t / _RATE, "change") for t in cuts[1:-1]]
@@ -45,7 +46,7 @@ def annotations_of(labels: NDArray, start: int, stop: int) -> list[Annotation]:
 
 
 def names_right(group: Group, test: LabeledSequences) -> list[float]:
-    """The share of named rows that get their name, in every recording."""
+    """The share of named rows that get the right name, in every recording."""
     right = []
     for X, labels in zip(test.sequences, test.labels):
         assert group.model is not None
@@ -59,7 +60,7 @@ def names_right(group: Group, test: LabeledSequences) -> list[float]:
 def labeled(
     train: LabeledSequences, test: LabeledSequences, shares: Sequence[float], seed: int, page: bool
 ) -> list[list[float]]:
-    """Names right after each share of labels, asked for by the page or at random."""
+    """Right names after each share of labels, with stretches suggested by the page or at random."""
     recordings = [
         Recording(name, "table", Path(name), X, train.feature_names, _RATE, len(X) / _RATE)
         for name, X in zip(train.names, train.sequences)
@@ -91,7 +92,7 @@ def labeled(
 
 
 def rows_of(tiny: bool) -> list[Row]:
-    """Names right by the share of labels, with the standard error over users."""
+    """Right names against the share of labels, with the standard error over users."""
     window = 100 if tiny else 25
     data = load_hapt(window=window, features="basic", unlabeled="keep", labels="activities")
     train, test = held_out(0, data, 6)

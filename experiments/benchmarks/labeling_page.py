@@ -1,11 +1,11 @@
-"""The page of metriclearn label: how soon a correction is answered, and how smoothly it zooms.
+"""The page of metriclearn label: how fast it reacts to a correction, and how smoothly it zooms.
 
     python -m experiments.benchmarks.labeling_page [--out FOLDER]
 
-A correction: ten recordings of 20 000 samples and 36 features, of which more and more is known, are
-learned from and segmented again, one thread. Zooming: an hour at 50 Hz in Chromium without a window
-or a graphics card, a turn of the wheel in every frame. The same browser takes the three stills of
-docs/label.md.
+Correction: the model learns from ten recordings of 20 000 samples and 36 features, with more and
+more labels, and segments them again, with one thread. Zooming: an hour at 50 Hz in Chromium without
+a window or a graphics card, with a turn of the wheel in every frame. The same browser takes the
+three stills of docs/label.md.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ _STILLS = {
 
 
 def chromium() -> Any:
-    """A browser without a window, which logs what its console says; None where it is missing."""
+    """A browser without a window that logs the messages of its console; None if there is no
+    browser."""
     binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if binary is None or driver is None:
         return None
@@ -96,7 +97,7 @@ def known_of(ends: NDArray, length: int, count: int) -> list[Annotation]:
 
 
 def corrections(tiny: bool, repeats: int) -> list[dict[str, Any]]:
-    """Seconds from a correction to the new segmentations, by how much is known."""
+    """Seconds from a correction to the new segmentations, for several shares of labels."""
     n, T = (2, 2000) if tiny else (10, 20000)
     data = make_change_points(n, T, 36, 36, (T // 200, T // 200), jump=0.5, random_state=0)
     columns = [f"x{i}" for i in range(36)]
@@ -155,7 +156,7 @@ def write_recordings(folder: Path) -> None:
 
 
 class Visit:
-    """A page that is open, and what a person does there."""
+    """An open page, and the actions of a person there."""
 
     def __init__(self, browser: Any, address: str) -> None:
         self.browser = browser
@@ -163,7 +164,7 @@ class Visit:
         self.wait()
 
     def wait(self) -> None:
-        """Until all is saved and learned from."""
+        """Wait until everything is saved and learned."""
         status = "return document.getElementById('status').textContent"
         while not (text := self.browser.execute_script(status)).startswith(
             ("Saved.", "No labels")
@@ -179,7 +180,7 @@ class Visit:
         time.sleep(1)
 
     def open(self, number: int) -> None:
-        """A recording, by its place in the list."""
+        """Open a recording, by its place in the list."""
         self.browser.find_elements("css selector", "#recordings button")[number].click()
         time.sleep(1)
 
@@ -202,7 +203,7 @@ class Visit:
 
 
 def take_stills(browser: Any, folder: Path, target: Path) -> None:
-    """Label a little, as docs/label.md tells it, and take a picture thrice."""
+    """Label a little, as in docs/label.md, and take three pictures."""
     write_recordings(folder)
     ends = np.cumsum(np.random.default_rng(0).integers(80, 260, 9))
     with served(folder, 10.0) as address:
@@ -227,7 +228,8 @@ def take_stills(browser: Any, folder: Path, target: Path) -> None:
 
 
 def frames(browser: Any, folder: Path, seconds: int) -> list[dict[str, Any]]:
-    """Frames per second while a recording at 50 Hz is zoomed, a turn of the wheel in each."""
+    """Frames per second while zooming a recording at 50 Hz, with a turn of the wheel in each
+    frame."""
     X = np.random.default_rng(0).normal(size=(int(seconds * _RATE), 6))
     X += 3 * np.sin(np.arange(len(X)) / 900)[:, None]
     np.savetxt(folder / "hour.csv", X, "%.3f", ",", header="a,b,c,d,e,f", comments="")

@@ -1,12 +1,11 @@
-"""How many labels are needed: what ours loses on test data against labeled items of the training.
+"""How many labels are needed: the loss of ours on test data against the number of labeled items.
 
     python -m experiments.benchmarks.learning_curve [--out FOLDER] [--only NAME …]
 
-Cases, methods and losses come from the experiments of the same names; ours is fitted to so many
-items of the training data, drawn anew several times, with the hyper-parameters and the kind of
-penalty that its committed results chose on all training data. The ends of the curves use all
-training data. Flat lines show the best of the other methods and the best trivial answer, on the
-same test data.
+Cases, methods and losses come from the experiments of the same names. Ours is fitted to a number of
+training items, which are drawn several times, with the hyper-parameters and the kind of penalty
+that its committed results chose on all training data. The ends of the curves use all training data.
+Flat lines show the best other method and the best trivial baseline, on the same test data.
 """
 
 from __future__ import annotations
@@ -47,20 +46,20 @@ _TRIVIAL = ("one segment", "equal cuts", "one region")
 
 @dataclass(frozen=True)
 class Setting:
-    """An experiment, and what of it is drawn.
+    """An experiment, and which of its methods and sizes are drawn.
 
     Attributes
     ----------
     methods : mapping
         Row of the results → entry of the configuration, parameters, and option of the penalty.
     sizes : sequence of int
-        Numbers of labeled items, below all.
+        Numbers of labeled items, less than all.
     draws : int
-        Of each number of items.
+        Number of draws for each number of items.
     overrides : sequence of str
-        Of the configuration.
+        Overrides of the configuration.
     n_train : int, optional
-        Items that the results have been trained on; all by default.
+        Number of items on which the results were trained; all by default.
     """
 
     title: str
@@ -197,7 +196,7 @@ def _mean(
 
 
 def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
-    """By method the mean of the committed results over some units, in the first column."""
+    """For each method the mean of the committed results over some units, in the first column."""
     results = read_results(RESULTS / f"{experiment}.json")
     shown = next(one for one in results["tables"] if one["name"] == table)
     means = {}
@@ -211,7 +210,8 @@ def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
 
 
 def needed(panel: Mapping[str, Any]) -> int | None:
-    """From how many labeled items on ours is better than the best of the others with all."""
+    """The number of labeled items from which ours is better than the best other method with all
+    items."""
     sign = -1 if panel["better"] == "more" else 1
     level = next(iter(panel["flat"].values()))
     better = [sign * mean < sign * level for mean, _ in panel["curves"]["ours"]]
@@ -221,7 +221,7 @@ def needed(panel: Mapping[str, Any]) -> int | None:
 
 
 def sentence(panel: Mapping[str, Any]) -> str:
-    """From how many labels on it is worth it."""
+    """The number of labels from which learning is worth it."""
     (name, level), *_ = panel["flat"].items()
     count, numbers = needed(panel), panel["numbers"]
     last, _ = panel["curves"]["ours"][-1]

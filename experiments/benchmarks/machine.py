@@ -1,6 +1,6 @@
-"""What every benchmark states and shares: the machine, timings taken in turns, saved tables.
+"""Shared by all benchmarks: facts about the machine, timings in turns, and saved tables.
 
-A benchmark leaves ``docs/benchmarks/NAME.json``; ``make figures`` makes the page and the pictures.
+A benchmark writes ``docs/benchmarks/NAME.json``; ``make figures`` makes the page and the pictures.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Row = dict[str, Any]
 class Timing:
     """Wall and processor seconds of every run of one program, and what its last run returned.
 
-    Processor time is the same on a busy machine, but for what shared caches cost.
+    Processor time does not depend on how busy the machine is, except for shared caches.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Timing:
 
     @property
     def of_processor(self) -> Self:
-        """The same with processor seconds in place of wall seconds."""
+        """The same timing with processor seconds in place of wall seconds."""
         return replace(self, seconds=self.processor)
 
     @property
@@ -87,18 +87,18 @@ class Timing:
 def in_turns(
     calls: Mapping[str, Call], repeats: int, same: Callable[[Any, Any], bool] | None = None
 ) -> dict[str, Timing]:
-    """Time programs by turns, so that a busy moment of the machine meets all of them.
+    """Time programs in turns, so that a busy moment of the machine affects all of them.
 
-    Each runs once to warm up. One whose warm-up takes more than ten seconds of the processor is
-    not run again.
+    Each runs once to warm up. If this takes more than ten processor seconds, the program is not run
+    again.
 
     Parameters
     ----------
     calls : dict of str to callable
     repeats : int
     same : callable (result, result) -> bool, optional
-        Whether the results of the first program and of another one agree, asked before any clock
-        counts.
+        Whether the results of the first program and of another one agree, checked before any
+        timing.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def side_by_side(
     Parameters
     ----------
     calls : dict of str to callable
-        ``"ours"`` first; ``faster`` is against the quickest of the others.
+        ``"ours"`` first; ``faster`` compares it with the quickest of the others.
     """
     timings = {n: timing.of_processor for n, timing in in_turns(calls, repeats, same).items()}
     peers = [timing.median for name, timing in timings.items() if name != _OURS]
@@ -142,7 +142,7 @@ def side_by_side(
 def in_own_process(function: Callable[..., Row], *arguments: Any) -> Row:
     """A row that is measured in a fresh interpreter, and the peak memory of that process.
 
-    Arguments and what the row holds are pickled.
+    Arguments and the values of the row are pickled.
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(_with_peak, function, *arguments).result()
@@ -153,7 +153,7 @@ def _with_peak(function: Callable[..., Row], *arguments: Any) -> Row:
 
 
 def peak_mebibytes() -> int:
-    """Most memory that this process has had: interpreter, compiled code and data."""
+    """Peak memory of this process so far: interpreter, compiled code and data."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
@@ -180,7 +180,8 @@ def power_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 def draw_scaling(
     rows: Sequence[Mapping[str, Any]], size: str, columns: Sequence[str], **options: Any
 ) -> Figure:
-    """Seconds in columns of a saved table against sizes, a line of slope one through the last."""
+    """Seconds in columns of a saved table against sizes, with a line of slope one through the
+    last."""
     sizes = [row[size] for row in rows]
     curves = {name: [row[name] for row in rows] for name in columns}
     ax = None
@@ -237,14 +238,14 @@ def options_of(description: str | None) -> argparse.ArgumentParser:
 
 
 class Report:
-    """Tables that are printed while they grow, then saved as JSON.
+    """Tables that are printed line by line, then saved as JSON.
 
     Parameters
     ----------
     name : str
         Stem of the saved file.
     options : Namespace
-        Of :func:`options_of`.
+        The options of :func:`options_of`.
     facts : mapping, optional
         Facts about the whole run, apart from the machine.
     """
@@ -287,14 +288,14 @@ def _table_lines(table: Mapping[str, Any]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold of numpy's numbers and arrays, timings and anything else."""
+    """Convert numpy's numbers and arrays, timings and other values to what JSON can hold."""
     if isinstance(value, Timing):
         return {"median": value.median, "seconds": value.seconds, "processor": value.processor}
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def cell(value: Any) -> str:
-    """A saved value as a reader sees it; a timing is its median, marked if it is a single run."""
+    """A saved value as text; a timing is shown as its median, and marked if it is a single run."""
     if isinstance(value, dict):
         seconds, single = value["median"], " (1 run)" if len(value["seconds"]) == 1 else ""
         return (f"{number(1e3 * seconds)} ms" if seconds < 1 else f"{number(seconds)} s") + single

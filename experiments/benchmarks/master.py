@@ -3,12 +3,12 @@
     python -m experiments.benchmarks.master [--out FOLDER] [--repeats 7] [--skip-slow]
 
 The problem is min t + (μ/2)‖B‖² over the cone with t ≥ β_j + ⟨G_j, B⟩ for J random cuts: G_j of
-independent standard normal entries (symmetric, or diagonal), β_j too, and μ = 1. Both sides begin
-with no knowledge of the solution. Ours ends at a duality gap of 1e-6 of the optimum. cvxpy's
-solvers have their default tolerances, except SCS and OSQP: they get 1e-6, because their default
-misses the optimum by more than 1e-4. Programs are timed only where their objectives agree to 1e-4.
-cvxpy's time covers stating and solving the problem, since every round has other cuts; the table
-also gives the time that its solver reports. Medians of processor seconds, in turns, one thread.
+independent standard normal entries (symmetric, or diagonal), β_j too, and μ = 1. Both sides start
+without knowing the solution. Ours stops at a duality gap of 1e-6 of the optimum. cvxpy's solvers
+have their default tolerances, except SCS and OSQP: they get 1e-6, because their default misses the
+optimum by more than 1e-4. Programs are timed only where their objectives agree to 1e-4. cvxpy's
+time includes stating the problem, since the cuts differ in every round; the table also gives the
+time that its solver reports. Medians of processor seconds, in turns, one thread.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SLOW_FEATURES = 100  # from here on an interior point of cvxpy takes the better
 
 @dataclass(frozen=True)
 class Answer:
-    """Point that a program ended at, with the seconds spent inside its solver."""
+    """The final point of a program, with the seconds spent inside its solver."""
 
     w: NDArray
     inside: float | None = None

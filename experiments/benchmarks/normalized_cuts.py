@@ -3,10 +3,10 @@
     python -m experiments.benchmarks.normalized_cuts [--out FOLDER]
 
 ``training``: 10 horses of 1500 or more nodes each, to convergence. ``prediction``: one image of
-300×225 pixels from its superpixels, features included. ``large``: 20 000 nodes under a budget of
-1 GiB for similarities, of which one value with its slope and one normalized cut are computed, for
-all pairs (W alone would take 3 GiB), neighbors and random features. ``random features``: the
-relative error of the training objective against the number D of features.
+300×225 pixels from its superpixels, features included. ``large``: one value with its slope, and one
+normalized cut, of 20 000 nodes under a budget of 1 GiB for similarities, for all pairs (W alone
+would take 3 GiB), neighbors and random features. ``random features``: the relative error of the
+training objective against the number D of features.
 
 The horses are read from METRICLEARN_DATA; without them, synthetic images of the same size.
 """
@@ -52,7 +52,7 @@ _METRICS: dict[str, Metric] = {"diagonal": ml.DiagonalMetric(), "full": ml.FullM
 
 
 def images_of(count: int) -> tuple[list[NDArray], list[NDArray]]:
-    """Horses with their masks, or noisy ellipses where the data are not there."""
+    """Horses with their masks, or noisy ellipses if the data are missing."""
     try:
         data = load_weizmann_horses()
         chosen = np.random.RandomState(0).permutation(len(data))[:count]
@@ -63,7 +63,7 @@ def images_of(count: int) -> tuple[list[NDArray], list[NDArray]]:
 
 
 def ellipse(seed: int) -> tuple[NDArray, NDArray]:
-    """A noisy image (225, 300, 3) and the mask of an ellipse of another color in it."""
+    """A noisy image (225, 300, 3) with an ellipse of a different color, and its mask."""
     random = np.random.default_rng(seed)
     row, column = np.mgrid[:225, :300]
     mask = ((row - 112) / 70.0) ** 2 + ((column - 150) / 110.0) ** 2 < 1.0
@@ -93,7 +93,7 @@ def training(metric: str, n_jobs: int, tiny: bool) -> dict[str, Any]:
 
 
 def prediction(tiny: bool, repeats: int) -> dict[str, Any]:
-    """Predict one image of 300×225 pixels, after a first one has loaded all libraries."""
+    """Predict one image of 300×225 pixels, after another prediction has loaded all libraries."""
     from skimage.transform import resize
 
     images, labels = images_of(3)

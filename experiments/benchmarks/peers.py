@@ -1,4 +1,4 @@
-"""Programs that segment a signal for a penalty: ours, and the peers that are installed.
+"""Programs that segment a signal for a penalty: ours, and the installed peers.
 
 All minimize ‖Z − MZ‖² + penalty · (number of segments); half of it is fastcpd's ``beta`` with the
 adjustment "BIC" and unit variance. fastcpd has no ``min_size``.
@@ -26,7 +26,7 @@ def objective(Z: NDArray, ends: Ends, penalty: float) -> float:
 
 
 def installed(name: str) -> Any:
-    """The module, None where it is missing."""
+    """The module, or None if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -36,7 +36,7 @@ def installed(name: str) -> Any:
 def programs(min_size: int = 1, pelt: bool = False, n_features: int = 0) -> dict[str, Program]:
     """Name and call of every program that knows ``min_size``; ruptures' Pelt only with ``pelt``.
 
-    skchange's functional pruning is for one feature only.
+    skchange's functional pruning supports only one feature.
     """
     oracle = ChangePoints(min_size)
     calls: dict[str, Program] = {
@@ -63,7 +63,7 @@ def _of(kind: Any, **options: Any) -> Program:
 
 
 def answering(calls: dict[str, Program], Z: NDArray, penalty: float) -> dict[str, Program]:
-    """Those that do not fail on this signal."""
+    """The programs that do not fail on this signal."""
 
     def answers(run: Program) -> bool:
         try:

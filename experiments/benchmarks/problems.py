@@ -1,4 +1,4 @@
-"""What benchmarks are run on: samples around centers, and the problem that a learner states."""
+"""Inputs of benchmarks: samples around centers, and the problems that learners state."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def clusters(
 
 
 class _Asked(Exception):
-    """A learner has stated its problem."""
+    """Raised when a learner has stated its problem."""
 
 
 class _Listener(ml.CCCP):
-    """A solver that solves nothing, for learners of any kind."""
+    """A solver that only records the problem, for any learner."""
 
     def minimize(self, problem: Problem) -> Any:
         raise _Asked(problem)
@@ -44,7 +44,7 @@ class _Listener(ml.CCCP):
 
 
 def problem_of(learner: Any, X: Any, y: Any) -> Problem:
-    """What a learner asks of its solver for data sets and labels, without its callbacks."""
+    """The problem that a learner states for data sets and labels, without its callbacks."""
     try:
         clone(learner).set_params(solver=_Listener()).fit(X, y)
     except _Asked as asked:

@@ -1,12 +1,13 @@
-"""Why ours loses sets of the league, tested on their training recordings.
+"""Why ours is not the best on some sets of the league, tested on their training recordings.
 
     python -m experiments.benchmarks.reasons [--out FOLDER]
 
-Three suspicions, each with an experiment that could refute it. Members of a consensus are fitted to
-a part of the recordings: one model is fitted to all others, and to a part of them. Names of test
-recordings are new: metrics are fitted to other recordings, and to the first halves of the same
-ones. Segments are equally long: how much the lengths within a recording differ, and the loss of
-equal cuts. No test recording of the league's first case of a set is used.
+There are three hypotheses, each with an experiment that could refute it. (a) Members of a consensus
+are fitted to only a part of the recordings: we fit one model to all other recordings, and to a part
+of them. (b) Names of test recordings are new: we fit metrics to other recordings, and to the first
+halves of the same ones. (c) Segments are equally long: we measure how much lengths within a
+recording differ, and the loss of equal cuts. No test recording of the league's first case of a set
+is used.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LENGTHS = ("utsa", "tssb", "texts", "billboard", "birdsong")
 
 
 class Bench:
-    """Training recordings and methods of the league."""
+    """Provides training recordings and methods of the league."""
 
     def __init__(self, tiny: bool) -> None:
         with initialize_config_dir(CONFIGS, version_base="1.3"):
@@ -66,9 +67,10 @@ class Bench:
 
 
 def fewer_recordings(bench: Bench, name: str, key: str) -> list[Row]:
-    """The loss on a fold after fitting to all others, and to these without one more fold.
+    """The loss on a fold after fitting to all other folds, and after fitting to all but one of
+    those.
 
-    No row where a part would have no recording.
+    There is no row if a part would have no recording.
     """
     data, pairs = bench.training(name), list[tuple[float, float]]()
     folds = group_folds(data, len(set(data.groups)))
@@ -92,7 +94,8 @@ def fewer_recordings(bench: Bench, name: str, key: str) -> list[Row]:
 
 
 def new_names(bench: Bench, name: str) -> list[Row]:
-    """Losses on second halves after fitting to other recordings, and to first halves."""
+    """Losses on second halves of recordings after fitting to other recordings, and to first
+    halves."""
     data = bench.training(name)
     middle = [len(x) // 2 for x in data.sequences]
     halves = [
@@ -124,7 +127,7 @@ def halved(data: LabeledSequences, spans: Sequence[slice]) -> LabeledSequences:
 
 
 def lengths(bench: Bench, name: str) -> Row:
-    """How much the lengths of segments differ within recordings, and losses on folds."""
+    """How much the lengths of segments differ within recordings, and the losses on folds."""
     data, shares = bench.training(name), []
     for ends in data.change_points:
         sizes = np.diff(ends, prepend=0)

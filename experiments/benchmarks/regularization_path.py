@@ -3,11 +3,12 @@
     python -m experiments.benchmarks.regularization_path [--out FOLDER]
 
 Ten sequences of 300 samples with 30 features and 3 to 6 segments for training, ten for
-validation. ``rank`` plants two relevant directions, random ones, in a full metric with the trace;
-``support`` plants five relevant features in a diagonal metric with L1. The other directions or
-features are either noise, or change as much as the relevant ones, at independent times. Strengths
-are 20 from the one at which the metric vanishes to a thousandth of it; gaps are at most 1e-4 of the
-objective with no metric. "Exact" means the planted support, or two eigenvalues that are not zero.
+validation. ``rank`` plants two random relevant directions, for a full metric with the trace;
+``support`` plants five relevant features, for a diagonal metric with L1. The other directions or
+features are either noise, or change as much as the relevant ones, at independent times. There are
+20 strengths, from the one at which the metric vanishes to a thousandth of it. Gaps are at most 1e-4
+of the objective with no metric. "Exact" means the planted support, or two eigenvalues that are not
+zero.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _SAMPLES, _TOLERANCE, _STRENGTHS = 300, 1e-4, 20
 def sequences(
     n_relevant: int, mixing: NDArray, noise: bool, seed: int, n_samples: int
 ) -> tuple[list[NDArray], list[NDArray]]:
-    """Sequences Z @ mixing, of which the first ``n_relevant`` columns of Z matter, and labels."""
+    """Sequences Z @ mixing, with labels that only the first ``n_relevant`` columns of Z follow."""
     data = make_change_points(
         10, n_samples, n_relevant if noise else P, n_relevant, (3, 6), jump=1.5, random_state=seed
     )
@@ -47,7 +48,7 @@ def sequences(
 
 
 def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[int]]:
-    """A path on data with the support or the rank planted, and the weights not to be zero."""
+    """A path on data with planted support or rank, and which weights should not be zero."""
     solver = ml.BundleDual(tolerance=_TOLERANCE)
     if diagonal:
         learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), ml.L1(), solver, verbose=False)
@@ -64,7 +65,7 @@ def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[
 
 
 def not_zero(path: RegularizationPath, i: int) -> frozenset[int]:
-    """Weights (eigenvalues in decreasing order) that are not zero at strength i, by the rank."""
+    """Which weights (eigenvalues in decreasing order) are not zero at strength i, by the rank."""
     rank = path.solutions[i].rank
     return frozenset(np.argsort(-path.weights[i], kind="stable")[:rank].tolist())
 
@@ -98,7 +99,8 @@ def draw(record: Mapping[str, Any]) -> Figure:
 
 
 def drawn(name: str, path: RegularizationPath, where: frozenset[int]) -> dict[str, Any]:
-    """One path for :func:`draw`: its title compares the planted weights with those it keeps."""
+    """One path for :func:`draw`; its title compares the planted weights with those that the path
+    keeps."""
     kept, diagonal = not_zero(path, path.best), path.diagonal
     noun = "features" if diagonal else "eigenvalues"
     names = [
@@ -119,7 +121,7 @@ def drawn(name: str, path: RegularizationPath, where: frozenset[int]) -> dict[st
 
 
 def main() -> None:
-    """Follow all paths; print and save, with what the picture of those with noise needs."""
+    """Follow all paths; print and save, with the data for the picture of paths with noise."""
     options = options_of(__doc__).parse_args()
     report = Report("regularization_path", options, tolerance=_TOLERANCE)
     names = (f"Trace: rank {RANK} of {P}", f"L1: {len(SUPPORT)} of {P} features")

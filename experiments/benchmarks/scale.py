@@ -4,8 +4,8 @@
         [--out FOLDER] [--data FOLDER] [--repeats 7] [--tiny]
 
 * workers: strong and weak scaling from one to two Dask workers.
-* rounds: seconds per round against the number of sequences, what a task and a machine add, and
-  what follows for 10⁸ sequences on a thousand machines.
+* rounds: seconds per round against the number of sequences, the cost of a further task and machine,
+  and an estimate for 10⁸ sequences on a thousand machines.
 * samples: seconds per round against the length of one sequence.
 * training: 10⁵ sequences from disk to a gap of 1e-2 with two workers, with the peak memory of
   every process.
@@ -45,7 +45,7 @@ _SEQUENCES, _MACHINES = 10**8, 1000  # of the projection
 
 
 def generated(n_series: int, n_samples: int) -> tuple[LazyArrays, LazyArrays]:
-    """N sequences of T samples, and their labels, made when they are asked for.
+    """N sequences of T samples, and their labels, which are generated when they are read.
 
     Three of 10 features change with the 5 labeled segments. The others change together at other
     times.
@@ -64,7 +64,7 @@ def drawn(n_samples: int, name: str, seed: int) -> NDArray:
 
 @contextmanager
 def workers(count: int) -> Iterator[Any]:
-    """A client of so many worker processes of one thread."""
+    """A client of ``count`` worker processes with one thread each."""
     from distributed import Client, LocalCluster
 
     options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
@@ -83,7 +83,8 @@ class WatchedExecutor(DaskExecutor):
 def rounds_of(
     client: Any, n_series: int, n_samples: int, repeats: int, shards_per_thread: int = 2
 ) -> dict[str, Any]:
-    """Seconds of rounds after one that warms up, and what one sends and gets back, in bytes."""
+    """Seconds of rounds after a first one to warm up, and the bytes that a round sends and
+    receives."""
     executor = WatchedExecutor(client, shards_per_thread=shards_per_thread)
     learner = ChangePointMetricLearner(executor=executor, verbose=False)
     problem = problem_of(learner, *generated(n_series, n_samples))
@@ -100,12 +101,12 @@ def rounds_of(
 
 
 def bytes_back(shard: Any, w: NDArray) -> int:
-    """Size of a shard's answer."""
+    """Size of a shard's result."""
     return len(pickle.dumps(shard.value_and_slope(w)))
 
 
 def two_workers(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Strong: the same sequences; weak: as many more sequences as workers."""
+    """Strong scaling: the same sequences; weak scaling: as many times the sequences as workers."""
     N, T = (8, 100) if options.tiny else (200, 2000)
     with workers(1) as client:
         one = rounds_of(client, N, T, options.repeats)
@@ -127,7 +128,7 @@ def two_workers(report: machine.Report, options: argparse.Namespace, folder: Pat
 
 
 def rounds(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Seconds per round against N, and what a further task costs."""
+    """Seconds per round against N, and the cost of a further task."""
     sizes = (10, 20, 40) if options.tiny else (1000, 10_000, 100_000)
     shards = (4, 8, 16) if options.tiny else (8, 64, 512)
     with workers(2) as client:
@@ -268,7 +269,7 @@ def one_sequence(n_samples: int, seed: int) -> Any:
 
 
 def predict(n_samples: int, file: str | None, repeats: int) -> dict[str, Any]:
-    """One row: the metric and its penalty are from a sequence of ten thousand samples."""
+    """One row; the metric and its penalty were learned from a sequence of ten thousand samples."""
     small = one_sequence(10**4, 0)
     segmenter = TunedSegmenter(RelevantComponents()).fit(small.sequences, small.labels)
     X = np.load(file, mmap_mode="r") if file else one_sequence(n_samples, 1).sequences[0]

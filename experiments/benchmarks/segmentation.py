@@ -1,4 +1,4 @@
-"""Change-points and states against the unsupervised methods of the field, as they were published.
+"""Change-points and states compared with unsupervised methods and their published results.
 
     python -m experiments.benchmarks.segmentation [--only hapt tcpd tssb utsa]
 
@@ -68,7 +68,7 @@ def boundaries_f1(true: NDArray, found: Any, margin: float = 2) -> float:
 
 
 def tuned_learner(train: LabeledSequences) -> ChangePointMetricLearner:
-    """The full metric, its strength chosen by four folds of the training groups."""
+    """A full metric, with its strength chosen by four folds of the training groups."""
     losses = []
     for strength in STRENGTHS:
         learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(strength))
@@ -148,7 +148,8 @@ def boundary_row(
 def state_rows(
     learner: Any, euclidean: Any, train: LabeledSequences, test: LabeledSequences, tiny: bool
 ) -> Iterator[Row]:
-    """How well states agree with activities: ours, and clusterings of windows and of segments."""
+    """How well states agree with activities: our states, and clusterings of windows and of
+    segments."""
     known = [labels >= 0 for labels in test.labels]
     truths = [labels[rows] for labels, rows in zip(test.labels, known)]
     counts = [len(set(truth)) for truth in truths]
@@ -196,7 +197,7 @@ def state_rows(
 
 
 def spectral_segments(ends: NDArray, Z: NDArray, count: int) -> NDArray:
-    """Segments clustered by a Gaussian kernel of their means, the label of every window."""
+    """The label of every window, from clustering segments by a Gaussian kernel of their means."""
     partition = Partition(ends=ends)
     pooled = partition.pool(Z) / partition.sizes[:, None]
     few, width = min(count, len(pooled) - 1), 0.1 / Z.shape[1]
@@ -205,7 +206,7 @@ def spectral_segments(ends: NDArray, Z: NDArray, count: int) -> NDArray:
 
 
 def standardized(X: NDArray) -> NDArray:
-    """Columns of mean 0 and variance 1; constant ones are 0."""
+    """Columns with mean 0 and variance 1; constant columns become 0."""
     Z = X - X.mean(axis=0)
     deviation = Z.std(axis=0)
     return Z / np.where(deviation > 0, deviation, 1.0)
@@ -220,7 +221,7 @@ def with_slope(X: NDArray, share: int) -> NDArray:
 
 
 def path_of(Z: NDArray, most: int = 25) -> SegmentationPath:
-    """Optimal segmentations for all penalties down to about ``most`` segments."""
+    """Optimal segmentations for all penalties, up to about ``most`` segments."""
     problem = PenalizedSegmentation(LowRankForm(Z), 1)
     return path_between(problem, *problem.extremes, min(len(Z), most))
 
@@ -231,10 +232,10 @@ def along_penalties(path: SegmentationPath, scores: NDArray, unit: float) -> NDA
 
 
 def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:
-    """Measures of the answers with the least expected error, (spreads, n, centers).
+    """Measures of the segmentations with the least expected error, (spreads, n, centers).
 
-    No penalty suits all series. Here it is random, its logarithm normal, and the answer is the
-    segmentation that agrees best with the optima at all penalties, by covering and F1.
+    No penalty is right for all series. So we take its logarithm as normally distributed, and choose
+    the segmentation that agrees best, by covering and F1, with the optima at all penalties.
     """
     ends = path.change_points
     agreement = np.array([[covering(a, b) + f_measure(a, b) for b in ends] for a in ends])
@@ -245,7 +246,8 @@ def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.f
 
 
 def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
-    """Measures of held-out series at the penalty best for the others by the first two, (n, N).
+    """Measures of held-out series at the penalty that is best for the others by the first two
+    measures, (n, N).
 
     Parameters
     ----------
@@ -349,7 +351,7 @@ def turing_row(
 
 
 def window_features(x: NDArray, size: int, step: int) -> NDArray:
-    """Crude features around every ``step``-th sample, standardized, in windows of ``size`` samples.
+    """Simple features in windows of ``size`` samples around every ``step``-th sample, standardized.
 
     Level, spread, steps and six bands of the spectrum.
     """
@@ -368,7 +370,8 @@ def window_features(x: NDArray, size: int, step: int) -> NDArray:
 
 
 def parts_of_series(name: str, data: LabeledSequences) -> tuple[list, list[int], list[Partition]]:
-    """Features of every 300th part of a series, samples in a part, and truth in these parts."""
+    """A series divided into 300 parts: features of each, samples per part, and the truth in
+    parts."""
     kinds = {"series": str, "window_size": int}
     windows = registry.read(name, "change_points.csv", None, kinds).set_index("series")
     X, sizes, truths = [], [], []
@@ -433,7 +436,7 @@ def archive(report: Report, name: str, tiny: bool) -> None:
 
 
 def published_rows(name: str, series: Sequence[str]) -> list[Row]:
-    """Means of the published results for these series, one line for every method."""
+    """Means of the published results on these series, one line per method."""
     kinds = {"series": str, "method": str, "covering": float, "f1": float}
     published = registry.read(name, "published.csv", None, kinds)
     published = published[published["series"].isin(series)]

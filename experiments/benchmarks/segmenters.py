@@ -3,10 +3,11 @@
     python -m experiments.benchmarks.segmenters [--out FILE] [--recordings 1]
 
 claspy needs other versions than metriclearn's tests: run it in a separate environment, made by
-``pip install claspy aeon ruptures stumpy -e .``. What it writes is committed, and ``python -m
+``pip install claspy aeon ruptures stumpy -e .``. Its output is committed, and ``python -m
 experiments.benchmarks.segmentation`` compares it with learned metrics. Methods for several channels
-get the standardized features of half a second that learners get, methods of subsequences get the
-signals at 12.5 Hz. "K given" gets the true number of change-points. No learner gets it.
+get the same standardized features of half a second as learners; methods based on subsequences get
+the signals at 12.5 Hz. Methods with "K given" get the true number of change-points; learners never
+do.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Segmenter = Callable[[NDArray, int], Any]
 
 
 def aeon_segmenter(name: str, **options: Any) -> Segmenter:
-    """Change-points of a segmenter of aeon; options that are functions are of their true number."""
+    """Change-points of a segmenter of aeon; options that are functions get their true number."""
 
     def segment(X: NDArray, count: int) -> Any:
         from aeon import segmentation
@@ -45,14 +46,14 @@ def aeon_segmenter(name: str, **options: Any) -> Segmenter:
 
 
 def claspy_segmenter(X: NDArray, count: int) -> Any:
-    """ClaSP with its own number of segments, of one channel or of several."""
+    """ClaSP, which chooses the number of segments, for one channel or several."""
     from claspy.segmentation import BinaryClaSPSegmentation
 
     return BinaryClaSPSegmentation(n_jobs=1).fit_predict(X)
 
 
 def information_gain(X: NDArray, count: int) -> Any:
-    """Change-points of the segmenter that wants values in [0, 1]."""
+    """Change-points of the segmenter that needs values in [0, 1]."""
     values = (X - X.min(axis=0)) / np.ptp(X, axis=0)
     return aeon_segmenter("InformationGainSegmenter", k_max=same, step=1)(values, count)
 
@@ -85,7 +86,7 @@ CHANNELS: dict[str, Segmenter] = {
 
 
 def segmenters_of(X: NDArray, raw: NDArray) -> Iterator[tuple[str, Segmenter, NDArray, float]]:
-    """Title, segmenter, its input and windows per sample of that, for one recording."""
+    """Title, segmenter, its input, and windows per sample of the input, for one recording."""
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     signals = raw[: len(raw) // STEP * STEP].reshape(-1, STEP, 6).mean(axis=1)
     for method, segmenter in FEATURES.items():

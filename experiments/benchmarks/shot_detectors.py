@@ -2,7 +2,7 @@
 
     python -m experiments.benchmarks.shot_detectors outputs/data/videos [--out FILE]
 
-It needs nothing else of this project: run it in a separate environment, made by ``pip install
+It does not import this project: run it in a separate environment, made by ``pip install
 scenedetect-headless==0.7.2``. Its output is committed, and ``python -m
 experiments.benchmarks.stored_recordings`` compares it with learned metrics. By default a shot has
 at least 15 frames. These videos have 5 frames per second, so the thresholds are tried with 0.6 s,

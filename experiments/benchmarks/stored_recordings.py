@@ -1,10 +1,10 @@
-"""Shots of videos against PySceneDetect, and speech, music and noise in one recording.
+"""Shots of videos, compared with PySceneDetect, and speech, music and noise in one recording.
 
     python -m experiments.benchmarks.stored_recordings [--only shots musanmix]
 
 Shots: the drawn videos of ``experiment=video``, 7 to train and 3 to test; PySceneDetect's cuts are
-in ``shot_detectors.json``, made by :mod:`experiments.benchmarks.shot_detectors`. musanmix: the one
-recording is for testing only; all learning uses the sound of the shows of ``experiment=shows``.
+in ``shot_detectors.json``, made by :mod:`experiments.benchmarks.shot_detectors`. musanmix: the only
+recording is for testing; models learn from the sound of the shows of ``experiment=shows``.
 """
 
 from __future__ import annotations

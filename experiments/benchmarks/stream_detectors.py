@@ -3,9 +3,9 @@
     python -m experiments.benchmarks.streaming --write streams.npz
     python experiments/benchmarks/stream_detectors.py streams.npz [--out FILE]
 
-The second command needs nothing else of this project: run it in a separate environment, made by
-``pip install claspy==0.2.8 river==0.26.1``. Its output is committed, and
-``experiments.benchmarks.streaming`` shows it beside ours. All these detectors read one number at a
+The second command does not import this project: run it in a separate environment, made by ``pip
+install claspy==0.2.8 river==0.26.1``. Its output is committed, and
+``experiments.benchmarks.streaming`` compares it with ours. All these detectors read one number at a
 time: each gets the leading principal component of the features, or the leading direction of the
 learned metric. This signal and the parameters have the largest F1 on the training recordings.
 """
@@ -58,7 +58,7 @@ def scores(found: Sequence[Found], truths: Sequence[Any], margin: int) -> dict[s
 
 
 def follow(name: str, parameters: dict[str, Any], signal: Any) -> Iterator[tuple[int, int]]:
-    """Changes as a detector tells them, one number at a time."""
+    """Changes that a detector reports while it reads one number at a time."""
     if name == "ClaSP":
         from claspy.streaming.segmentation import StreamingClaSPSegmentation
 
@@ -85,7 +85,8 @@ def follow(name: str, parameters: dict[str, Any], signal: Any) -> Iterator[tuple
 def chosen(
     name: str, data: dict[str, Any], run: Callable[..., Found]
 ) -> tuple[dict[str, Any], str, list[Found], float]:
-    """Parameters and signal of largest F1 in training, the test answers and their seconds."""
+    """The parameters and the signal with the largest F1 in training, and the changes and seconds on
+    test data."""
     best: Any = (-1.0, {}, "")
     for values in product(*GRIDS[name].values()):
         parameters = dict(zip(GRIDS[name], values))

@@ -1,12 +1,12 @@
-"""Streams: memory, speed and delay, beside the detectors of claspy and river.
+"""Streams: memory, speed and delay, compared with the detectors of claspy and river.
 
     python -m experiments.benchmarks.streaming [--out FOLDER] [--tiny]
 
 Ours follows ten features with a change every 1,000 samples, in chunks of 100 and row by row. Then
 it follows test recordings of HAPT and GazeCom row by row, as the detectors in
 ``stream_detectors.json`` do, see :mod:`experiments.benchmarks.stream_detectors`. Metric and penalty
-are learned from other people. A boundary is found if one is told within the margin, whenever it is
-told. The delay is from the true boundary to the moment when it is told, for those found.
+are learned from other people. A boundary is found if one is reported within the margin, no matter
+when. For found boundaries, the delay is the time from the true boundary to the report.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def block(number: int) -> NDArray[np.float64]:
 
 
 def in_chunks(n_samples: int) -> Row:
-    """Peak memory and speed over so many samples in chunks of 100."""
+    """Peak memory and speed for a number of samples in chunks of 100."""
     stream, seconds, processor, n_found = synthetic_learner().stream(), 0.0, 0.0, 0
     stream.push(block(0)[:_CHUNK])  # compiles
     for number in range(n_samples // _BLOCK):
@@ -70,7 +70,7 @@ def in_chunks(n_samples: int) -> Row:
 
 
 def row_by_row(n_samples: int) -> Row:
-    """Microseconds of a push of one row, and how many samples after a change it is final."""
+    """Microseconds to push one row, and after how many samples a change is final."""
     stream, X = synthetic_learner().stream(), block(1)[:n_samples]
     stream.push(X[:1])
     microseconds, delays = [], []

@@ -2,16 +2,16 @@
 
     python -m experiments.benchmarks.training [--out FOLDER] [--repeats 7] [--only METRIC]
 
-``main`` is the synthetic main job: 10 sequences of 600 samples and 300 features, 10 of them
+``main`` is the main synthetic problem: 10 sequences of 600 samples and 300 features, 10 of them
 relevant, 6 to 9 segments. ``television`` has the size of the paper's TV shows: four sequences of
 5400 samples, 200 features (20 relevant), 60 to 120 segments. ``matrix`` is for full metrics, whose
-20 100 numbers are the load: 20 sequences of 1000 samples, 200 features (20 relevant), 10 to 20
+20 100 numbers dominate the cost: 20 sequences of 1000 samples, 200 features (20 relevant), 10 to 20
 segments. Each row is trained in a separate process to a relative gap of 1e-3 (objective minus
-certified lower bound, over the objective at the start), with the default strength of the
+certified lower bound, divided by the objective at the start), with the default strength of the
 regularizer and a tenth of it. Peak memory counts everything: interpreter, compiled code and data.
-Linear algebra has one thread. The last table is what a user waits for at first: interpreter,
-import, compiling, fit and prediction of ten short sequences in a fresh process; below it what the
-same interpreter needs to import scikit-learn and numba and to call an empty kernel.
+Linear algebra has one thread. The last table is the time that a new user waits: interpreter,
+import, compiling, fit and prediction of ten short sequences in a fresh process. Its last row is the
+time in which the same interpreter imports scikit-learn and numba and calls an empty kernel.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ nothing(1)
 
 
 def row(job: str, name: str, share: float, n_jobs: int, repeats: int) -> dict[str, Any]:
-    """Train with that share of the regularizer's default strength."""
+    """Train with a multiple of the regularizer's default strength."""
     data, test = (make_change_points(*DATA[job], random_state=seed) for seed in (0, 2))
     metric, regularizer = LEARNERS[name]
     strength = share * regularizer().strength

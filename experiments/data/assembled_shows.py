@@ -1,9 +1,9 @@
-"""The paper's television shows in miniature, built from real recordings, the same for a seed.
+"""Short television shows like the paper's, built from real recordings, reproducible by seed.
 
 ``experiment=shows`` writes ``train``, ``validation`` and ``test`` folders of MP4 files with a
-``segments.csv`` each, in ``root.folder``. Speaking passages (ami_turns, speech_segments) alternate
-with sung ones (jamendo_singing), 5 to 25 s each, cross-faded; levels vary, and some speech has
-music under it. No source recording is in two of the folders. Pictures are drawn by
+``segments.csv`` each, in ``root.folder``. Spoken passages (ami_turns, speech_segments) alternate
+with sung ones (jamendo_singing). Each lasts 5 to 25 s; they are cross-faded, levels vary, and some
+speech has background music. Each source recording is used in one folder only. Pictures are drawn by
 :mod:`experiments.data.drawn_scenes`: studios where people speak, stages where they sing, with cuts
 at the passages and between.
 """
@@ -55,7 +55,7 @@ _SUFFIXES = {"ami_turns": "flac", "speech_segments": "flac", "jamendo_singing": 
 def build_shows(
     folder: str | Path, seed: int = 0, minutes: float = 5.5, shows: Sequence[int] = (4, 3, 3)
 ) -> Path:
-    """Write the three folders, unless they are there already for these arguments.
+    """Write the three folders, unless they already exist for these arguments.
 
     Raises
     ------
@@ -92,14 +92,15 @@ def _build_show(path: Path, part: Part, seconds: float, random: np.random.Genera
 
 
 def _append(sound: NDArray, clip: NDArray, fade: int) -> NDArray[np.float32]:
-    """The clip after the sound, the last ``fade`` samples of which fade out as it fades in."""
+    """Append the clip to the sound: the last ``fade`` samples of the sound fade out as the clip
+    fades in."""
     ramp = np.sin(np.linspace(0.0, np.pi / 2, fade, dtype=np.float32))
     mixed = sound[-fade:] * ramp[::-1] + clip[:fade] * ramp
     return np.concatenate([sound[:-fade], mixed, clip[fade:]]).astype(np.float32)
 
 
 def _shots(kind: str, start: float, end: float, random: np.random.Generator) -> list[Shot]:
-    """Cuts every 3 to 9 s between the passage's ends; some shots inside show the audience."""
+    """Shots of a passage, with a cut every 3 to 9 s; some inner shots show the audience."""
     cuts = [round(start * FRAME_RATE)]
     last = round(end * FRAME_RATE)
     while True:
@@ -112,7 +113,8 @@ def _shots(kind: str, start: float, end: float, random: np.random.Generator) -> 
 
 
 def _speech(part: Part, n_samples: int, random: np.random.Generator) -> NDArray[np.float32]:
-    """A stretch of a meeting with speech in more than half of it; music under a third of them."""
+    """A stretch of a meeting with speech in more than half of it; a third of them have background
+    music."""
     data_set, recording = part.speech[int(random.integers(len(part.speech)))]
     clip = _stretch(data_set, recording, n_samples, ("nonspeech", "silence"), False, 0.5, random)
     if random.uniform() < 0.35:
@@ -138,7 +140,7 @@ def _stretch(
 ) -> NDArray[np.float32]:
     """A random stretch whose share of time in ``labels`` (or outside them) is at least ``share``.
 
-    The first of 30 stretches that has it, or else the nearest one.
+    Of 30 stretches this is the first with that share, or else the one that comes closest.
     """
     signal, marks = _source(data_set, recording, labels)
     repeats = -(-n_samples // len(signal))
@@ -183,6 +185,6 @@ def _turned(clip: NDArray, random: np.random.Generator) -> NDArray[np.float32]:
 
 
 def _leveled(clip: NDArray, decibels: float) -> NDArray[np.float32]:
-    """The clip with that power, 0 dB being a full square wave."""
+    """The clip scaled to that power; 0 dB is a square wave of full amplitude."""
     power = float(np.sqrt(np.mean(clip.astype(np.float64) ** 2))) + 1e-9
     return (clip * (10.0 ** (decibels / 20.0) / power)).astype(np.float32)

@@ -1,9 +1,9 @@
 """Drawn scenes and a real encoder: pictures of studios and stages, written with sound as MP4.
 
-The two kinds of scene differ in what a viewer would tell them by, textures and light: shelves and
-desks run across a studio, curtains and beams down a stage, which is darker and more colorful. What
-changes as much or more within a kind is the shot: zoom, hue, brightness, where people stand. An
-audience is neither: its pattern runs at any angle.
+The two kinds of scenes differ in textures and light, as a viewer would notice: a studio has
+horizontal shelves and desks, a stage has vertical curtains and beams and is darker and more
+colorful. Shots of the same kind differ as much or more in zoom, hue, brightness and the places of
+people. An audience is neither kind: its pattern has a random angle.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def build_movies(
 ) -> Path:
     """Write train, validation and test folders of movies with a ``segments.csv`` each.
 
-    Does nothing if they exist already as ``wanted``.
+    Does nothing if folders made with the same settings (``wanted``) exist already.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Videos with a real encoder and known segments: what changes with them, and what does not.
+"""Videos with known segments, written by a real encoder; only some properties follow the segments.
 
 ``experiment=video`` writes ``train``, ``validation`` and ``test`` folders of MP4 files with a
 ``segments.csv`` each, in ``root.folder``. A quiet tremolo in the sound and the texture of
@@ -33,7 +33,7 @@ def build_videos(
 
 
 def plan(seconds: float, random: np.random.Generator) -> tuple[Spans, list[Shot]]:
-    """Segments of a video and the shots within them, the first that is drawn from ``random``."""
+    """Segments of a video and the shots within them, drawn from ``random`` before anything else."""
     ends = _times(seconds, 8.0, 24.0, random)
     first = int(random.integers(2))
     kinds = [("studio", "stage")[(first + k) % 2] for k in range(len(ends))]
@@ -58,7 +58,8 @@ def _times(
 
 
 def _sound(spans: Spans, random: np.random.Generator) -> NDArray[np.float32]:
-    """Noise whose tremolo tells the kind of scene, under chords that change when they like."""
+    """Noise with a tremolo for each kind of scene, under chords that change at independent
+    times."""
     length = spans[-1][1]
     n = int(length * SAMPLING_RATE)
     time = np.arange(n) / SAMPLING_RATE

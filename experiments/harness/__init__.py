@@ -1,1 +1,1 @@
-"""What every experiment shares: the procedure, choices, finished fits, results and reports."""
+"""Shared by all experiments: the procedure, choices, finished fits, results and reports."""

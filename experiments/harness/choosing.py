@@ -1,13 +1,12 @@
 """Methods × cases, chosen on training data, scored on test data: the same for all experiments.
 
 Every candidate of a method is fitted on every fold of the training data; the candidate of least
-mean loss held out is fitted again to all training data; then the test data are looked at once.
-Where models have members for one, the row "ours" is their consensus: every candidate and fold that
-was fitted for the choices, and where the procedure refits every candidate fitted to all training
-data, weighed by the losses held out. "ours/one model", or "ours" without a
-consensus, is the simplest of our methods that is within one standard error of the best of them on
-the data held out, or where splits share samples the best: what the training data alone would have
-chosen.
+mean held-out loss is fitted again to all training data; then the test data are used once. If models
+can be members of a consensus, the row "ours" is that consensus. It consists of the fits of every
+candidate to every fold and, if the procedure refits, to all training data, weighed by held-out
+losses. "ours/one model", or "ours" without a consensus, is chosen on training data alone: the
+simplest of our methods that is within one standard error of the best of them on held-out data, or
+the best if splits share samples.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from experiments.harness.results import ONE, OURS, is_ours
 
 @dataclass(frozen=True)
 class _Trial:
-    """One fit: its losses on other data, and the model where it is used again."""
+    """One fit: its losses on other data, and the model if it is needed again."""
 
     losses: Losses
     seconds: float
@@ -50,8 +49,8 @@ class _Trial:
 def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> list[Outcome]:
     """Choose, fit again and score every method in every case; see the top of this module.
 
-    Cost: methods × candidates × folds fits for the choices, one or two more per method and case;
-    ``n_jobs`` at the same time, costly methods first.
+    The choices cost methods × candidates × folds fits, and one or two more per method and case.
+    ``n_jobs`` fits run at the same time, costly methods first.
     """
     cases, methods = procedure.cases(), procedure.methods()
     pairs = [(m, case) for case in cases for m in methods if procedure.suits(m, case)]
@@ -97,10 +96,11 @@ def _members(
     finished: FinishedFits,
     n_jobs: int,
 ) -> dict[tuple[str, str], list[list[_Stored]]]:
-    """The members of every family and case: where each candidate's models of the folds are stored.
+    """The members of every family and case, as the places where models of folds are stored.
 
-    With ``procedure.refits`` the last one of a row is fitted to all training data. The chosen
-    candidate is fitted to them already. All models together may not fit into memory.
+    With ``procedure.refits`` the last model of a member is fitted to all training data; for the
+    chosen candidate this model exists already. Models are stored because all together may not fit
+    into memory.
     """
     tasks: list[Task] = []
     members: dict[tuple[str, str], list[list[_Stored]]] = {}
@@ -126,12 +126,12 @@ def _members(
 
 
 def _light(trial: _Trial) -> _Trial:
-    """A trial without the member, which is stored."""
+    """A trial without its model, which is stored."""
     return replace(trial, member=None)
 
 
 def _estimated(final: tuple[Any, ...]) -> Any:
-    """The model of the column "estimated" in what :func:`_finish` returned."""
+    """The model of the column "estimated" in a result of :func:`_finish`."""
     return final[1]["estimated"]
 
 
@@ -159,13 +159,14 @@ def _agree(
 
 
 def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
-    """What the training data choose among our methods in a case, for every column.
+    """The one of our methods that the training data of a case choose, for every column.
 
-    The first one, from simple to complex as they are configured, that is no worse than the best on
-    the data held out by more than one standard error of their paired differences over units. Each
-    has its strength of least mean loss: a strength as large as one standard error allows was no
-    better on training data (docs/research/choosing.md). Where splits share samples it is the one of
-    least mean loss: their corrected error allows nearly everything (docs/research/clustering.md).
+    Methods are configured from simple to complex. We choose the first one that on held-out data is
+    no worse than the best by more than one standard error of their paired differences over units.
+    Each method has its strength of least mean loss; the largest strength within one standard error
+    was no better on training data (docs/research/choosing.md). If splits share samples, we choose
+    the method of least mean loss, because their corrected standard error would allow nearly every
+    method (docs/research/clustering.md).
     """
     case = mine[0].case
     fields: dict[str, Any] = {"choices": {}, "models": {}, "scores": {}}
@@ -207,7 +208,7 @@ def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) ->
 def _try(
     procedure: Procedure, method: Method, candidate: int, train: Any, held_out: Any, whole: bool
 ) -> _Trial:
-    """Fit a candidate to a fold; keep the model where that is the whole of the training data."""
+    """Fit a candidate to a fold; keep the model if the fold is all of the training data."""
     begun = time.thread_time()
     model, fit_seconds = _fitted(procedure, method, method.candidates[candidate], train)
     losses = procedure.validate(method, model, train, held_out)
@@ -219,7 +220,7 @@ def _try(
 def _fitted(
     procedure: Procedure, method: Method, parameters: Mapping[str, Any], data: Any
 ) -> tuple[Any, float]:
-    """A model and the processor's seconds that it took."""
+    """A model and the processor seconds that it took."""
     begun = time.thread_time()
     model = procedure.fit(method.with_parameters(parameters), data, method)
     if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
@@ -232,7 +233,7 @@ def _finish(
 ) -> tuple[Any, ...]:
     """Choose among the trials, fit again unless a trial has seen all training data, and score.
 
-    The fields of an Outcome but the first two.
+    The fields of an Outcome except the first two.
     """
     begun = time.thread_time()
     n_folds = len(case.folds) or 1
@@ -260,13 +261,13 @@ def choose(
     column: str,
     overlap: float | None = None,
 ) -> tuple[int, Choice]:
-    """The candidate and option of least mean loss held out, the first among equals; its place.
+    """The candidate and option of least mean held-out loss, the first among equals, and its place.
 
-    With ``overlap``, the ratio of held-out to fitted samples, the first candidate stays unless the
-    best one is better by more than one standard error of the paired differences: the least of a few
-    dozen noisy means is often luck. The J splits share samples, so the variance of the mean
-    difference has the factor 1/J + overlap (Nadeau & Bengio, Inference for the generalization
-    error, Machine Learning 52, 2003).
+    With ``overlap``, the ratio of held-out to fitted samples, the first candidate is chosen unless
+    the best one is better by more than one standard error of the paired differences, because the
+    least of a few dozen noisy means is often luck. The J splits share samples, so the variance of
+    the mean difference has the factor 1/J + overlap (Nadeau & Bengio, Inference for the
+    generalization error, Machine Learning 52, 2003).
     """
     if not tried:
         return 0, Choice(candidates[0], None, np.zeros(0))

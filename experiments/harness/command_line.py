@@ -1,4 +1,4 @@
-"""What the command lines share: ``${tiny:A,B}``, checked overrides, errors in a sentence."""
+"""Shared by the command lines: ``${tiny:A,B}``, checked overrides, errors in a sentence."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OmegaConf.register_new_resolver("tiny", _tiny, replace=True)
 def from_command_line(
     module: str, config_name: str, call: Callable[[DictConfig, Path, str], object]
 ) -> None:
-    """Print what ``call`` returns for the configuration and options of this process.
+    """Print the result of ``call`` for the configuration and options of this process.
 
     It also gets Hydra's folder of the run and the command line that repeats it. Errors of the user
     are one sentence and exit status 1.
@@ -64,8 +64,8 @@ def from_command_line(
 def end_with(main: Callable[[], None]) -> None:
     """Run a command and end the process, even if fits still run in threads.
 
-    After Ctrl-C or an error of another fit, the end of Python would stop such threads within
-    compiled code, and the process with them: aborted, whatever the exit status should be.
+    If Ctrl-C or an error of another fit ended Python normally, it would stop such threads within
+    compiled code, and the process would abort instead of returning its exit status.
     """
     try:
         main()
@@ -90,7 +90,7 @@ _TYPES: dict[type, tuple[str, tuple[type, ...]]] = {
 
 
 def check_overrides(config_name: str, texts: Sequence[str]) -> None:
-    """Compare KEY=VALUE of a command line with the configuration that they change.
+    """Check KEY=VALUE arguments of a command line against the configuration that they change.
 
     Raises
     ------
@@ -123,13 +123,14 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
 
 @cache
 def _composed(config_name: str, groups: tuple[str, ...]) -> DictConfig:
-    """What a command line changes; composing it takes half a second."""
+    """The configuration that a command line changes; cached, because composing it takes half a
+    second."""
     with initialize_config_dir(CONFIGS, version_base="1.3"):
         return compose(config_name, list(groups))
 
 
 def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:
-    """Which part of a key is not there, and the most similar key that is, here or deeper inside."""
+    """The part of a key that does not exist, and the most similar key that does, at any depth."""
     *parents, _ = parts = key.split(".")
     depth = 0
     while depth < len(parents) and OmegaConf.select(base, ".".join(parts[: depth + 1])) is not None:
@@ -152,7 +153,7 @@ def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:
 
 
 def _keys(holder: Any, prefix: str = "") -> list[str]:
-    """Names of all values, those that stand less deep first."""
+    """Names of all values, the least nested first."""
     if not OmegaConf.is_dict(holder):
         return []
     some = {f"{prefix}.{name}": holder._get_node(name) for name in holder}
@@ -161,7 +162,7 @@ def _keys(holder: Any, prefix: str = "") -> list[str]:
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Turn errors that a user can mend into one sentence on stderr and exit status 1."""
+    """Turn errors that a user can correct into one sentence on stderr and exit status 1."""
     try:
         with mock.patch.dict(os.environ, HYDRA_FULL_ERROR="1"):  # or Hydra prints a stack
             yield

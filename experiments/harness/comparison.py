@@ -1,4 +1,4 @@
-"""Segmenters on sequences: ours against the baselines, number of segments estimated and given.
+"""Segmenters on sequences: ours and the baselines, with numbers of segments estimated and given.
 
 Cross-validation chooses the candidate with the least mean ‖M − N‖², once for an estimated and once
 for a given number of segments. It is fitted again on all training data and scored on the test data.
@@ -70,11 +70,11 @@ Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
 class Comparison(Procedure):
     """The procedure of a data set of sequences.
 
-    A method with ``learns_penalty`` has, for every candidate, the choice between the penalty that
-    ``fit`` leaves and the one of :func:`with_tuned_penalty`; without it ``fit`` has tuned the
-    penalty itself. Where ``relative`` is true, every method with a metric can have a penalty in
-    units of each sequence's variance as well. The option ``columns`` of a method leaves out some.
-    Without ``agrees`` the row ours is one model.
+    For a method with ``learns_penalty``, every candidate can have the penalty of ``fit`` or the one
+    of :func:`with_tuned_penalty`; for others, ``fit`` has already tuned the penalty. If
+    ``relative`` is true, a method with a metric can also have a penalty in units of each sequence's
+    variance. The option ``columns`` of a method restricts its columns. Without ``agrees`` the row
+    ours is one model.
     """
 
     relative = True
@@ -129,7 +129,7 @@ class Comparison(Procedure):
         return model, self.measured(model, pairs, seconds, column, case)
 
     def measured(self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case) -> Scores:
-        """All measures of the segmentations that the model found in so many seconds."""
+        """All measures of the segmentations that the model found, and the seconds it took."""
         scores = {MEASURE: squared_norms(pairs, case.test)}
         if column == "estimated" and getattr(model, "classes_", None) is not None:
             named = named_scores(model, [found for found, _ in pairs], case.test)
@@ -141,7 +141,7 @@ class Comparison(Procedure):
         return self.agrees and (is_ours(method.name) or bool(method.options.get("member")))
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Consensus:
-        """Of all candidates and folds, with names where some member has names."""
+        """A consensus of all candidates and folds, with names if some member has names."""
         rows = [row for family in members.values() for row in family]
         named = any(hasattr(row[0], "classes_") for row in rows)
         held_out = [part for _, part in case.folds]
@@ -190,7 +190,7 @@ class Comparison(Procedure):
 def save_model(outcome: Outcome, file: Path) -> None:
     """Save the model of the column "estimated", with sequences and features it was trained on.
 
-    Models without a metric (such as equal cuts) are not saved, but a consensus is.
+    Of models without a metric (such as equal cuts), only a consensus is saved.
     """
     model, train = outcome.models["estimated"], outcome.case.train
     if hasattr(model, "components_") or isinstance(model, Consensus):
@@ -201,13 +201,13 @@ def save_model(outcome: Outcome, file: Path) -> None:
 
 
 def fingerprints(data: Any) -> list[str]:
-    """A hash of every sequence or image, which names and folders do not change."""
+    """A hash of every sequence or image that does not depend on names and folders."""
     arrays = getattr(data, "images", None) or data.sequences
     return [joblib.hash(np.ascontiguousarray(X), "sha1") for X in arrays]
 
 
 def refuse_seen(train: Any, *tests: Any) -> None:
-    """Raise a ValueError if a sequence for training is among those for test as well."""
+    """Raise a ValueError if a training sequence is also a test sequence."""
     known = set(fingerprints(train))
     for test in tests:
         pairs = zip(test.names, fingerprints(test))
@@ -223,8 +223,8 @@ def with_tuned_penalty(
 ) -> Segmenter:
     """A copy of a fitted learner with the penalty of least mean loss on the data, found exactly.
 
-    The metric stays as it was learned; see ``tune_penalty`` for the unit of the penalty. A metric
-    that is zero keeps its penalty.
+    The metric does not change; see ``tune_penalty`` for the unit of the penalty. If the metric is
+    zero, the penalty does not change either.
     """
     tuned = copy.copy(learner)
     if len(learner.components_):
@@ -253,7 +253,8 @@ def load_sequences(config: DictConfig, root: str | None, **options: Any) -> Labe
 
 @contextmanager
 def _options_named() -> Iterator[None]:
-    """Name options as this command line does: (ignore=['time'], --ignore time) is the console's."""
+    """Name options as on this command line; an error for the console says (ignore=['time'],
+    --ignore time)."""
 
     def translated(text: object) -> str:
         named = re.sub(r"\((\w+)=([^()]*), --[^()]*\)", r"(dataset.\1=\2)", str(text))
@@ -327,7 +328,7 @@ def case_of(
     folds: Sequence[tuple[NDArray, NDArray]],
     table: str = "test",
 ) -> Case:
-    """A case from folds (training, held out) of positions in ``train``."""
+    """A case whose folds are pairs (training, held out) of positions in ``train``."""
     parts = [(train.select(rest), train.select(held_out)) for rest, held_out in folds]
     return Case(name, train, test, parts, table)
 
@@ -346,7 +347,7 @@ def joined(a: LabeledSequences, b: LabeledSequences) -> LabeledSequences:
 def group_cases(
     data: LabeledSequences, n_test: int, rotate: bool, n_folds: int, seed: int
 ) -> list[Case]:
-    """Cases that hold out ``n_test`` groups each, dealt out in random order.
+    """Cases that hold out ``n_test`` groups each, in random order.
 
     Parameters
     ----------
@@ -377,7 +378,7 @@ def group_cases(
 
 
 def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDArray]]:
-    """At most ``n_folds`` folds over groups, or over sequences where all are of one group.
+    """At most ``n_folds`` folds over groups, or over sequences if all are in one group.
 
     Raises
     ------
@@ -410,9 +411,9 @@ def _typical_strips(
 ) -> list[Strip]:
     """The test sequences on which ours has its best, median and worst loss.
 
-    Beside ours stands the baseline that the headline names; both have their means over all test
-    sequences in the caption, for three pictures are no result. Signals are the features that
-    count most in ``one``.
+    Ours is shown next to the baseline that the headline names. The caption has the means of both
+    over all test sequences, since three pictures are not a result. Signals are the features with
+    the largest weights in ``one``.
     """
     by_name = {outcome.name: outcome for outcome in outcomes}
     column = next(iter(next(iter(table.values()))))

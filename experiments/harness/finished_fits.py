@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 
 
 class FinishedFits:
-    """Results of calls, each in a file as soon as it is there, and read instead of made again.
+    """Results of calls, each saved as soon as it is computed, and read instead of computed again.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class FinishedFits:
         folder.mkdir(parents=True, exist_ok=True)
 
     def __len__(self) -> int:
-        """How many results there are."""
+        """The number of saved results."""
         return sum(1 for _ in self.folder.glob("*.joblib"))
 
     def __call__(self, key: Sequence[str], call: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``call(*arguments)`` returned in this or an earlier run."""
+        """The result of ``call(*arguments)``, from this or an earlier run."""
         path = self._file(key)
         if path.is_file():
             try:
@@ -58,7 +58,7 @@ class FinishedFits:
         return result
 
     def stored(self, key: Sequence[str]) -> Any:
-        """The result of a call that was made."""
+        """The saved result of a call."""
         return joblib.load(self._file(key))
 
     def _file(self, key: Sequence[str]) -> Path:
@@ -74,10 +74,10 @@ def run_all(
     n_jobs: int,
     kept: Callable[[Any], Any] = lambda result: result,
 ) -> list[Any]:
-    """All results in the order of the tasks; costly methods stand last, and so go first.
+    """All results in the order of the tasks; the last tasks, of costly methods, run first.
 
-    ``kept`` takes from a result what stays in memory; the rest is in its file. It prints its
-    progress every ``SILENCE`` seconds, from the first fit on.
+    ``kept`` returns the part of a result that stays in memory; the rest is in its file. Progress is
+    printed every ``SILENCE`` seconds, from the first fit on.
     """
     _logger.info("%s: %d fits", title, len(tasks))
     results: list[Any] = [None] * len(tasks)
@@ -115,7 +115,7 @@ def _call(
     key: list[str],
     call: tuple[Any, ...],
 ) -> tuple[int, Any]:
-    """What is kept of a result, and its place."""
+    """The part of a result that stays in memory, and its place."""
     if backend == "threads":  # which share what the caller has set
         return place, kept(finished(key, *call))
     with quiet():
@@ -124,7 +124,8 @@ def _call(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """One thread of linear algebra; a gap above the tolerance is reported with the choices."""
+    """Run with one thread of linear algebra; gaps above the tolerance are reported with the
+    choices."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield

@@ -9,10 +9,10 @@ from typing import Any
 
 @cache
 def local_cluster(n_workers: int) -> Any:
-    """A cluster of ``n_workers`` processes with one thread each; its dashboard has a free port.
+    """A cluster of ``n_workers`` processes with one thread each, and a dashboard on a free port.
 
-    The same number returns the same cluster, which ends with this process. Errors of tasks are
-    raised here, so workers need not log that they are being ended.
+    Calls with the same number return the same cluster, which ends with this process. Errors of
+    tasks are raised here, so logs of workers, also about their end, are switched off.
     """
     from distributed import LocalCluster
 

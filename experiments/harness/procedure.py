@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
-    """Items by their key, keys and items in the order in which they come."""
+    """Items grouped by their key, in the order of first appearance."""
     groups: dict[Any, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -40,7 +40,8 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list
 
 @dataclass(frozen=True)
 class Method:
-    """An estimator, the candidates for its parameters, and what else its configuration says."""
+    """An estimator, the candidates for its parameters, and the other options of its
+    configuration."""
 
     name: str
     estimator: Any
@@ -70,15 +71,15 @@ class Case:
     Attributes
     ----------
     table : str
-        Where the results stand; cases of the same table are averaged over.
+        The table of the results, which averages over its cases.
     column : str
-        The same, where a table has a column for each case.
+        The column of the results, if a table has a column for each case.
     overlap : float, optional
-        Held-out over fitted samples, where splits share samples. With it, the best candidate
+        Ratio of held-out to fitted samples, if splits share samples. With it, the best candidate
         replaces the first one only where it is clearly better, see
         :func:`experiments.harness.choosing.choose`.
     shared : float
-        Test over training samples, where the cases of a table are drawn from the same samples.
+        Ratio of test to training samples, if the cases of a table are drawn from the same samples.
     """
 
     name: str
@@ -93,7 +94,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Choice:
-    """A candidate, the option of its fitted model, and its losses on the data held out.
+    """A candidate, the option of its fitted model, and its losses on held-out data.
 
     ``method`` names the learner behind the row "ours".
     """
@@ -109,7 +110,7 @@ class Choice:
 
 
 def in_words(parameters: Mapping[str, Any]) -> str:
-    """Names and values; an estimator's class in place of the estimator."""
+    """Parameters as text: names and values, and for an estimator its class."""
     return ", ".join(
         f"{key.rpartition('__')[2]} = "
         f"{type(value).__name__ if hasattr(value, 'get_params') else value}"
@@ -119,9 +120,10 @@ def in_words(parameters: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One method in one case; dictionaries are by column, "estimated" or "given" segments.
+    """One method in one case; the keys of dictionaries are columns, "estimated" or "given"
+    segments.
 
-    Seconds are the processor's: ``seconds`` for all fits, ``fit_seconds`` for the last one.
+    ``seconds`` are the processor seconds of all fits, ``fit_seconds`` those of the last one.
     """
 
     method: Method
@@ -147,14 +149,14 @@ class Outcome:
         return self.scores[column][MEASURE]
 
     def held_out(self, column: str = "estimated") -> float:
-        """Mean loss of the choice on the data held out; infinite without a choice."""
+        """Mean held-out loss of the choice; infinite without a choice."""
         losses = self.choices[column].losses
         return float(losses.mean()) if len(losses) else np.inf
 
 
 @dataclass(frozen=True)
 class Story:
-    """The story of a procedure: protocol in sentences, pictures, numbers and further fields.
+    """The report of a procedure: protocol in sentences, pictures, numbers and further fields.
 
     ``numbers`` has the ``tables`` and ``rows`` of results.json, whose layout is described in
     :mod:`experiments.harness.results`.
@@ -167,14 +169,14 @@ class Story:
 
 
 class Procedure(Protocol):
-    """What an experiment is.
+    """The definition of an experiment.
 
     Attributes
     ----------
     config : DictConfig
         The configuration of the run.
     backend : "threads" or "processes"
-        Where fits run at the same time.
+        How fits run at the same time.
     validates_one : bool
         Whether a method with a single candidate is fitted on the folds, too; ours and members are.
     entries : str
@@ -188,10 +190,10 @@ class Procedure(Protocol):
     certified : bool
         Whether the solvers' lower bounds hold.
     measures : mapping
-        Name → what a reader calls it, and whether "less" or "more" is better; tables of the first
-        one are the main ones.
+        Name → title, and whether "less" or "more" is better; tables of the first measure are the
+        main ones.
     titles : mapping
-        Column → title; the column itself where it is missing.
+        Column → title; by default the column itself.
     """
 
     config: DictConfig
@@ -209,7 +211,7 @@ class Procedure(Protocol):
         self.config = config
 
     def methods(self) -> list[Method]:
-        """All methods, costly ones last: null entries left out, their grids spelled out."""
+        """All methods, costly ones last, with expanded grids and without null entries."""
         # lists of Hydra's kind would take estimators that are dataclasses apart
         plain = partial(instantiate, _convert_="all")
         methods = [
@@ -233,7 +235,7 @@ class Procedure(Protocol):
         """All cases; reads the data."""
 
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
-        """The estimator, which has the parameters of a candidate of the method, fitted."""
+        """Fit the estimator, which has the parameters of a candidate of the method."""
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Any) -> Losses:
         """Losses of a model on held-out data, for every column and option to choose from."""
@@ -256,11 +258,11 @@ class Procedure(Protocol):
         """The independent unit (a user, an image …) of every loss on the data."""
 
     def weights(self, data: Any) -> NDArray | None:
-        """How much every loss on the data counts; all the same by default."""
+        """The weight of every loss on the data; equal by default."""
         return None
 
     def place(self, outcome: Outcome, column: str) -> tuple[str, str]:
-        """Table and column where a column of an outcome stands."""
+        """The table and the column for a column of an outcome."""
         return outcome.case.table, outcome.case.column or column
 
     def table(self, name: str) -> Row:
@@ -269,7 +271,7 @@ class Procedure(Protocol):
         return {"title": title, "unit": f"test {self.config.get('unit', 'unit')}", "note": ""}
 
     def words(self, outcome: Outcome, column: str) -> str:
-        """How the hyper-parameters came out."""
+        """A sentence about the chosen hyper-parameters."""
         choice = outcome.choices[column]
         if not choice.method and not choice.parameters and choice.option is None:
             return ""
@@ -281,7 +283,7 @@ class Procedure(Protocol):
         return ""
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """The report; may write further files to the folder."""
+        """Make the report; may write further files to the folder."""
 
 
 def standard_error(
@@ -290,7 +292,7 @@ def standard_error(
     """Standard error of a mean over independent units, None for a single unit.
 
     Weighted means are ratios of sums, so their error is computed from weighted residuals (to first
-    order). It is larger where units share training samples, see
+    order). It is larger if units share training samples, see
     :func:`experiments.harness.choosing.choose`.
     """
     n = len(values)

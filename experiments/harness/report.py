@@ -1,8 +1,8 @@
 """Tables, figures and one self-contained page from the results of an experiment.
 
-``write_report`` leaves in its folder ``results.json``, ``results.md``, every figure as PNG and
-SVG, and ``report.html``, which needs no other file and no network. For the layout of the numbers
-see :mod:`experiments.harness.results`.
+``write_report`` writes ``results.json``, ``results.md``, every figure as PNG and SVG, and
+``report.html``, which needs no other file and no network. For the layout of the numbers see
+:mod:`experiments.harness.results`.
 """
 
 from __future__ import annotations
@@ -71,11 +71,12 @@ class Strip:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """What the figures and the notes of a report are made from; every part may be left out.
+    """The data for the figures and notes of a report; every part is optional.
 
-    ``figures`` maps captions to functions that draw, with ``ax`` for a narrow screen, and how many
-    times as high that one is. ``weights`` maps methods to (P,) diagonals or (P, P) matrices,
-    ``feature_names`` methods to the names of the features, ``traces`` methods to tables as in
+    ``figures`` maps captions to a drawing function, which is called with ``ax`` for a narrow
+    screen, and to the factor by which the narrow figure is higher. ``weights`` maps methods to (P,)
+    diagonals or (P, P) matrices, ``feature_names`` methods to the names of the features, ``traces``
+    methods to tables as in
     :func:`metriclearn.plots.plot_convergence`.
     """
 
@@ -101,7 +102,7 @@ def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -
 
 
 def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
-    """B for scaled features: its diagonal (P,) where nothing else is not zero, or (P, P)."""
+    """B for scaled features: the diagonal (P,) if everything else is zero, or (P, P)."""
     units = np.asarray(getattr(model, "scale_", 1.0) if scale is None else scale)
     components = model.components_ * np.where(np.isfinite(units), units, 0.0)  # constants have none
     B = components.T @ components
@@ -121,7 +122,7 @@ class _Picture:
 
 
 def page(template: str, **content: Any) -> str:
-    """A template of the folder ``templates`` filled with its content, a line break at the end."""
+    """A filled template of the folder ``templates``, with a line break at the end."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parents[1] / "templates"),
         autoescape=jinja2.select_autoescape(["html.j2"]),
@@ -133,12 +134,12 @@ def page(template: str, **content: Any) -> str:
 
 
 def results_markdown(results: Mapping[str, Any], artifacts: Artifacts | None = None) -> str:
-    """The tables as Markdown, what produced them, and how the hyper-parameters were chosen."""
+    """The tables as Markdown, the command that produced them, and the chosen hyper-parameters."""
     return _rendered("results.md.j2", results, artifacts=artifacts or Artifacts())
 
 
 def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
-    """A template with everything that there is to tell of a run."""
+    """A template filled with all information about a run."""
     return page(
         template,
         results={**results, "headline": headline(results)},
@@ -159,7 +160,7 @@ def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
 
 
 def _explanation(results: Mapping[str, Any]) -> str:
-    """‖M − N‖² in words, with what a single segment would cost."""
+    """‖M − N‖² in words, with the loss of a single segment."""
     rows = [row for row in results["rows"] if row["measure"] == MEASURE]
     if not rows:
         return ""
@@ -218,10 +219,10 @@ def write_report(
     folder : path
         Made if missing.
     results : dict
-        As in ``results.json`` but for headline and versions, which are added here; NumPy numbers
+        As in ``results.json`` without headline and versions, which are added here; NumPy numbers
         and arrays and paths are allowed.
     artifacts : Artifacts, optional
-        What to draw and tell.
+        Data for figures and notes.
 
     Raises
     ------
@@ -275,7 +276,7 @@ def _pictures(folder: Path, artifacts: Artifacts) -> tuple[list[_Picture], list[
 
 
 def file_name(text: str) -> str:
-    """Letters and digits of a text, a hyphen in place of all else."""
+    """A text with hyphens in place of everything but letters and digits."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
 
 

@@ -1,4 +1,4 @@
-"""The layout of ``results.json``, and what its tables say.
+"""The layout of ``results.json``, and the meaning of its tables.
 
 It is the same for every experiment; the committed ones are ``docs/results/NAME.json``:
 
@@ -14,10 +14,10 @@ versions  of metriclearn, Python and the packages that decide numbers
 config    the configuration
 ========= ======================================================================================
 
-Every other field belongs to one experiment. ``name`` and ``measure`` together identify a *table*.
-It also has ``title``, ``words`` (the measure in plain words), ``better`` ("less" or "more"),
-``columns`` (name → title), ``unit`` (the independent unit, in the singular: "test user"), ``main``
-(whether the headline is about it) and ``note``. A *row* has
+All other fields are specific to one experiment. ``name`` and ``measure`` together identify a
+*table*. It also has ``title``, ``words`` (the measure in plain words), ``better`` ("less" or
+"more"), ``columns`` (name → title), ``unit`` (the independent unit, in the singular: "test user"),
+``main`` (whether the headline is about it) and ``note``. A *row* has
 
 ============== =================================================================================
 table, measure the table where it stands
@@ -94,12 +94,12 @@ class Cell:
     stopped: bool = False
 
     def mark(self, text: str) -> str:
-        """A text about the cell for Markdown: the best one bold, † a tied, ‡ an unfinished fit."""
+        """The cell in Markdown: bold if it is the best, † if tied, ‡ for an unfinished fit."""
         return (f"**{text}**" if self.best else text) + (f" {self.signs}" if self.signs else "")
 
     @property
     def signs(self) -> str:
-        """† and ‡, where they apply."""
+        """The signs † and ‡ of a cell, if they apply."""
         return "†" * self.tied + "‡" * self.stopped
 
     def __str__(self) -> str:
@@ -115,12 +115,12 @@ class Cell:
 
 
 def read_results(path: str | Path) -> dict[str, Any]:
-    """The content of a ``results.json``, its layout checked.
+    """The content of a ``results.json``, after a check of its layout.
 
     Raises
     ------
     ValueError
-        If the file is no JSON or a field is missing or wrong: one sentence names it.
+        If the file is not JSON, or a field is missing or wrong; the message names it.
     """
     try:
         results = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -187,8 +187,8 @@ def results_table(
 ) -> dict[str, dict[str, Cell]]:
     """Cells of a table, by default the first one, by method and column.
 
-    "ours" stands first, what it was chosen from below it, then all others, each the best first. A
-    method has no cell in a column without a result.
+    "ours" is first, followed by the methods from which it was chosen and then by all others, both
+    with the best first. A method has no cell in a column without a result.
     """
     table = results["tables"][0] if table is None else table
     cells: dict[str, dict[str, Cell]] = {}
@@ -212,7 +212,7 @@ def is_ours(method: str) -> bool:
 
 
 def compared(rows: Sequence[Mapping[str, Any]], better: str = "less") -> list[Cell]:
-    """Cells of rows that stand below each other in a column."""
+    """Cells of some rows in the same column."""
     sign = -1 if better == "more" else 1
     best = min(rows, key=lambda row: sign * row["mean"], default=None)
     cells = []
@@ -267,7 +267,8 @@ def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 
 def headline(results: Mapping[str, Any]) -> str:
-    """The findings in words: given sentences, the main table, or how often ours is best."""
+    """The findings in words: the given sentences, those of the main table, or how often ours is
+    best."""
     if sentences := results.get("sentences"):
         return " ".join(sentences)
     main = [table for table in results["tables"] if table["main"]]
@@ -312,9 +313,9 @@ def paired_tests(
     ``better`` and ``worse`` count the units on which ours is better and worse. ``mcnemar`` is the
     p-value of the exact McNemar test of these counts, ``wilcoxon`` the p-value of the signed-rank
     test of the differences times the weights of their units. Both are two-sided, with Holm's
-    correction for the number of methods (Scandinavian Journal of Statistics 6, 1979). Empty for
-    tables that are not main ones, whose units are not independent, that have no row "ours", or
-    fewer than six units.
+    correction for the number of methods (Scandinavian Journal of Statistics 6, 1979). The result is
+    empty if the table is not a main one, has dependent units, no row "ours", or fewer than six
+    units.
     """
     rows = {row["method"]: row for row in rows_of(results, table) if row["column"] == column}
     mine = rows.get(OURS)
@@ -345,7 +346,8 @@ def paired_tests(
 
 @cache
 def _signed_ranks(gains: tuple[float, ...]) -> float:
-    """As scipy's ``wilcoxon``, which ranks anew for every choice of signs if there are ties."""
+    """The same as scipy's ``wilcoxon``, which ranks again for every choice of signs if there are
+    ties."""
     ranks = rankdata(np.abs(gains))
     if len(gains) > 13 or len(np.unique(ranks)) == len(gains):  # no choice of signs is tried
         return float(wilcoxon(gains).pvalue)
@@ -394,7 +396,7 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[s
 
 
 def table_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """The lines of one table in Markdown: what a README or a page of results shows of it."""
+    """The lines of one table in Markdown, for a README or a page of results."""
     lines = []
     for method, cells in results_table(results, table).items():
         texts = [c.mark(str(c)) if (c := cells.get(name)) else "–" for name in table["columns"]]
@@ -430,7 +432,7 @@ def footnote(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 
 def unit_table(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
-    """Methods × units in the first column of a table; empty where there are too many units."""
+    """Methods × units in the first column of a table; empty if there are too many units."""
     column = next(iter(table["columns"]))
     rows = [row for row in rows_of(results, table) if row["column"] == column]
     units = rows[0]["units"] if rows else []

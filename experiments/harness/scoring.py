@@ -1,4 +1,4 @@
-"""How good segmentations are: ‖M − N‖² and names of what a model finds in labeled sequences."""
+"""Scores of segmentations of labeled sequences: ‖M − N‖², and agreement of names."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def sequence_losses(
 ) -> NDArray[np.float64]:
     """‖M − N‖²_F of every sequence, with the number of segments estimated or given, (N,).
 
-    Where samples are labeled −1, only the labeled parts count.
+    If some samples are labeled −1, only the labeled parts count.
     """
     return squared_norms(segmented(model, data, n_clusters), data)
 
 
 def squared_norms(pairs: Pairs, data: LabeledSequences) -> NDArray[np.float64]:
-    """‖M − N‖²_F of segmentations that were found in the sequences, (N,)."""
+    """‖M − N‖²_F of predicted segmentations of the sequences, (N,)."""
     labeled = zip(pairs, data.labels)
     return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in labeled])
 
@@ -37,8 +37,8 @@ def squared_norms(pairs: Pairs, data: LabeledSequences) -> NDArray[np.float64]:
 def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences) -> Scores:
     """How well names fit in every sequence, on the samples that have one, (N,) each.
 
-    The share of samples with the right name, and edit score and F1 of action segmentation. A model
-    whose segmentations ``found`` are without names is asked for names.
+    The share of samples with the right name, and edit score and F1 of action segmentation. If the
+    segmentations ``found`` have no names, the model predicts them.
     """
     named = [one for one in found if isinstance(one, NamedPartition)]
     predicted = [model.classes_[one.sample_names] for one in named]
@@ -53,7 +53,7 @@ def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences)
 
 
 def truth_of(labels: NDArray) -> Partition | PartialPartition:
-    """Runs of equal labels as segments; their partial labels where some labels are −1."""
+    """Runs of equal labels as segments, or as partial labels if some labels are −1."""
     if np.any(labels == -1):
         return PartialPartition(len(labels), labels)
     return Partition.from_runs(labels)
@@ -79,7 +79,7 @@ def least_loss(
 def segmented(model: Any, data: LabeledSequences, n_clusters: str) -> Pairs:
     """Predicted and true partition of every sequence, number of segments estimated or given.
 
-    Estimated ones have names where a model of this package has learned names.
+    Predicted partitions have names if a model of this package has learned names.
     """
     truths = [Partition.from_runs(labels) for labels in data.labels]
     if n_clusters == "estimated" and hasattr(model, "segmented"):

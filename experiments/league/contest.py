@@ -1,7 +1,7 @@
 """Every data set × every method by one protocol: ``python -m experiments.run experiment=league``.
 
-Each set of the configuration has its data, how many groups take part, and how many of them a case
-holds out. Everything else is the comparison of all experiments: candidates are chosen by
+The configuration of each set has its data, the number of groups that take part, and the number that
+a case holds out. Everything else is the same as in all experiments: candidates are chosen by
 cross-validation over groups of the training data, see :mod:`experiments.harness.choosing`.
 """
 
@@ -54,7 +54,7 @@ class League(Comparison):
 
     A method with the option ``names`` takes part in sets whose labels name classes. With
     ``stranger`` in the configuration, the path of a class with ``fit(X, y)`` and
-    ``predict_change_points(X)``, this class is the only method, and the report ranks it among the
+    ``predict_change_points(X)``, this class is the only method, and the report compares it with the
     committed results.
     """
 
@@ -109,9 +109,10 @@ class League(Comparison):
         return super().fit(estimator, data, method)
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
-        """Of least loss on data left out: all members, or the families with or without names.
+        """The selection with the least held-out loss: all members, or the families with or without
+        names.
 
-        With ``names_are_new``, also the one family that has the member of least loss.
+        With ``names_are_new``, the family of the member of least loss is a candidate, too.
         """
         truths = [truth_of(labels) for _, part in case.folds for labels in part.labels]
         candidates = pools(members)
@@ -189,19 +190,20 @@ def set_cases(
     test_root: str | None = None,
     rows: int | None = None,
 ) -> list[Case]:
-    """The cases of a set: ``cases`` as they are, or from ``data`` by groups.
+    """The cases of a set: given as ``cases``, or made from ``data`` by groups.
 
     ``data`` is a loader; ``groups`` the groups that take part and ``per_group`` the recordings of
-    each, both drawn at random and all by default; ``n_test`` the groups held out at a time, with
-    ``rotate`` each of them once, or ``test`` how names of the groups held out begin;
-    ``train_per_group`` the recordings of a group for training; ``unseen`` the names that training
-    recordings go without, see :func:`experiments.league.unseen.without_parts`; ``few`` how little
-    of them is labeled, see :func:`experiments.league.minutes.minutes_cases`.
+    each, both drawn at random and all by default; ``n_test`` the number of groups held out at a
+    time, with ``rotate`` each group once, or ``test`` the prefix of the names of held-out groups;
+    ``train_per_group`` the recordings of a group for training; ``unseen`` the names that are
+    removed from training recordings, see :func:`experiments.league.unseen.without_parts`; ``few``
+    the amount of labels, see :func:`experiments.league.minutes.minutes_cases`.
 
-    A recording of a loader is cut to its first ``rows``; by default it stays whole.
+    A recording of a loader is cut to its first ``rows``; by default all rows are used.
 
-    With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case: it tests on
-    the data there, and trains on all groups here with ``rotate``, else on those not held out.
+    With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case. It tests on
+    the data there, and trains on the groups here: on all of them with ``rotate``, else on those not
+    held out.
     """
     if "cases" in entry:
         if test_root is not None:
@@ -247,7 +249,7 @@ def set_cases(
 
 
 def tested_elsewhere(case: Case, entry: Mapping[str, Any], test_root: str, seed: int) -> Case:
-    """The case with the data of its set in another folder for test."""
+    """The case, tested on the data of its set in another folder."""
     load, fitted = instantiate(entry["data"], _partial_=True, _convert_="all"), {}
     if entry.get("fits_features"):
         folder = data_folder(case.train.name)
@@ -261,7 +263,7 @@ def tested_elsewhere(case: Case, entry: Mapping[str, Any], test_root: str, seed:
 def some_of(
     data: LabeledSequences, groups: int | None, per_group: int | None, seed: int
 ) -> LabeledSequences:
-    """So many groups, drawn at random, with the first recordings of each."""
+    """A number of randomly drawn groups, with the first recordings of each."""
     random = check_random_state(seed)
     kept = random.permutation(sorted(set(data.groups)))[:groups]
     count: dict[str, int] = {}
@@ -274,7 +276,7 @@ def some_of(
 
 
 def pools(members: Mapping[str, Sequence[Sequence[Any]]]) -> list[dict[str, Any]]:
-    """All members, and where some but not all have names, those with names and those without."""
+    """All members; if only some have names, also those with names and those without."""
     able = {
         name: [[m if hasattr(m, "segmented") else Member(m) for m in row] for row in family]
         for name, family in members.items()
@@ -292,7 +294,7 @@ def boundary_f1(truth: NDArray, found: NDArray) -> float:
 
 
 def together(committed: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Committed results with the rows of a stranger, where the test units are the same."""
+    """Committed results with the rows of an external method, where the test units are the same."""
     units = {
         (row["table"], row["measure"]): row["units"]
         for row in committed["rows"]

@@ -29,13 +29,13 @@ class HiddenMarkov(BaseEstimator):
     Parameters
     ----------
     shrinkage : float
-        Of each class's covariance towards the identity, for standardized features.
+        Shrinkage of each class's covariance towards the identity, for standardized features.
     """
 
     shrinkage: float = 0.1
 
     def fit(self, X: Arrays, y: Arrays) -> Self:
-        """Means and covariances of the classes, and counts of what follows what, plus one."""
+        """Means and covariances of the classes, and counts of transitions, plus one."""
         names = np.concatenate(y)
         self.scaler_ = StandardScaler().fit(np.vstack(X))
         rows, self.gaussians_ = self.scaler_.transform(np.vstack(X)), []
@@ -77,7 +77,7 @@ class HiddenMarkov(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class TextTiling(BaseEstimator):
-    """Boundaries where the last feature, likeness before and after, has deep valleys.
+    """Boundaries where the last feature, the similarity of before and after, has deep valleys.
 
     The depth of a valley is its distance from the peaks on both sides (Hearst, TextTiling,
     Computational Linguistics 23, 1997). The least depth that counts is tuned on training data.
@@ -125,7 +125,8 @@ class BinarySegmentation(BaseEstimator):
         return [_taken(self._splits(x), self.factor_) for x in X]
 
     def _splits(self, x: NDArray) -> NDArray[np.float64]:
-        """Gain over features · log(rows), and place, of up to 300 splits; the end last, (n, 2)."""
+        """Gain / (features · log(rows)) and place of up to 300 splits, and the end as the last one,
+        (n, 2)."""
         Z = self.scaler_.transform(x)
         sums = np.vstack([np.zeros(Z.shape[1]), np.cumsum(Z, axis=0)])
         unit = Z.shape[1] * np.log(len(Z) + 1)
@@ -162,7 +163,7 @@ class Member(BaseEstimator):
     Parameters
     ----------
     model : fitted segmenter
-        With ``classes_`` and ``predict`` its names count, too.
+        If it has ``classes_`` and ``predict``, its names count, too.
     """
 
     model: Any
@@ -181,7 +182,7 @@ class Member(BaseEstimator):
         return read_data_sets(type(self).__name__, X)
 
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
-        """Its answers; it is told no number of segments."""
+        """Its predictions; the number of segments is not given."""
         if not hasattr(self, "classes_"):
             return [Partition(ends=ends) for ends in self.model.predict_change_points(data.arrays)]
         found: list[Partition] = []
@@ -195,18 +196,18 @@ class Member(BaseEstimator):
 class Stranger(BaseEstimator):
     """Any class with ``fit(X, y)`` and ``predict_change_points(X)``.
 
-    Its names are judged if it has ``classes_`` and ``predict(X)``.
+    Its names are scored if it has ``classes_`` and ``predict(X)``.
 
     Parameters
     ----------
     path : str
-        Of the class, such as ``module.Class``; it is made without arguments.
+        Path of the class, such as ``module.Class``, which is called without arguments.
     """
 
     path: str
 
     def fit(self, X: Arrays, y: Arrays) -> Self:
-        """Make and fit a new one."""
+        """Make a new instance and fit it."""
         self.model_ = get_class(self.path)()
         self.model_.fit(X, y)
         self.classes_ = getattr(self.model_, "classes_", None)
@@ -217,19 +218,19 @@ class Stranger(BaseEstimator):
         return self.model_.predict(X)
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Its ends of segments."""
+        """Its segment ends."""
         return self.model_.predict_change_points(X)
 
 
 @dataclass(eq=False, repr=False)
 class LearnedPenalty(BaseEstimator):
-    """A metric, and on its coordinates a penalty that is learned as a function of the sequence.
+    """A metric, and a penalty learned as a function of the sequence in the metric's coordinates.
 
     Parameters
     ----------
     segmenter : segmenter with a metric
     penalty : PenaltyLearner
-        Its ``max_segments`` is three times the most segments of a training sequence.
+        Its ``max_segments`` is set to three times the largest number of segments in training.
     """
 
     segmenter: Any
@@ -247,7 +248,7 @@ class LearnedPenalty(BaseEstimator):
         return self
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Ends of segments; a metric of zero has one segment."""
+        """Segment ends; a zero metric gives one segment."""
         if not len(self.components_):
             return [np.array([len(x)]) for x in X]
         return self.penalty_learner_.predict_change_points(

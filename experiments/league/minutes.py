@@ -29,7 +29,7 @@ def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -
     ----------
     case : Case
     few : mapping
-        ``minutes``, a list of numbers, ``rows`` in a minute, and how often minutes are drawn.
+        ``minutes``, a list of numbers, ``rows`` per minute, and the number of draws.
     n_folds : int
     seed : int
     """
@@ -45,9 +45,10 @@ def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -
 def drawn(
     data: LabeledSequences, minutes: int, rows: int, n_folds: int, seed: int
 ) -> LabeledSequences:
-    """Stretches of equal length, of a minute at most if recordings suffice, each of another one.
+    """Stretches of equal length, from different recordings if there are enough, at most a minute
+    long.
 
-    They are drawn anew until a boundary, and so two names, is outside each fold.
+    They are drawn again until there is a boundary, and so two names, outside each fold.
 
     Raises
     ------

@@ -1,4 +1,5 @@
-"""The record for a learned penalty: ``python -m experiments.run experiment=penalties``.
+"""Learned penalties compared with published ones: ``python -m experiments.run
+experiment=penalties``.
 
 Targets of published comparisons with their official test folds, see
 :func:`metriclearn.datasets.load_penalties`. Candidates are chosen by label errors in
@@ -49,9 +50,9 @@ class Part:
 class PenaltyRegression(BaseEstimator):
     """Logarithms of penalties from features, by interval regressions on parts of the data.
 
-    Values that are not finite become the least finite one of their column; columns without two
-    values are not used. The mean prediction is moved by the constant of the fewest label errors on
-    the training data, the middle of the widest best range.
+    Values that are not finite become the least finite value of their column; constant columns are
+    not used. A constant is added to the mean prediction: the middle of the widest range with the
+    fewest label errors on the training data.
 
     Parameters
     ----------
@@ -59,8 +60,8 @@ class PenaltyRegression(BaseEstimator):
     columns : sequence of str, optional
         Features to use; all by default.
     n_members : int
-        Regressions whose predictions are averaged, each without another part of the data; 1 is
-        fitted to all of them.
+        Number of regressions whose predictions are averaged; each leaves out a different part of
+        the data. A single one is fitted to all data.
     """
 
     regression: Any = IntervalRegression()  # noqa: RUF009
@@ -97,7 +98,7 @@ class PenaltyRegression(BaseEstimator):
 
 
 def best_shift(logs: NDArray, data: PenaltyTargets) -> float:
-    """The middle of the widest range of constants to add that has the fewest errors, exact."""
+    """The middle of the widest range of constants with the fewest errors, exactly."""
     events = [(s - z, d) for z, starts, errors in zip(logs, data.starts, data.errors)
               for s, d in zip(starts[1:], np.diff(errors))]  # fmt: skip
     places, changes = np.array(sorted(events)).reshape(-1, 2).T
@@ -121,7 +122,7 @@ def best_shift(logs: NDArray, data: PenaltyTargets) -> float:
 
 
 class Penalties(Procedure):
-    """The procedure: a case is a test fold of a set, the unit a set."""
+    """The procedure: a case is a test fold of a set, and a unit is a set."""
 
     measures: Mapping[str, tuple[str, str]] = {RIGHT: ("percent of labels right", "more")}
     titles: Mapping[str, str] = {"given": "mean over test folds"}
@@ -177,7 +178,7 @@ class Penalties(Procedure):
 
 
 def sets_here(most: int | None = None) -> list[str]:
-    """The names of all sets whose files are there; of the smallest ones, if ``most`` says so."""
+    """The names of all sets whose files exist, or of the ``most`` smallest ones."""
     import pandas as pd
 
     folder = fetch("penalties", "folds.csv.xz").parent
@@ -187,7 +188,7 @@ def sets_here(most: int | None = None) -> list[str]:
 
 
 def percent_right(model: Any, data: PenaltyTargets) -> NDArray[np.float64]:
-    """The percentage of labels that the predicted penalties get right, one number."""
+    """The percentage of labels with which the predicted penalties agree, as one number."""
     errors = data.errors_at(model.predict(data))
     return np.array([100.0 * (1.0 - errors.sum() / sum(data.n_labels))])
 

@@ -39,9 +39,9 @@ def main_rows(results: Results) -> Iterator[tuple[Results, dict[str, Any]]]:
 
 
 def losses(results: Results, named: bool = False) -> tuple[list[str], list[str], NDArray]:
-    """Sets, methods and their mean losses (sets, methods): methods that all these sets have.
+    """Sets, the methods that all of them have, and mean losses (sets, methods).
 
-    With ``named`` the sets whose labels name classes, and so all classifiers as well.
+    With ``named`` only sets whose labels name classes, and so also all classifiers.
     """
     found = means(results)
     sets = [table["name"] for table in results["tables"] if table["main"]]
@@ -60,7 +60,7 @@ def mean_ranks(results: Results, named: bool = False) -> dict[str, float]:
 
 
 def mean_over(sets: Sequence[str], mine: Mapping[str, float]) -> str:
-    """The mean of a method over sets, and how many of them it has where it has not all."""
+    """The mean of a method over sets, with their number if it does not have all of them."""
     values = [mine[name] for name in sets if name in mine]
     some = f" ({len(values)} sets)" if len(values) < len(sets) else ""
     return f"{np.mean(values):.3g}{some}" if values else "–"
@@ -106,7 +106,8 @@ def sets_table(results: Results) -> list[str]:
 def classifiers_table(results: Results) -> list[str]:
     """Lines: ours against the best classifier with Viterbi, on every set of 20 units and more.
 
-    The best one on the test data, so the choice favors the rival; Holm's correction is over sets.
+    That classifier is the best on the test data, a choice in its favor. Holm's correction is over
+    sets.
     """
     lines, ps = [], []
     for table, rows in main_rows(results):
@@ -127,7 +128,7 @@ def classifiers_table(results: Results) -> list[str]:
 def unseen_table(results: Results) -> list[str]:
     """Lines: ours against the better of the Euclidean metric and the best classifier with Viterbi.
 
-    The best classifier on the test data, so the choice favors it. A sentence counts the sets.
+    That classifier is the best on the test data, a choice in its favor. A sentence counts the sets.
     """
     lines, ratios = [], []
     for table, rows in main_rows(results):
@@ -178,7 +179,7 @@ def size(results: Results) -> list[str]:
 def lost(results: Results) -> list[str]:
     """Lines: every set and method with a smaller mean loss than ours, and by which factor.
 
-    The last column compares with the rival that :func:`on_other_units` chooses.
+    The last column compares with the method that :func:`on_other_units` chooses.
     """
     found, lines, ahead = means(results), [], 0
     for table, rows in main_rows(results):
@@ -196,17 +197,17 @@ def lost(results: Results) -> list[str]:
 
 
 def on_other_units(rows: Mapping[str, Mapping[str, Any]], n_halves: int = 1000) -> float:
-    """How a rival that was chosen on half of the units does on the other half.
+    """The loss on half of the units of a method that was chosen on the other half.
 
     The best of all other methods on one half is compared with ours on the other. Returns its loss
-    as a share of ours, both averaged over random halves. The least of many means is partly luck;
-    above 1, the rival is only ahead where it was chosen.
+    divided by ours, both averaged over random halves. The least of many means is partly luck. If
+    the ratio is above 1, the other method is ahead only on the units on which it was chosen.
 
     Parameters
     ----------
     rows : mapping of methods to rows of results
     n_halves : int
-        Random halves, each used both ways.
+        Number of random divisions into halves, each used both ways.
     """
     mine = np.array(rows[OURS]["values"])
     others = np.array([r["values"] for m, r in rows.items() if m not in (OURS, ONE)])
@@ -222,7 +223,8 @@ def on_other_units(rows: Mapping[str, Mapping[str, Any]], n_halves: int = 1000) 
 
 
 def ablation(results: Results) -> list[str]:
-    """Lines: {Euclidean, learned} metric × {one penalty, learned penalty}, loss by set."""
+    """Lines: the loss on every set with {Euclidean, learned} metric × {one penalty, learned
+    penalty}."""
     four = ["euclidean", "euclidean, penalty learned", "ours/full", "full metric, penalty learned"]
     found = means(results)
     sets = [name for name in found[four[0]] if all(name in found[m] for m in four)]
@@ -237,7 +239,7 @@ def ablation(results: Results) -> list[str]:
 def against_ours(results: Results, named: bool = False) -> dict[str, float]:
     """Method → p of Wilcoxon's signed-rank test over sets against ours, Holm-corrected.
 
-    The other methods are compared with one, so the correction is for as many tests as methods.
+    Each other method is compared with ours, so the correction is for as many tests as methods.
     """
     _, methods, table = losses(results, named)
     mine = table[:, methods.index(OURS)]
@@ -258,7 +260,7 @@ def _p(difference: NDArray) -> float:
 
 
 def draw(results: Results) -> Figure:
-    """The diagram of the sets with names: mean ranks, hollow where a method differs from ours."""
+    """The diagram of mean ranks on sets with names; hollow if a method differs from ours."""
     ranks, p = mean_ranks(results, named=True), against_ours(results, named=True)
     title = f"Mean rank over {len(losses(results, True)[0])} data sets with names: less is better"
     ax = canvas(None, (7.6, 1.2 + 0.27 * len(ranks)), title)

@@ -20,11 +20,11 @@ _SMALL = 1e-3  # added before logarithms; series have deviation 1
 def load_series(name: str, rows: int = 400) -> LabeledSequences:
     """The series of ``tssb``, ``utsa`` or ``tcpd``, as at most ``rows`` rows of five features.
 
-    A series is scaled to mean 0 and deviation 1 and divided into blocks of one length. Features of
-    a block are its mean, the logarithms of its deviation and of the mean absolute first and second
-    differences, and its mean change, each over the block and its neighbors. Labels are segment
-    numbers, after boundaries are rounded to blocks. From TCPD come the series of one channel,
-    with the annotator whose boundaries have the least mean loss against all others.
+    A series is scaled to mean 0 and deviation 1, and divided into blocks of equal length. Features
+    of a block are its mean, the logarithms of its deviation and of the mean absolute first and
+    second differences, and its mean change, each over the block and its neighbors. Labels are
+    segment numbers, after boundaries are rounded to blocks. From TCPD we take the series of one
+    channel, with the annotator whose boundaries have the least mean loss against all others.
     """
     parts: dict[str, tuple[NDArray, NDArray]] = {}
     if name == "tcpd":
@@ -40,7 +40,7 @@ def load_series(name: str, rows: int = 400) -> LabeledSequences:
 
 
 def medoid(annotations: Mapping[str, NDArray]) -> NDArray[np.int64]:
-    """The change-points of the annotator with the least mean ‖M − N‖² against all."""
+    """The change-points of the annotator with the least mean ‖M − N‖² against all annotators."""
     cuts = [Partition(ends=ends) for ends in annotations.values()]
     loss = FrobeniusLoss()
     means = [np.mean([loss.squared_norm(a, b) for b in cuts]) for a in cuts]

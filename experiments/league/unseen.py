@@ -1,7 +1,8 @@
 """Names that training never saw: recordings without them, folds, and a metric over probabilities.
 
-A classifier has to give a segment of a new name one of the names it knows. Its probabilities say
-more: a new name is a new mixture of the known ones, so they are good features for a metric.
+A classifier has to give a segment of a new name one of the names it knows. Its probabilities
+contain more: a new name gives a new mixture of the known ones, so they are good features for a
+metric.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Arrays = Sequence[NDArray]
 def name_parts(
     data: LabeledSequences, n_parts: int, always: Sequence[str], seed: int
 ) -> list[list[str]]:
-    """The names, but for those that ``always`` stay, dealt at random into so many parts."""
+    """The names, except those that ``always`` stay, divided at random into a number of parts."""
     names = {str(name) for labels in data.labels for name in np.unique(labels.astype(str))}
     order = check_random_state(seed).permutation(sorted(names - set(always)))
     return [sorted(map(str, order[i::n_parts])) for i in range(n_parts)]
@@ -55,18 +56,17 @@ def cut_out(data: LabeledSequences, names: Sequence[str]) -> LabeledSequences | 
 def without_parts(
     train: LabeledSequences, unseen: Mapping[str, Any], n_folds: int, seed: int
 ) -> Iterator[tuple[str, LabeledSequences, list[tuple[Any, Any]]]]:
-    """Training recordings without one part of the names after the other, with folds for choices.
+    """Training recordings without each part of the names in turn, with folds for choices.
 
-    The part of each fold that is fitted to goes without as large a share of the names that are
-    left, where two recordings stay: the data held out have names that are new to the models, as
-    the test data do.
+    The fitted part of each fold also lacks as large a share of the remaining names, if this leaves
+    two recordings. So the held-out data have names that are new to the models, like the test data.
 
     Parameters
     ----------
     train : LabeledSequences
     unseen : mapping
-        ``parts`` of the names, how many of them take their ``turns`` to be left out, and the names
-        that are ``always`` there.
+        The number of ``parts`` of the names, the number of ``turns`` in which one part is left out,
+        and the names that are ``always`` kept.
     n_folds : int
     seed : int
 
@@ -91,15 +91,15 @@ def without_parts(
 class OverProbabilities(BaseEstimator):
     """A metric over the probabilities of names that a classifier gives to each sample.
 
-    The features are √p, so the Euclidean metric gives Hellinger distances. Classifiers that have
-    not seen a training recording give its features.
+    The features are √p, so the Euclidean metric gives Hellinger distances. The features of a
+    training recording come from classifiers that have not seen it.
 
     Parameters
     ----------
     segmenter : segmenter with a metric
     emissions : FramePosteriors
     with_features : bool
-        The metric has the features of the data as well.
+        Whether the metric also uses the features of the data.
     """
 
     segmenter: Any
@@ -142,7 +142,7 @@ class OverProbabilities(BaseEstimator):
     def tune_together(
         models: Sequence[OverProbabilities], parts: Sequence[tuple[Any, Any]]
     ) -> None:
-        """One penalty for all models, see ``MahalanobisSegmenter.tune_together``."""
+        """Set one penalty for all models, see ``MahalanobisSegmenter.tune_together``."""
         for model in models:
             model.segmenter_ = copy.copy(model.segmenter_)
         mapped = [(model.transform(X), y) for model, (X, y) in zip(models, parts)]

@@ -1,4 +1,4 @@
-"""Which metric, regularizer and solver: one picture of what the experiments have measured.
+"""Which metric, regularizer and solver to choose: one picture from the measured experiments.
 
 python -m experiments.figures    # draws it from docs/results and docs/benchmarks/training.json
 """
@@ -78,7 +78,7 @@ def draw(*records: Mapping[str, Any]) -> Figure:
 
 
 def _rows(results: Mapping[str, Any]) -> list[tuple[str, dict[str, dict[str, Cell]]]]:
-    """What the data are, and cells by method and column, of every table of the chart."""
+    """For every table of the chart, a description of the data, and cells by method and column."""
     wanted = {table: words for (name, table), words in DATA.items() if name == results["name"]}
     tables = {t["name"]: t for t in reversed(results["tables"]) if t["measure"] == "partition_loss"}
     return [(words, results_table(results, tables[name])) for name, words in wanted.items()]
@@ -110,7 +110,7 @@ def _head(ax: Any, columns: list[str]) -> None:
 
 
 def _solver(training: Mapping[str, Any]) -> str:
-    """What the benchmark of training says of the default solver."""
+    """A sentence about the default solver, from the benchmark of training."""
     every = [row for table in training["tables"] for row in table["rows"]]
     rows = [row for row in every if "relative gap" in row]  # of training to a gap
     gap = max(float(row["relative gap"]) for row in rows)

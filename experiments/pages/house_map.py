@@ -27,13 +27,13 @@ class Room(NamedTuple):
     Attributes
     ----------
     name : str
-        Its path, such as ``metriclearn/oracles``.
+        Path of the folder, such as ``metriclearn/oracles``.
     purpose : str
         The first sentence of its docstring.
     uses : tuple of str
-        Names of the rooms whose files it imports.
+        Names of the folders from which it imports.
     floor : int
-        0 for rooms that use no others, else one more than the highest room that it uses.
+        0 for folders that use no others, else one more than the highest floor of those it uses.
     inner : tuple of str
         Names of its subfolders.
     """
@@ -47,7 +47,7 @@ class Room(NamedTuple):
 
 @cache
 def rooms() -> dict[str, Room]:
-    """The rooms of both packages by name, from the import graph."""
+    """The folders of both packages by name, from the import graph."""
     import grimp
 
     graph = grimp.build_graph("metriclearn", "experiments", cache_dir=None)
@@ -75,18 +75,18 @@ def rooms() -> dict[str, Room]:
 
 
 def _home(module: str, top: set[str]) -> str | None:
-    """The room of a module; None for files outside of rooms."""
+    """The folder of a module; None for files outside of these folders."""
     return next((name for name in top if f"{module}.".startswith(f"{name}.")), None)
 
 
 def _is_for_types(details: object) -> bool:
-    """Whether an import is only made for the type checker."""
+    """Whether an import is only for the type checker."""
     line = str(dict(details).get("line_contents", ""))  # type: ignore[call-overload]
     return line.startswith("if TYPE_CHECKING")
 
 
 def _floor(name: str, uses: dict[str, set[str]], above: tuple[str, ...] = ()) -> int:
-    """How many rooms stand below a room, one on the other."""
+    """The floor of a folder: the length of the longest chain of folders below it."""
     below = [other for other in uses[name] if other not in above]
     return max((1 + _floor(other, uses, (*above, name)) for other in below), default=0)
 
@@ -102,7 +102,7 @@ def _purpose(folder: Path) -> str:
 
 
 def house_table() -> str:
-    """A Markdown table of the rooms, from the top floor down."""
+    """A Markdown table of the folders, from the top floor down."""
     lines = ["| folder | contents | uses |", "|---|---|---|"]
     for room in sorted(rooms().values(), key=lambda room: (-room.floor, room.name)):
         inner = f" ({', '.join(f'`{name}/`' for name in room.inner)})" if room.inner else ""
@@ -112,7 +112,7 @@ def house_table() -> str:
 
 
 def house_picture() -> str:
-    """The rooms as an SVG: a room stands higher than all rooms that it uses."""
+    """The folders as an SVG: each is above all folders that it uses."""
     floors: dict[int, list[Room]] = {}
     for room in rooms().values():
         floors.setdefault(room.floor, []).append(room)
@@ -134,13 +134,13 @@ def house_picture() -> str:
 
 
 def _text(room: Room, columns: int) -> list[str]:
-    """The purpose of a room and its own folders, as lines."""
+    """The purpose and the subfolders of a folder, as lines of text."""
     inner = wrap(" · ".join(f"{name}/" for name in room.inner), columns)
     return [*wrap(room.purpose, columns), *inner]
 
 
 def _box(room: Room, lines: list[str], x: float, y: float, width: float, height: float) -> str:
-    """One room of the picture."""
+    """One folder in the picture."""
     name = escape(f"{room.name.removeprefix('metriclearn/')}/")
     texts = "".join(
         f'<text class="text" x="{x + 10:.1f}" y="{y + 40 + _LINE * i:.1f}">{escape(line)}</text>'

@@ -28,7 +28,7 @@ def title_of(figure: Figure | SubFigure) -> str:
 
 
 def texts_of(picture: Path) -> dict[str, str]:
-    """The texts in a PNG file, which come before the pixels and are read alone."""
+    """The texts in a PNG file, read without its pixels."""
     with Image.open(picture) as image:
         return {str(key): text for key, text in image.info.items() if isinstance(text, str)}
 

@@ -1,1 +1,1 @@
-"""What our methods are compared with."""
+"""Methods with which ours are compared."""

@@ -1,4 +1,4 @@
-"""Rivals that look for boundaries only: a supervised classifier, and two without names."""
+"""Methods that only find boundaries: a supervised classifier, and two methods without names."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ _LEAST = 1e-3  # probabilities are no surer
 class BoundaryClassifier(BaseEstimator):
     """Classify every position as boundary or not, then take the best boundaries.
 
-    A classifier sees the row at a position, and how much the means of some rows before and after it
-    differ. The boundaries S maximize Σ_{t in S} (logit p_t − θ) with at least d rows between them,
-    by the Viterbi algorithm. θ and d have the least mean ‖M − N‖² on groups left out.
+    The features of a classifier are the row at a position, and the difference between the means of
+    some rows before and after it. The boundaries S maximize Σ_{t in S} (logit p_t − θ) with at
+    least d rows between them, by the Viterbi algorithm. θ and d have the least mean ‖M − N‖² on
+    groups left out.
 
     Parameters
     ----------
     classifier : classifier of scikit-learn, optional
         Extra trees by default.
     widths : sequence of int
-        Rows on either side.
+        Numbers of rows on either side.
     n_folds : int
     """
 
@@ -45,7 +46,7 @@ class BoundaryClassifier(BaseEstimator):
     n_folds: int = 2
 
     def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
-        """Fit to all recordings, after θ and d are tuned on groups left out."""
+        """Tune θ and d on groups left out, then fit to all recordings."""
         trees = ExtraTreesClassifier(100, min_samples_leaf=5, random_state=0)
         classifier = trees if self.classifier is None else self.classifier
         self.scaler_ = StandardScaler().fit(np.vstack(X))
@@ -111,7 +112,7 @@ def _logits(classifier: Any, rows: NDArray) -> NDArray[np.float64]:
 
 
 def best_boundaries(gains: NDArray, distance: int) -> NDArray[np.int64]:
-    """Ends of segments: the positions of largest total gain with some distance between them."""
+    """Segment ends: the positions of largest total gain with a minimum distance between them."""
     n, values = len(gains), gains.tolist()
     best, taken = [0.0] * (n + 1), [False] * (n + 1)
     for t in range(1, n + 1):
@@ -128,10 +129,11 @@ def best_boundaries(gains: NDArray, distance: int) -> NDArray[np.int64]:
 
 @dataclass(eq=False, repr=False)
 class OrdinalDiscriminants(BaseEstimator):
-    """Ordinal linear discriminant analysis: neighboring segments apart, each segment together.
+    """Ordinal linear discriminant analysis: separates neighboring segments and contracts each
+    segment.
 
     ``components_`` are the leading generalized eigenvectors of the scatter of the means of two
-    neighboring segments around their common mean, against the scatter within segments.
+    neighboring segments around their common mean, relative to the scatter within segments.
 
     Parameters
     ----------
@@ -173,8 +175,8 @@ class ArcCurve(BaseEstimator):
     """FLUSS: boundaries where few arcs pass between subsequences and their nearest neighbors.
 
     The curve of arcs, corrected for the edges, is averaged over the leading principal components.
-    Its valleys below a threshold are boundaries, none nearer to another than ``width``. The
-    threshold is tuned on training data.
+    Its valleys below a threshold are boundaries, at least ``width`` apart. The threshold is tuned
+    on training data.
 
     Parameters
     ----------
@@ -208,7 +210,7 @@ class ArcCurve(BaseEstimator):
         return [self._cut(self._curve(x), self.threshold_) for x in X]
 
     def _curve(self, x: NDArray) -> NDArray[np.float64]:
-        """The corrected curve of arcs at every row, (T,); 1 where there are too few rows."""
+        """The corrected curve of arcs at every row, (T,); 1 if there are too few rows."""
         m, T = self.width, len(x)
         if 4 * m > T:
             return np.ones(T)
@@ -225,7 +227,8 @@ class ArcCurve(BaseEstimator):
 
 
 def _arcs(values: NDArray, m: int) -> NDArray[np.float64]:
-    """Arcs over each of n = T − m + 1 positions, over the number to expect, at most 1; O(n²)."""
+    """Number of arcs over each of n = T − m + 1 positions, divided by its expectation, at most 1;
+    O(n²)."""
     windows = np.lib.stride_tricks.sliding_window_view(values, m)
     Z = windows - windows.mean(axis=1, keepdims=True)
     Z = Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-12)

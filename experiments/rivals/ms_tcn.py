@@ -1,4 +1,4 @@
-"""MS-TCN: names of rows by temporal convolutions; each stage refines the one before."""
+"""MS-TCN: names of rows by temporal convolutions; each stage refines the previous one."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _SMOOTHING, _LARGEST = 0.15, 16.0  # weight of the smoothing loss, and where it 
 
 @dataclass(eq=False, repr=False)
 class MultiStageNetwork(BaseEstimator):
-    """The plain multi-stage temporal convolutional network, with early stopping.
+    """A standard multi-stage temporal convolutional network, with early stopping.
 
     Every stage has ``n_layers`` residual layers of dilation 1, 2, 4, …; its loss is the cross
     entropy plus 0.15 times the truncated squared difference of the log-probabilities of neighbors.
-    A fifth of the groups, one at least, is held out: the round of least loss there is kept.
+    A fifth of the groups, but at least one, is held out, and the round with the least loss on them
+    is kept.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ class MultiStageNetwork(BaseEstimator):
         Channels; with the defaults there are about 30,000 weights, as in an encoder.
     n_stages, n_layers : int
     n_rounds : int
-        At most so many passes over the recordings.
+        Largest number of passes over the recordings.
     patience : int
         Rounds without gain before training stops.
     random_state : int
@@ -51,7 +52,7 @@ class MultiStageNetwork(BaseEstimator):
     random_state: int = 0
 
     def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
-        """Adam, one recording at a time."""
+        """Train by Adam, one recording at a time."""
         import torch
 
         torch.manual_seed(self.random_state)
@@ -112,7 +113,7 @@ class MultiStageNetwork(BaseEstimator):
 
 
 def _stages(n_features: int, n_classes: int, width: int, n_stages: int, n_layers: int) -> Any:
-    """A list of stages; each a first convolution, residual layers and a last convolution."""
+    """A list of stages, each of a first convolution, residual layers and a last convolution."""
     from torch import nn
 
     def stage(n_inputs: int) -> Any:

@@ -1,4 +1,4 @@
-"""A linear-chain conditional random field, of python-crfsuite."""
+"""A linear-chain conditional random field, from python-crfsuite."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class ConditionalRandomField(BaseEstimator):
     ----------
     n_components : int
     strength : float
-        Of the squared norm of all weights.
+        Strength of the penalty on the squared norm of all weights.
     max_rounds : int
-        Of L-BFGS.
+        Largest number of rounds of L-BFGS.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What costs nothing: predictions that do not look at the data, which a method must beat."""
+"""Trivial baselines: predictions that ignore the data, which a method must beat."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from metriclearn.baselines import Euclidean
 
 
 class Ramp(BaseEstimator):
-    """Sample numbers in place of the samples; their best segmentations are equal cuts."""
+    """Replace samples by their numbers; the best segmentations are then equal cuts."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns nothing."""
@@ -25,7 +25,7 @@ class Ramp(BaseEstimator):
 
 
 class OneCluster(Euclidean):
-    """All samples are to be in one cluster, however many there are."""
+    """All samples in one cluster, whatever number of clusters is given."""
 
 
 class OneRegion(BaseEstimator):

@@ -1,4 +1,4 @@
-"""Table 1 of the paper: methods × streams × test recordings, the loss ‖M − N‖² of each.
+"""Table 1 of the paper: the loss ‖M − N‖² of methods × streams × test recordings.
 
 Every stream (sound, pictures, both …) has its own comparison and its own table, see
 :mod:`experiments.harness.comparison`. Hyper-parameters have the least loss on validation
@@ -58,9 +58,9 @@ _OF_FIELDS = {  # by the library that defines them
 class AudioAndVideo(Comparison):
     """The procedure of several streams; a stream that is null in the configuration is skipped.
 
-    Every stream has a folder with the models that were trained on it. Where ``fields`` of the
-    configuration has the field and the rate of a stream, tables of that field's measures follow,
-    with every segment as a separate state.
+    Every stream has a folder with the models that were trained on it. If ``fields`` of the
+    configuration has the field and the rate of a stream, tables of that field's measures follow, in
+    which every segment is a separate state.
     """
 
     measures: Mapping[str, tuple[str, str]] = {**Comparison.measures, **_OF_FIELDS}
@@ -74,7 +74,7 @@ class AudioAndVideo(Comparison):
         return cases
 
     def _streams(self) -> dict[str, Any]:
-        """The streams to compare: those with a folder, where the data set is a user's.
+        """The streams to compare; for a user's data set those with a folder.
 
         Raises
         ------
@@ -134,7 +134,7 @@ def folder_cases(
 ) -> list[Case]:
     """One case from folders train, validation and test, or, without validation, with folds.
 
-    Training and validation recordings are held out for each other, both ways, to choose.
+    For choices, training recordings are held out for validation ones and vice versa.
 
     Raises
     ------
@@ -164,7 +164,8 @@ def held_out_cases(
     standardize: bool = False,
     unseen: LabeledSequences | None = None,
 ) -> list[Case]:
-    """Every group of recordings held out once (or only one of them); or ``unseen`` for test."""
+    """Cases that hold out every group of recordings once (or one group only), or one case with
+    ``unseen`` for test."""
     given = [part for part in (data, unseen) if part is not None]
     refuse_seen(*given)
     train, *test = [_standardized(part) if standardize else part for part in given]
@@ -174,7 +175,8 @@ def held_out_cases(
 
 
 def stream_folder(root: str | Path | None, stream: str) -> Path | None:
-    """The folder of a stream in ``root``, or ``root`` where there is none; None without a root."""
+    """The folder of a stream in ``root``, or ``root`` if there is no such folder; None without a
+    root."""
     if root is None:
         return None
     folder = Path(root) / stream

@@ -1,17 +1,17 @@
 """K-means under learned metrics: section 6.2 of the paper, on six tables.
 
-Protocol A, the paper's: learn on all of a table and cluster it again, with several K-means seeds.
+Protocol A is the paper's: learn on all of a table and cluster it again, with several K-means seeds.
 Protocol B: learn on a stratified half and cluster the other half, several times. Protocol C: learn
 on half of the classes, as two data sets of different classes, and cluster the other classes.
 
 Every method fits ``components_`` to the features that are not the same in 99 % of the training
 samples; then K-means clusters the transformed test data, K given. Hyper-parameters are chosen on
 the training part only. A uses its training loss, with other K-means seeds. B uses stratified splits
-of the training half, a third held out. C holds out half of the training classes, drawn several
-times. The candidate of least mean ‖M−N‖² replaces the first of the grid if it is better by more
-than one standard error of their difference, corrected for splits that share samples (Nadeau &
-Bengio 2003). The chosen one is fitted to the whole training part. Every protocol and data table has
-its table of results.
+of the training half, which hold out a third of it. C holds out half of the training classes, drawn
+several times. The candidate of least mean ‖M−N‖² replaces the first of the grid if it is better by
+more than one standard error of their difference, corrected for splits that share samples (Nadeau &
+Bengio 2003). The chosen one is fitted to the whole training part. There is a table of results for
+every protocol and data table.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Tables = list[LabeledTable]
 
 @dataclass(frozen=True)
 class Repeated:
-    """A table to cluster once for every K-means seed; every clustering is one unit."""
+    """A table that is clustered once for every K-means seed; every clustering is a unit."""
 
     table: LabeledTable
     seeds: Sequence[int]
@@ -94,10 +94,11 @@ class Clustering(Procedure):
         return cases
 
     def fit(self, estimator: Any, data: Tables, method: Method) -> Any:
-        """Fit to the features that vary within some training table; the others get no weight.
+        """Fit to the features that vary within some training table; other features get no weight.
 
-        So do those with one value in more than 99 of 100 samples: whatever a method makes of a
-        pixel that is set in two training images, it is out of proportion where other images set it.
+        Features with the same value in more than 99 of 100 samples get no weight either: a weight
+        learned from a pixel that is set in two training images would be out of proportion in other
+        images.
         """
         varies = np.any([_share_of_others(table.X) > _RARE for table in data], axis=0)
         truths = [Partition.from_labels(table.y) for table in data]
@@ -108,7 +109,7 @@ class Clustering(Procedure):
         return estimator
 
     def validate(self, method: Method, model: Any, train: Tables, held_out: Tables) -> Losses:
-        """One loss for every split, the mean over its tables."""
+        """One loss per split, the mean over its tables."""
         n_init = self.config.inner_init
         losses = [kmeans_scores(model, table, n_init, _SELECTION_SEED)[0] for table in held_out]
         return {"given": {None: np.array([np.mean(losses)])}}
@@ -152,7 +153,7 @@ class Clustering(Procedure):
 
 
 def _plane(outcome: Outcome, case: Case) -> tuple[str, NDArray]:
-    """What stands over a panel, and the samples on their two leading principal components."""
+    """Title of a panel, and the samples on their two leading principal components."""
     Z = _transformed(outcome.models["given"], case.test.table)
     Z = PCA(min(2, Z.shape[1])).fit_transform(Z)
     loss = outcome.losses("given").mean()
@@ -229,7 +230,7 @@ def _classes(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
 
 
 def _thinned(table: LabeledTable, most: int, seed: int) -> LabeledTable:
-    """At most ``most`` samples, of every class by the same share."""
+    """At most ``most`` samples, the same share of every class."""
     if len(table) <= most:
         return table
     split = StratifiedShuffleSplit(1, train_size=most, random_state=seed)
@@ -242,7 +243,7 @@ def _share_of_others(X: NDArray) -> NDArray:
 
 
 def kmeans_scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tuple[float, float]:
-    """‖M−N‖² and the adjusted Rand index of K-means, K given."""
+    """‖M−N‖² and the adjusted Rand index of K-means with given K."""
     truth = Partition.from_labels(table.y)
     K = 1 if isinstance(model, OneCluster) else truth.n_clusters
     clusters = _clusters(_transformed(model, table), K, n_init, seed)
@@ -251,7 +252,7 @@ def kmeans_scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tu
 
 
 def _clusters(Z: NDArray, K: int, n_init: int, seed: int) -> Partition:
-    """K-means; a metric of rank 0 tells no samples apart and gets K random clusters.
+    """K-means; a metric of rank 0, which separates no samples, gets K random clusters.
 
     K-means would then return a single cluster, whose loss K − 1 is less than the loss of many
     metrics.
@@ -263,7 +264,7 @@ def _clusters(Z: NDArray, K: int, n_init: int, seed: int) -> Partition:
 
 
 def _transformed(model: Any, table: LabeledTable) -> NDArray:
-    """Centered samples under the metric; a zero column where its rank is 0."""
+    """Centered samples under the metric; a zero column if its rank is 0."""
     Z = center(table.X) @ model.components_.T
     return Z if Z.shape[1] else np.zeros((len(table), 1))
 

@@ -1,14 +1,14 @@
 """Annotated copy-number profiles: label error of learned penalties and metrics, both directions.
 
 Methods are trained on the annotations of the source's fold 1 and tested on fold 2, and vice versa.
-Hyper-parameters are chosen by cross-validation over profiles *inside* the training fold. Also,
-every profile is tested by models trained on all other profiles, and chosen among them alone. The
-row "ours" is a consensus of all candidates of the search, :class:`Agreement`; candidates that were
-designed while looking at errors on these very profiles are marked.
-In the first setting every method is scored twice: without the training annotations of the sequence,
-and with them as constraints (as in Hocking & Srivastava, Labeled optimal partitioning,
-Computational Statistics 38, 2023). The annotations then also move the penalty of the sequence; how
-far is chosen by leaving out one training annotation at a time in held-out profiles.
+Hyper-parameters are chosen by cross-validation over profiles *inside* the training fold. In a
+second setting, every profile is tested with models that were trained and chosen on all other
+profiles only. The row "ours" is a consensus of all candidates of the search, :class:`Agreement`;
+candidates whose design was guided by errors on these profiles are marked. In the first setting
+every method is scored twice: without the training annotations of the sequence, and with them as
+constraints (as in Hocking & Srivastava, Labeled optimal partitioning, Computational Statistics 38,
+2023). The annotations then also move the penalty of the sequence; how far is chosen by leaving out
+one training annotation at a time in held-out profiles.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ _FEATURES: dict[tuple[str, str], NDArray] = {}
 
 @dataclass(eq=False, repr=False)
 class Remembered(StatelessTransformer):
-    """Features of whole sequences by a transformer that learns nothing, computed once for each."""
+    """Features of whole sequences by a transformer without fitting, computed once per sequence."""
 
     transformer: Any = None
 
@@ -131,8 +131,8 @@ class Remembered(StatelessTransformer):
 class Agreement:
     """The segmentation of least expected loss over all candidates and folds.
 
-    Weights of a family are equal within it and fall with its errors on profiles held out, as
-    (least errors / errors)^p, with the power p of fewest errors of the consensus there.
+    All members of a family have the same weight. It is (least errors / errors)^p, with the family's
+    errors on held-out profiles, and the power p with the fewest errors of the consensus there.
     """
 
     models: list[Any]
@@ -154,7 +154,7 @@ class Segmentations:
 
 
 def _rates(errors: NDArray, data: Profiles) -> NDArray:
-    """Errors in percent of a sequence's annotations; zero without any, which then weigh nothing."""
+    """Errors in percent of a sequence's annotations; zero, with weight zero, if there are none."""
     return 100 * errors / np.maximum(data.counts, 1)
 
 
@@ -221,7 +221,8 @@ class Neuroblastoma(Procedure):
         return [*self._held_out(everything), *cases] if self._unseen is None else cases
 
     def _held_out(self, everything: NDArray) -> list[Case]:
-        """Every profile is tested by models of the others, which make all choices, too."""
+        """Every profile is tested with models of the other profiles, on which all choices are made,
+        too."""
         profiles = Profiles(self.data, self.data.known(), everything)
         parts = GroupKFold(self.config.n_parts, shuffle=True, random_state=self.config.seed)
         inner, cases = GroupKFold(self.config.n_folds), []
@@ -240,7 +241,7 @@ class Neuroblastoma(Procedure):
         return self.config.dataset.test_root
 
     def columns(self, method: Method) -> Sequence[str]:
-        """Sequences that are unseen have no annotations to constrain them."""
+        """Unseen sequences have no annotations as constraints."""
         columns = method.options.get("columns", COLUMNS)
         return [name for name in columns if name == "free" or self._unseen is None]
 
@@ -266,7 +267,7 @@ class Neuroblastoma(Procedure):
         return bool(method.options.get("search"))
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Agreement:
-        """All candidates and folds, weighed by their errors on profiles held out."""
+        """A consensus of all candidates and folds, weighed by their errors on held-out profiles."""
         rows = [(name, row) for name, family in members.items() for row in family]
         parts = [held_out for _, held_out in case.folds]
         answers = [[self._answers(*pair) for pair in zip(row, parts)] for _, row in rows]
@@ -296,13 +297,13 @@ class Neuroblastoma(Procedure):
         return Agreement(models, np.repeat(shares, len(parts)) / len(parts), errors)
 
     def _answers(self, model: Any, data: Profiles) -> list[NDArray]:
-        """Change-points of a model, from paths that are known."""
+        """Change-points of a model, from paths that have been computed already."""
         penalties = model.predict_penalties(data.data.sequences)
         pairs = zip(self._paths_of(model, data), penalties)
         return [path.change_points[path.positions(penalty)] for path, penalty in pairs]
 
     def _paths_of(self, model: Any, data: Profiles) -> list[SegmentationPath]:
-        """Of the sequences of the folder that the data come from."""
+        """Paths of the sequences of the folder from which the data come."""
         whole, key = self.data, self._kind(model)
         if self._test_data is not None and data.data is self._test_data:
             whole, key = self._test_data, f"{key}, unseen"
@@ -312,7 +313,7 @@ class Neuroblastoma(Procedure):
 
     @staticmethod
     def _kind(model: Any) -> str:
-        """What decides the paths before a metric is learned."""
+        """The settings that determine paths under the identity, as a key for stored ones."""
         return f"{model.representation!r}, {model.min_size}"
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:
@@ -329,7 +330,7 @@ class Neuroblastoma(Procedure):
         return {"free": {0.0: np.array(free)}, "constrained": constrained}
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        """Label errors of every sequence, and the ends found."""
+        """Label errors of every sequence, and the predicted segment ends."""
         test: Profiles = case.test
         apart = case.table == "profiles" or self._unseen is not None
         known = case.train.known if column == "constrained" and not apart else None
@@ -365,9 +366,10 @@ class Neuroblastoma(Procedure):
         return f"{text} (errors held out {choice.losses.sum():g})"
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """Pictures: sequences of the first direction where ours and another method differ most.
+        """Pictures of the sequences of the first direction on which ours and another method differ
+        most.
 
-        That is the best of the others on held-out data that differs from ours anywhere.
+        The other method is the best one on held-out data that differs from ours on any sequence.
         """
         apart = [outcome for outcome in outcomes if outcome.case.table == "profiles"]
         outcomes = [outcome for outcome in outcomes if outcome.case.table != "profiles"]
@@ -411,7 +413,7 @@ def _agreed(
     weights: NDArray,
     known: Sequence[PartialPartition] | None = None,
 ) -> list[NDArray]:
-    """The segmentations of least expected loss against the answers of models, (models, N)."""
+    """The segmentations of least expected loss over the predictions of models, (models, N)."""
     found = []
     for i, mine in enumerate(zip(*answers)):
         shares: dict[tuple[int, ...], float] = {}  # many models answer the same
@@ -425,7 +427,8 @@ def _agreed(
 
 
 def _found(apart: Sequence[Outcome]) -> str:
-    """What was found by looking, and what the training data find, in words."""
+    """Sentences on what was designed with knowledge of errors, and on what the training data
+    choose."""
     errors: dict[str, dict[str, NDArray]] = {}
     for outcome in apart:
         test: Profiles = outcome.case.test
@@ -462,7 +465,7 @@ def _errors(ends: Sequence[NDArray], known: Sequence[PartialPartition]) -> NDArr
 
 
 def _of_length(name: str, outcome: Outcome) -> Outcome | None:
-    """An outcome on the sequences of some lengths, None where there are none."""
+    """An outcome restricted to sequences of some lengths; None if there are none."""
     low, high = _LENGTHS[name]
     test: Profiles = outcome.case.test
     places = np.flatnonzero([low < len(X) <= high for X in test.data.sequences])
@@ -523,7 +526,8 @@ def _area(outcomes: Sequence[Outcome]) -> float:
 def _left_out(
     path: SegmentationPath, log: float, known: PartialPartition, margin: float, weight: float
 ) -> int:
-    """Annotations contradicted when each is predicted from the penalty that the others move."""
+    """Contradicted annotations, each predicted with the penalty that the other annotations have
+    moved."""
     errors = 0
     for place, region in enumerate(known.regions):
         others = known.regions[:place] + known.regions[place + 1 :]

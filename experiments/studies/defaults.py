@@ -1,9 +1,9 @@
-"""How defaults were chosen: every setting is fitted to many data sets, no test set is looked at.
+"""How defaults were chosen: every setting is fitted to many data sets, without any test set.
 
 ``experiment=default_settings`` cross-validates ChangePointMetricLearner inside the training parts
 of three data sets. ``experiment=clustering_defaults`` draws three classes of Letters, Digits or
 Libras, or the two of Breast cancer, up to 27 samples of each class for training and as many held
-out, sixty times; Iris and Wine, the small tables of the results, take no part.
+out, sixty times; Iris and Wine, the small tables of the results, are left out.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class SegmenterSettings(DefaultSettings, Comparison):
 
 
 class ClusteringSettings(DefaultSettings, Clustering):
-    """The procedure for clusterings: a case is a draw from a table, one half of it held out."""
+    """The procedure for clusterings: a case is a draw from a table, of which one half is held
+    out."""
 
     def cases(self) -> list[Case]:
         cases = []

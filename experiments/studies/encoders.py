@@ -1,8 +1,9 @@
-"""Learned features against linear metrics: encoders of raw signals and of hand-made features.
+"""Learned features compared with linear metrics: encoders of raw signals and of hand-made features.
 
 The encoder's settings are chosen like all others: on folds of the training data. Its loss on the
 test data is the mean over several seeds; the loss of each seed is a separate measure. With
-``seeds_agree`` the models from all seeds are members of the consensus, in place of the first alone.
+``seeds_agree`` the models from all seeds are members of the consensus, otherwise only those from
+the first seed.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ class Encoders(AudioAndVideo):
         return first, {**scores, MEASURE: np.mean(losses, axis=0), **by_seed}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """As for all comparisons, and of one data set a picture of an encoder's features."""
+        """The report of all comparisons and, for a single data set, a picture of an encoder's
+        features."""
         if "streams" in self.config:
             return super().story(outcomes, folder)
         encoders = [o for o in outcomes if of_raw_signals(o.models["estimated"])]
@@ -86,7 +88,7 @@ class Encoders(AudioAndVideo):
 
 
 def with_one_thread() -> None:
-    """So torch gives the same weights anywhere, and fits run side by side."""
+    """With one thread torch gives the same weights everywhere, and several fits can run at once."""
     import torch
 
     torch.set_num_threads(1)
@@ -99,7 +101,7 @@ def from_seed(model: Any, seed: int, data: LabeledSequences) -> Any:
 
 
 def of_raw_signals(model: Any) -> Any:
-    """The part of an encoder that knows which columns are raw signals; None where none does."""
+    """The part of an encoder that knows which columns are raw signals, or None."""
     parts = model.encoder_.modules() if hasattr(model, "encoder_") else ()
     return next((part for part in parts if hasattr(part, "n_raw")), None)
 

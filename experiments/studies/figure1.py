@@ -1,10 +1,10 @@
 """Figure 1 of the paper: test loss against the fraction of each training sequence that is labeled.
 
-Section 6.1: all samples of the training sequences are there, but labels only in one stretch of
-each, whose length is the given fraction of the sequence. Ours completes the labels and learns in
-turns (section 5.2) and estimates the number of segments; the baselines fit on the labeled
-stretches and get the true number of segments of every test sequence. Hyper-parameters of all
-methods are chosen on validation sequences of which the same fraction is labeled.
+Section 6.1: all samples of the training sequences are used, but only one stretch of each is
+labeled, whose length is the given fraction of the sequence. Ours alternates between completing the
+labels and learning (section 5.2) and estimates the number of segments; the baselines fit on the
+labeled stretches and get the true number of segments of every test sequence. Hyper-parameters of
+all methods are chosen on validation sequences with the same labeled fraction.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ _PROTOCOL = (
 
 @dataclass(frozen=True)
 class Stretches:
-    """Sequences of which one stretch each is labeled."""
+    """Sequences with one labeled stretch each."""
 
     data: LabeledSequences
     places: list[slice]
 
     @classmethod
     def draw(cls, data: LabeledSequences, fraction: float, random_state: int) -> Stretches:
-        """A fraction of every sequence.
+        """One stretch of every sequence, a given fraction of its length.
 
-        The place of a stretch is drawn once per sequence, so that stretches grow with ``fraction``.
+        The place of the stretch is drawn once per sequence, so that it grows with ``fraction``.
         """
         rng = np.random.default_rng(random_state)
         places = []

@@ -1,9 +1,9 @@
-"""Normalized cuts of images: learned similarities against a grid search, Euclidean, scikit-learn.
+"""Normalized cuts of images: learned similarities, a grid search, Euclidean, scikit-learn.
 
 Section 6.3 of the paper. For every seed some images are for training and the rest for test. All
 hyper-parameters come from the training images: the strength and the loss scale of learned
-similarities by cross-validation over them, the two scales of the grid by the loss on them. Every
-method sees the same features of the same superpixels; losses are over all pixels.
+similarities by cross-validation, the two scales of the grid by the training loss. Every method sees
+the same features of the same superpixels; losses are over all pixels.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _overlaps(predicted: NDArray, truth: NDArray) -> NDArray:
 
 
 def foreground_overlap(predicted: NDArray, truth: NDArray) -> float:
-    """Intersection over union with the label 1, for the region that has the most."""
+    """Largest intersection over union of a region with the label 1."""
     return float(_overlaps(predicted, truth)[np.unique(truth) == 1].max(initial=0.0))
 
 
@@ -97,7 +97,7 @@ def image_scores(
     label_maps: Sequence[Sequence[NDArray]],
     measures: Sequence[str] = (MEASURE,),
 ) -> dict[str, NDArray]:
-    """Measures of every image, averaged over its annotators, each with their own K."""
+    """Measures of every image, averaged over its annotators, each with the annotator's K."""
     values = []
     for image, maps in zip(nodes, label_maps):
         counts = [len(np.unique(truth)) for truth in maps]
@@ -109,7 +109,7 @@ def image_scores(
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """The images of one role, with their nodes, each computed once."""
+    """The images for training or test, with their nodes, which are computed once."""
 
     data: LabeledImages
     nodes: list[ImageNodes]
@@ -214,8 +214,8 @@ class Images(Procedure):
         return Story(protocol, artifacts, tables_and_rows(self, outcomes))
 
     def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
-        """Draw test images of the first seed, from the best to the worst loss of ours; only these
-        two on a narrow screen.
+        """Draw test images of the first seed, ordered by the loss of ours; on a narrow screen only
+        the best and the worst.
         """
         pair = [by_name[name] for name in self.config.drawn_methods]
         measure = next(iter(self.measures))
@@ -259,7 +259,7 @@ def split(everything: Pictures, n_train: int, n_test: int | None, seed: int) -> 
 
 
 def words_of(outcome: Outcome) -> str:
-    """What the training images chose."""
+    """The hyper-parameters chosen on training images, in words."""
     choice, model = outcome.choices["given"], outcome.models["given"]
     words = []
     if len(choice.losses):

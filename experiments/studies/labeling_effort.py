@@ -1,11 +1,10 @@
 """Loss against labeled seconds: an annotator labels stretches, and the metric is learned again.
 
-The annotator is simulated: the true change-points of the stretches that a strategy of
-:func:`metriclearn.annotate.suggest` asks for, with errors on demand. After every batch of answers
+The annotator is simulated: the answers are the true change-points of the stretches that a strategy
+of :func:`metriclearn.annotate.suggest` chooses, with errors if wanted. After every batch of answers
 the metric is learned from the answered stretches alone, each treated as one recording; then the
-next batch is requested. Test recordings are used
-for scores only. The start is the Euclidean metric whose penalty was tuned on all labels, the
-end the metric that was learned from all labels.
+next batch is requested. Test recordings are used for scores only. The curves start at the Euclidean
+metric with a penalty tuned on all labels, and end at the metric learned from all labels.
 """
 
 from __future__ import annotations
@@ -93,9 +92,9 @@ class Folder:
     length : int
         Samples of a stretch.
     rate : float
-        Samples in a second.
+        Samples per second.
     learner : estimator
-        Fitted to the answers.
+        The learner that is fitted to the answers.
     whole : estimator, optional
         Replaces the learner once everything is answered.
     """
@@ -109,29 +108,29 @@ class Folder:
 
     @property
     def seconds(self) -> float:
-        """The sum over all recordings."""
+        """The total of a value over all recordings."""
         return sum(map(len, self.data.sequences)) / self.rate
 
 
 @dataclass(eq=False)
 class Annotator(BaseEstimator):
-    """Asks, answers and learns, until so much of a folder is labeled.
+    """Asks, answers and learns until given parts of a folder are labeled.
 
     Parameters
     ----------
     strategy : str
-        Of :func:`metriclearn.annotate.suggest`.
+        A strategy of :func:`metriclearn.annotate.suggest`.
     fractions : sequence of float
-        Labeled parts of all samples, after each of which the metric is learned again.
+        Shares of labeled samples; the metric is learned again when each is reached.
     error : float
-        Chance that a true change is overlooked, and that a stretch gets one that is none.
+        Probability that a true change is overlooked, and that a stretch gets a false one.
     learner : estimator, optional
         Replaces the folder's learner.
 
     Attributes
     ----------
     learners_ : list of fitted estimators
-        After each of the fractions.
+        The learner after each of the fractions.
     """
 
     strategy: str = "combined"
@@ -176,7 +175,7 @@ class Annotator(BaseEstimator):
         return self
 
     def _answer(self, labels: NDArray, random: np.random.Generator) -> NDArray:
-        """Numbers of the segments in a stretch, some of them wrong."""
+        """Segment numbers of the samples in a stretch, with some errors."""
         answer = labels.copy()
         for change in np.flatnonzero(np.diff(labels)) + 1:
             if random.random() < self.error:
@@ -222,7 +221,8 @@ class LabelingEffort(Procedure):
         return cases
 
     def columns(self, method: Method) -> Sequence[str]:
-        """Where it learns; all for what knows all labels."""
+        """The labeled parts at which a method learns; a method that knows all labels is the same at
+        all parts."""
         given = method.estimator.fractions
         asked = self.config.fractions
         return [_column(f) for f in asked if f in given or given == (1.0,)]
@@ -236,7 +236,7 @@ class LabelingEffort(Procedure):
         return learner, {MEASURE: np.array([sequence_losses(learner, case.test).mean()])}
 
     def units(self, data: Any) -> Sequence[str]:
-        """A seed is one unit. It decides the data if they are generated, else the order and the
+        """A seed is one unit. It determines the data if they are generated, else the order and the
         random draws."""
         return [data.name]
 
@@ -263,7 +263,7 @@ class LabelingEffort(Procedure):
 
 
 def _sentence(facts: Mapping[str, Any]) -> str:
-    """With the fields of :func:`reach`."""
+    """The report, with the fields of :func:`reach`."""
     if facts["way"] is None:
         return _NO_WAY
     return (_SENTENCE if facts["way"] >= 0 else _TOO_FEW) + (_FEWER if "seconds" in facts else "")
@@ -274,19 +274,20 @@ def _column(fraction: float) -> str:
 
 
 def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
-    """How much a part of the labels achieves, and how many seconds random needs for the same loss.
+    """How much ours achieves with a part of the labels, and the seconds that random needs for the
+    same loss.
 
-    ``worse`` lists where the loss of ours exceeds that of random by more than one standard error of
-    the paired differences.
+    ``worse`` lists the parts at which the loss of ours exceeds that of random by more than one
+    standard error of the paired differences.
 
     Parameters
     ----------
     table : str
     seconds : float
-        Of all training recordings.
+        Length of all training recordings.
     rows : rows of the table
     part : float
-        The largest labeled part up to this one is looked at.
+        The result is for the largest labeled part that does not exceed this.
     """
     (parts, ours), (all_parts, chance) = curve_of(rows, OURS)[:2], curve_of(rows, RANDOM)[:2]
     start, end = (curve_of(rows, name)[1, 0] for name in (START, END))
@@ -308,7 +309,8 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
 
 
 def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
-    """Loss against labeled seconds, a panel for each folder; stacked where axes are given."""
+    """Loss against labeled seconds, a panel for each folder; panels are stacked if axes are
+    given."""
     tables = results["tables"]
     some = [facts for facts in results["reached"] if facts["way"] is not None]
     ways = ", ".join(f"{facts['table']} at {facts['way']:.0f} %" for facts in some)

@@ -1,4 +1,4 @@
-"""What fixing the penalty of a segment does: the paper's setting against a learned penalty.
+"""The effect of fixing the penalty of a segment: the paper's setting and a learned penalty.
 
 The paper fixes penalty = 1 and loss_scale = 1. The penalty then cancels in loss-augmented
 inference, (α − λ) Tr M = 0, and with noise the certified optimum has too few segments. Here
@@ -31,10 +31,10 @@ from metriclearn import Partition
 
 
 class PaperSetting(Comparison):
-    """The procedure: every setting at every strength is a method with nothing to choose.
+    """The procedure: every pair of a setting and a strength is a method without choices.
 
-    The rows of a setting are at its strength of least validation loss; all strengths stand in
-    ``paper_setting.md``, with objective, gap and numbers of segments.
+    The rows of a setting are at its strength of least validation loss; ``paper_setting.md`` has all
+    strengths, with objective, gap and numbers of segments.
     """
 
     entries = "settings"
@@ -82,7 +82,7 @@ class PaperSetting(Comparison):
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:
-    """What the table tells about one fit."""
+    """The entries of the table for one fit."""
     model = outcome.models["estimated"]
     segmentations = model.predict_change_points(outcome.case.test.sequences)
     return {

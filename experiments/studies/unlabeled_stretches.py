@@ -1,7 +1,7 @@
-"""Unlabeled stretches, treated in several ways in training; tests score labeled stretches only.
+"""Unlabeled stretches, treated in several ways in training; tests score only labeled stretches.
 
 Unlabeled stretches of the test sequences do not count: the loss, and the predicted and true numbers
-of segments, are taken over the labeled stretches.
+of segments, are computed on the labeled stretches.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _NOTE = (
 
 
 class UnlabeledStretches(Comparison):
-    """The procedure: a column is a reading of the training data, an option of the loader.
+    """The procedure: a column is a way to read the training data, an option of the loader.
 
-    The first reading is the test data's, with pictures and models.
+    The first way to read is that of the test data; pictures and models belong to it.
     """
 
     measures: Mapping[str, tuple[str, str]] = {
@@ -74,7 +74,7 @@ class UnlabeledStretches(Comparison):
 
 
 def counts(model: Any, data: LabeledSequences) -> tuple[NDArray, NDArray]:
-    """Segments of every prediction in the stretches that are known, and how many are true, (N,)."""
+    """Numbers of predicted and of true segments in the labeled stretches, (N,) each."""
     found, known = [], []
     for ends, labels in zip(model.predict_change_points(data.sequences), data.labels):
         stretches = PartialPartition(len(labels), labels).pieces.stretches

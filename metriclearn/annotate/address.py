@@ -14,7 +14,7 @@ FILE = ".metriclearn.address"
 
 
 class Address(NamedTuple):
-    """The token in the address of a page, and its port: 0 for any free one."""
+    """The token in the address of a page, and its port; 0 means any free port."""
 
     token: str
     port: int
@@ -23,7 +23,7 @@ class Address(NamedTuple):
     def of(cls, folder: Path) -> Address:
         """The address of the last server of a folder, or a new token.
 
-        A file that belongs to someone else, or that others may read, is not used.
+        The file is ignored if it belongs to someone else or others may read it.
         """
         try:
             descriptor = os.open(folder / FILE, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
@@ -42,7 +42,7 @@ class Address(NamedTuple):
         return cls(secrets.token_urlsafe(24), 0)
 
     def keep(self, folder: Path) -> None:
-        """Write the file for its owner only; nothing happens in a folder that may only be read."""
+        """Write the file so that only its owner can read it; does nothing in a read-only folder."""
         with suppress(OSError):
             (folder / FILE).unlink(missing_ok=True)
             descriptor = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -59,15 +59,15 @@ _NAME_SHARE, _SEGMENT_SHARE = 1 / 32, 1.5
 
 
 class Given(NamedTuple):
-    """What a person has said about the rows of every recording.
+    """The annotations of a person as partial labels of the rows of every recording.
 
     Attributes
     ----------
     partial : list of PartialPartition
     names : list of str
-        The labels that cover a row.
+        All labels that some row has.
     codes : list of int arrays (T,)
-        The place of every row's label among the names, −1 without one.
+        The position of every row's label among the names; −1 without a label.
     """
 
     partial: list[PartialPartition]
@@ -77,7 +77,7 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A metric with a penalty > 0, and names of segments if two labels or more are in use.
+    """A metric with a penalty > 0, and names of segments if at least two labels are in use.
 
     With ``is_joint``, names decide on boundaries, too.
     """
@@ -133,15 +133,15 @@ class Model:
 
 
 class Check(NamedTuple):
-    """Labeled stretches against the answers of models that have not learned from them.
+    """Labeled stretches compared with the predictions of models that have not learned from them.
 
     Attributes
     ----------
     stretches : int
     agreed, missed, extra : int
-        Boundaries that both have, only the person, and only the model.
+        Boundaries of both, of the person only, and of the model only.
     right, named : int
-        Rows with the right name, and with a name.
+        Number of rows with the right name, and of rows with a name.
     """
 
     stretches: int = 0
@@ -157,7 +157,8 @@ class Check(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """A point of the curve: the counts, and the share of boundaries that agree.
 
-        Its interval is Wilson's, of 95 %: it has a width even where all of a few agree.
+        It has Wilson's 95 % interval, which has a positive width even if all of a few boundaries
+        agree.
         """
         n = self.agreed + self.missed + self.extra
         if not n:
@@ -180,7 +181,7 @@ class Stretch(NamedTuple):
 
 @dataclass
 class _Trial:
-    """Answers for held-out stretches."""
+    """Predictions for held-out stretches."""
 
     margins: list[BoundaryMargins] = field(default_factory=list)
     truths: list[Partition] = field(default_factory=list)
@@ -217,7 +218,7 @@ class _Trial:
 class Group:
     """Recordings with the same features, the learned model, and its validation.
 
-    After ``patience`` seconds of learning the best metric so far is used.
+    Learning stops after ``patience`` seconds with the best metric so far.
     """
 
     recordings: list[Recording]
@@ -228,7 +229,7 @@ class Group:
 
     @property
     def tolerance(self) -> int:
-        """Rows in half a second, at least one: changes so near are the same."""
+        """Rows in half a second, at least one: changes so near to each other count as the same."""
         return max(1, round(0.5 * self.recordings[0].rate))
 
     def given(self, annotations: Mapping[str, Sequence[Annotation]]) -> Given:
@@ -242,8 +243,8 @@ class Group:
     def learn(self, given: Given) -> None:
         """Learn a metric and a penalty from the labeled stretches, and names from labeled rows.
 
-        The last metric completes partly labeled stretches, as in one turn of learning from partial
-        labels. The first metric takes turns until nothing changes.
+        Later metrics make one alternation: the last metric completes the partly labeled stretches.
+        The first metric alternates until nothing changes.
         """
         pieces: list[Piece] = []
         for one, partial in zip(self.recordings, given.partial):
@@ -285,7 +286,7 @@ class Group:
     def validate(self, given: Given) -> None:
         """Compare labeled stretches with models that have not learned from them.
 
-        Names decide on boundaries, too, where this leads to less loss.
+        Names help to decide on boundaries if this lowers the loss.
         """
         self.checked = self.calibration = None
         every = [
@@ -323,7 +324,7 @@ class Group:
             )
 
     def _names_without(self, given: Given, left: list[Stretch]) -> Names | None:
-        """Names learned without the rows of some stretches."""
+        """Learn names without the rows of some stretches."""
         codes = list(map(np.copy, given.codes))
         for one in left:
             codes[one.recording][one.rows] = -1
@@ -338,7 +339,7 @@ def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
 
 
 def _agreeing(found: NDArray, truth: NDArray, tolerance: int) -> int:
-    """The largest number of pairs of boundaries, one of each, that are at most so far apart."""
+    """The largest number of pairs, one boundary from each list, at most ``tolerance`` apart."""
     count, place = 0, 0
     for change in truth.tolist():
         while place < len(found) and found[place] < change - tolerance:
@@ -349,7 +350,7 @@ def _agreeing(found: NDArray, truth: NDArray, tolerance: int) -> int:
 
 
 def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
-    """Pieces with about ``_MOST_ROWS`` rows, the same ones every time."""
+    """A selection of pieces with about ``_MOST_ROWS`` rows, the same every time."""
     order = np.random.default_rng(0).permutation(len(pieces))
     rows = np.array(lengths, dtype=np.int64)[order]
     kept = np.zeros(len(pieces), dtype=bool)
@@ -502,7 +503,7 @@ class Loop:
     def _remember(
         self, result: dict[str, Any], annotations: Mapping[str, Sequence[Annotation]]
     ) -> None:
-        """Add a point to the curve; it replaces the last one if no more was annotated since."""
+        """Add a point to the curve; replace the last point if nothing was annotated since."""
         stretches = chain(*annotations.values())
         seconds = round(float(sum(one.end - one.start for one in stretches)), 3)
         checked = sum((group.checked or Check() for group in self.groups), start=Check())
@@ -515,9 +516,9 @@ class Loop:
 
 
 def strategy_for(model: Model | None) -> str:
-    """How to choose stretches: with names, every second one at random.
+    """The strategy of choosing stretches; with names every second stretch is random.
 
-    Names are learned best from all kinds of stretches, and margins lead to the same doubtful ones
+    Names are learned best from all kinds of stretches, but margins choose the same doubtful kinds
     again and again (names right on training users of HAPT: .85 by margins, .91 by "combined").
     """
     if model is None:

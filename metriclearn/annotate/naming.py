@@ -1,4 +1,4 @@
-"""Names of segments on the label page: what single rows say about them, learned in a moment.
+"""Names of segments on the label page, from the evidence of single rows, learned in a moment.
 
 A linear discriminant analysis of every row with its neighbors gives the probability of each name.
 """
@@ -28,7 +28,7 @@ _LEAST = 1e-3  # probabilities below are this much: labels are few
 def names_of_rows(
     recordings: Sequence[Recording], annotations: Mapping[str, Sequence[Annotation]]
 ) -> tuple[list[str], list[NDArray[np.int64]]]:
-    """The labels that cover a row, sorted, and the place of every row's label, −1 without one."""
+    """All labels of rows, sorted, and the position of every row's label among them, else −1."""
     labels = sorted(set(map(attrgetter("label"), chain(*annotations.values()))))
     codes = []
     for one in recordings:
@@ -66,14 +66,14 @@ class Names:
     def learn(
         cls, names: Sequence[str], recordings: Sequence[Recording], codes: Sequence[NDArray]
     ) -> Self | None:
-        """From labeled rows; None if these have fewer than two names. O(rows · (P·9)²).
+        """Learn from labeled rows; None if these have fewer than two names. O(rows · (P·9)²).
 
         Parameters
         ----------
         names : list of str (C,)
         recordings : sequence of Recording
         codes : sequence of int arrays (T,)
-            Places among the names, −1 where there is none.
+            Positions among the names; −1 without a name.
         """
         n_features = recordings[0].features.shape[1]
         context = max(0, min(_CONTEXT, (_WIDEST // n_features - 1) // 2))
@@ -94,7 +94,7 @@ class Names:
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """The probability of every name in every row, (T, C).
 
-        O(T · P · 9 · C) time, and O(T · (P + C)) memory: the windows are not made.
+        O(T · P · 9 · C) time, and O(T · (P + C)) memory: the windows are not built.
         """
         logits = self.windows.scores(X, self.weights) + self.offsets
         return np.maximum(softmax(logits, axis=1), _LEAST)

@@ -62,7 +62,7 @@ def check_tier(tier: str, taken: Iterable[str]) -> str:
     Raises
     ------
     ValueError
-        If files cannot be named like that, or a tier or a recording has the name.
+        If the name cannot be a file name, or a tier or a recording already has it.
     """
     name = tier.strip()
     if not _TIER.fullmatch(name) or name.casefold() in {one.casefold() for one in taken}:
@@ -123,7 +123,7 @@ class Annotation(NamedTuple):
         return cls(float(start), float(end), str(kind), label)
 
     def as_json(self) -> dict[str, Any]:
-        """The entry of the file."""
+        """The annotation as an entry of the file."""
         entry = {"start": self.start, "end": self.end, "kind": self.kind}
         return entry | ({"label": self.label} if self.label else {})
 
@@ -151,7 +151,7 @@ def read_annotations(given: Any, seconds: float) -> list[Annotation]:
 
 
 def row_at(time: float, rate: float) -> int:
-    """The first row whose middle is not before a time, as in tables that ``fit`` reads."""
+    """The first row whose middle is not before a time, as when ``fit`` reads tables."""
     return math.ceil(time * rate - 0.5)
 
 
@@ -188,8 +188,8 @@ class Project:
     """A tier of annotations of a folder, saved after every change.
 
     The file has a revision number, which every change raises by one. Each annotation has a line, so
-    that two versions can be merged by hand. A change is saved as soon as the file is replaced, in
-    one step; ``segments.csv`` is made from it, and is replaced next. One process saves at a time.
+    that two versions can be merged by hand. A change is saved once the file has been replaced, in
+    one step. Then ``segments.csv`` is made from it and replaced, too. One process saves at a time.
 
     Attributes
     ----------
@@ -197,16 +197,16 @@ class Project:
     seconds : dict
         Lengths of the recordings by name.
     tier : str
-        Empty for the first tier. The files of another one begin with its name.
+        Empty for the first tier. The files of any other tier begin with its name.
     labels : list of str
-        In the order of the keys 1 to 9.
+        Labels in the order of the keys 1 to 9.
     annotations : dict
         Recording -> its annotations, in order.
     annotators : dict
         Recording -> names of those who have changed its annotations.
     curve : list of dict
-        Annotated seconds, the expected share of wrong boundaries, and how many agreed on held-out
-        stretches, after each correction.
+        After each correction: annotated seconds, the expected share of wrong boundaries, and how
+        many boundaries agreed on held-out stretches.
     settings : dict
         ``features``, ``rate`` (rows per second of tables) and ``ignore``, as ``metriclearn fit``
         reads them.
@@ -269,7 +269,7 @@ class Project:
         return self
 
     def _annotations_of(self, name: str, given: Any) -> list[Annotation]:
-        """Those of a recording in the file."""
+        """The annotations of a recording in the file."""
         try:
             return read_annotations(given, self.seconds[name])
         except ValueError as error:
@@ -284,7 +284,7 @@ class Project:
     ) -> int:
         """Replace annotations of recordings, or the labels, save, and return the new revision.
 
-        A given annotator is noted for the recordings whose annotations are replaced.
+        If an annotator is given, it is stored with the recordings whose annotations are replaced.
 
         Raises
         ------
@@ -323,9 +323,10 @@ class Project:
 
     @property
     def is_table_ours(self) -> bool:
-        """Whether ``segments.csv`` is missing, made from these annotations, or from the last ones.
+        """Whether ``segments.csv`` is missing, or made from these annotations or the previous ones.
 
-        The last ones it has if the server was stopped after it replaced only the first file.
+        It is made from the previous ones if the server was stopped before it replaced the second
+        file.
         """
         if not self.table.is_file():
             return True
@@ -333,7 +334,7 @@ class Project:
         return found == self._text_of_table() or _digest(found) == self.seen.get(_BEFORE)
 
     def mend_table(self) -> None:
-        """Write ``segments.csv`` again if it was made from the last annotations."""
+        """Write ``segments.csv`` again if it was made from the previous annotations."""
         table = self.table
         with self.lock, locked(self.folder):
             text = self._text_of_table()
@@ -346,7 +347,7 @@ class Project:
         return segments_text(tables).encode() if tables else b""
 
     def _keep_table(self) -> None:
-        """Keep a table that was written or edited elsewhere, under another name."""
+        """Keep a table that another program wrote or edited, under another name."""
         table = self.table
         if not table.is_file() or (self.revision and self.is_table_ours):
             return
@@ -364,8 +365,8 @@ class Project:
         """Write both files, or neither.
 
         The change is saved once ``metriclearn.json`` is replaced. Until then all errors are raised,
-        and both files stay as they were. If the table alone cannot be replaced after that, the
-        next change writes it, or the next start of the page.
+        and both files do not change. If the table cannot be replaced after that, the next change,
+        or the next start of the page, writes it.
         """
         table, text = writable(self.table), self._text_of_table()
         before = _digest(table.read_bytes()) if table.is_file() else None
@@ -388,7 +389,8 @@ class Project:
             warnings.warn(f"{table.name} is of the last change but one: {error}", stacklevel=3)
 
     def _text(self, before: str | None) -> str:
-        """The content of ``metriclearn.json``, which replaces a table with that digest."""
+        """The new content of ``metriclearn.json``; ``before`` is the digest of the table to be
+        replaced."""
         lists = {name: many for name, many in sorted(self.annotations.items()) if many}
         recordings = [
             f"{_line(name)}: {_lines(one.as_json() for one in many)}"
@@ -416,7 +418,7 @@ def segments_of(
 ) -> list[Segment]:
     """Segments that cover a recording; unlabeled ones are called "unknown".
 
-    With ``classes`` segments have their labels; without, "no change" stretches are numbered.
+    With ``classes`` segments have their labels; otherwise "no change" stretches are numbered.
     """
     segments: list[Segment] = []
     reached = 0.0
@@ -474,7 +476,7 @@ def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
 def page_settings(folder: Path, segments: str, features: str | None) -> tuple[Any, ...]:
     """Features, rate, columns to ignore and the label of unlabeled stretches, as on the page.
 
-    They are for the given features, by default for all labeled recordings.
+    They are for recordings with the given features, by default for all labeled recordings.
     """
     tier = segments.removesuffix(TABLE).removesuffix(".")
     is_page = segments == file_of(folder, tier, TABLE).name

@@ -172,7 +172,7 @@ class Page:
             }
 
     async def learned(self, request: Any, body: bytes) -> Any:
-        """The latest result, as soon as it is newer than the given serial number.
+        """The latest result, once it is newer than the given serial number.
 
         No thread waits for it, so that any number of windows may be open.
         """
@@ -254,7 +254,8 @@ class Page:
             return _download(path.name, path.read_bytes())
 
     def export_all(self, request: Any, body: bytes) -> Any:
-        """The segments of all recordings: one table, or in other formats an archive of files."""
+        """The segments of all recordings, as one table, or as an archive of files in other
+        formats."""
         kind, known = request.path_params["kind"], _is_known(request)
         form = _format(kind)
         tables = {name: self._shown(one, known) for name, one in self.recordings.items()}
@@ -293,7 +294,7 @@ class Page:
         return {"annotations": given}
 
     def _shown(self, one: Recording, known: bool) -> list[Segment]:
-        """Predicted segments under the labels; or the labels alone."""
+        """The labels with predicted segments between them, or the labels alone."""
         learned = self.loop.learned["recordings"].get(one.name)
         many = self.project.annotations.get(one.name, [])
         if known or learned is None:
@@ -366,7 +367,7 @@ def _named(tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
 def _endpoint(tiers: Mapping[str, Page], function: Callable[..., Any]) -> Any:
     """Run a method of the page of a tier, on a thread unless it waits.
 
-    Its errors become 4xx with a sentence.
+    Its errors become responses 4xx with a sentence.
     """
     concurrency = optional("starlette.concurrency", "label")
     responses = optional("starlette.responses", "label")
@@ -398,7 +399,8 @@ def _endpoint(tiers: Mapping[str, Page], function: Callable[..., Any]) -> Any:
 def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[Any]:
     """Annotations of segments, with a change where two touch; "unknown" ones are left out.
 
-    Labels are only numbering if none recurs and each is a number, or the recording's name with one.
+    Labels only number the segments if none recurs and each is a number, or the recording's name
+    with a number.
     """
     labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
     number = re.compile(rf"({re.escape(name)} )?\d+")
@@ -459,7 +461,7 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     FileNotFoundError
         If there is no such folder, or nothing to label in it.
     ValueError
-        If a recording, ``metriclearn.json`` or, where that is missing, ``segments.csv`` is damaged.
+        If a recording, ``metriclearn.json`` or, if that is missing, ``segments.csv`` is damaged.
     """
     for name in ("starlette", "uvicorn"):
         optional(name, "label")
@@ -550,7 +552,7 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
 
 
 def _listening(port: int | None, last: int) -> socket.socket:
-    """A socket of the given port; by default of the last one if it is free, else of any."""
+    """A socket with the given port; by default with the last port if it is free, else with any."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -17,7 +17,7 @@ _NEAR = 0.75  # rows from a person's boundary within which a boundary of the mod
 def exact_times(rows: Iterable[int], annotations: Iterable[Annotation], rate: float) -> list[float]:
     """Times of the changes before ``rows``: a person's where one was set in that row.
 
-    A boundary counts more than the end of a stretch, and the nearest more than others.
+    Boundaries have priority over ends of stretches, and nearer ones over others.
     """
     given: dict[int, tuple[bool, float, float]] = {}
     for one in annotations:
@@ -37,8 +37,9 @@ def merged_segments(
 ) -> list[Segment]:
     """Segments that cover a recording: a person's where annotated, the model's elsewhere.
 
-    All boundaries of a person stay, at their times. Other neighbors with the same label are joined.
-    If there are labels, segments without one are called "unknown"; otherwise all labels are empty.
+    All boundaries of a person are kept, at their exact times. Other neighbors with the same label
+    are joined. If there are labels, segments without one are called "unknown"; otherwise all labels
+    are empty.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def merged_segments(
     boundaries : sequence of float
         Times of the model's changes, in order.
     labels : sequence of str
-        Of the model's segments; empty if it has none.
+        Labels of the model's segments; empty if it has no labels.
     rate : float
         Rows per second of the model.
     """
@@ -79,7 +80,8 @@ def merged_segments(
 def _outside(
     times: Sequence[float], stretches: Sequence[Annotation], fixed: Sequence[float], rate: float
 ) -> list[float]:
-    """The model's boundaries that no stretch of a person excludes, and no boundary replaces."""
+    """The model's boundaries that a person's stretches do not exclude and boundaries do not
+    replace."""
     starts, ends = (np.array([one[i] for one in stretches], dtype=float) for i in (0, 1))
     points = np.array([-np.inf, *fixed, np.inf])
     kept = []
@@ -95,7 +97,7 @@ def _outside(
 def divided_segments(
     segments: Iterable[Segment], annotations: Iterable[Annotation]
 ) -> list[Segment]:
-    """Segments with the unlabeled ones cut at the boundaries that a person has set."""
+    """The segments; unlabeled ones are cut at the boundaries that a person has set."""
     changes = [one.start for one in annotations if one.kind == "change"]
     result: list[Segment] = []
     for start, end, label in segments:

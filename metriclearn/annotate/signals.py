@@ -147,7 +147,7 @@ class Recording:
 
     @property
     def pitches(self) -> list[tuple[int, float]]:
-        """Frequencies in Hz, and their heights in the spectrogram from 0 at its foot to 1."""
+        """Frequencies in Hz, and their heights in the spectrogram, from 0 at the bottom to 1."""
         tops = _mel(np.array(_PITCHES)) / _mel(np.array(_HERTZ / 2))
         # The middle of band i is at (i + 1) / (bands + 1) of all mel, and at (i + ½) / bands here.
         heights = (tops * (_BANDS + 1) - 0.5) / _BANDS
@@ -169,7 +169,8 @@ class Recording:
 
 
 def _chosen(media: list[Path]) -> tuple[str, list[Path]]:
-    """Choose sound if there is an audio file, else pictures; and the recordings that have it."""
+    """Choose sound if there is an audio file, else pictures; returns the recordings that have it,
+    too."""
     if not any(path.suffix.lower() in AUDIO_SUFFIXES for path in media):
         return "video", media
     silent = [path for path in media if _is_silent(path)]
@@ -203,7 +204,7 @@ def open_recordings(
     features, rate, time, ignore, cache
         As for ``metriclearn fit``; by default sound if there is an audio file, else pictures.
     media_rate
-        Rows per second of sound and pictures where ``rate`` is missing or that of tables; by
+        Rows per second of sound and pictures if there is no ``rate``, or it is for tables; by
         default four.
 
     Raises

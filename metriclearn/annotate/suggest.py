@@ -160,8 +160,8 @@ def suggest(
     """Suggest stretches of recordings to label, the best first.
 
     They overlap neither each other nor labeled stretches. With a fitted learner "margin" costs two
-    pruned programs, and "diversity" O(P) for every candidate (four for each ``length``) and
-    labeled stretch.
+    pruned programs. "diversity" costs O(P) for every pair of a candidate (four per ``length``) and
+    a labeled stretch.
 
     Parameters
     ----------
@@ -170,12 +170,12 @@ def suggest(
     known : labels with −1 where unlabeled, or PartialPartition, for each, optional
         As the ``y`` of a fit with partial labels; by default all samples are unlabeled.
     length : int ≥ 2
-        Largest number of samples in a stretch: what a person can judge at a time.
+        Largest number of samples in a stretch: about as many as a person can judge at a time.
     n : int
         Number of stretches; fewer are returned if no more are unlabeled.
     learner : estimator with ``boundary_margins``, optional
-        Its metric and penalty are used. A learner that is not fitted, by default
-        ``ChangePointMetricLearner()``, is fitted to the labeled stretches.
+        The strategies use its metric and penalty. If it is not fitted, as by default
+        ``ChangePointMetricLearner()``, it is fitted to the labeled stretches.
     strategy : str
         "margin": the sum of max(0, 1 − m / penalty) over predicted changes and changes that were
         nearly predicted, where m is the loss of score by the opposite decision.
@@ -253,7 +253,7 @@ def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np
 
 
 def _leftmost(gaps: list[tuple[int, int, int]], n: int, length: int) -> list[Suggestion]:
-    """Stretches from the left of the first gap on; a single sample is no stretch."""
+    """Stretches in order, from the start of the first gap; they have at least two samples."""
     suggestions = []
     for i, first, stop in gaps:
         for start in range(first, stop - 1, length):
@@ -306,7 +306,7 @@ def _greatest(
 ) -> list[Suggestion]:
     """Choose one place after the other, of greatest worth × distance to labeled and chosen places.
 
-    With ``explored`` every second one is the first open place; places come in random order.
+    Places come in random order; with ``explored`` every second choice is the first free place.
     """
     suggestions: list[Suggestion] = []
     novelty, is_open = np.full(len(places), 1.0), np.ones(len(places), dtype=bool)

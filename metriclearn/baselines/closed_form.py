@@ -20,7 +20,7 @@ class ClosedFormMetric(StandardizedMetric):
     """L = X†J with J = Y(YᵀY)^(-1/2): multivariate regression on the scaled assignments (MLCA).
 
     It minimizes ‖XBXᵀ − N‖²_F over B ⪰ 0: the similarities XBXᵀ come as close as possible to the
-    truth N = JJᵀ. Data are centered per data set and standardized, which is a regression with
+    truth N = JJᵀ. Data are centered per data set and standardized, as in a regression with
     intercepts. Several data sets are stacked, and each has separate clusters. O(TP² + P³), linear
     in T.
 

@@ -21,13 +21,13 @@ _SMOOTHING = 1e-10  # added to squared distances of order 1: their roots are the
 
 @dataclass(eq=False, repr=False)
 class MMC(StandardizedMetric):
-    """The metric that spreads different clusters the most, similar pairs being close.
+    """The metric that separates different clusters the most, with similar pairs kept close.
 
     max_{B⪰0} Σ_D ‖x−x′‖_B such that Σ_S ‖x−x′‖²_B ≤ 1, where S are all pairs of samples of one
-    cluster and D pairs of different clusters of one data set. Up to the scale of B that is
-    min_{B⪰0} Σ_S ‖x−x′‖²_B − log Σ_D ‖x−x′‖_B, as the paper has it for diagonal B (section 2.1).
-    The problem is convex; it is solved in a basis where Σ_S (x−x′)(x−x′)ᵀ = I or has a unit
-    diagonal, which changes no solution and scales the steps.
+    cluster and D pairs of different clusters of one data set. Up to the scale of B this is
+    min_{B⪰0} Σ_S ‖x−x′‖²_B − log Σ_D ‖x−x′‖_B, as in the paper for diagonal B (section 2.1). The
+    problem is convex. It is solved in a basis where Σ_S (x−x′)(x−x′)ᵀ = I or has a unit diagonal,
+    which does not change the solution but scales the steps.
 
     A step costs O(dP²) for d pairs in D.
 
@@ -36,9 +36,9 @@ class MMC(StandardizedMetric):
     diagonal : bool
         One weight per feature.
     max_pairs : int
-        Pairs in D: all of them, or so many drawn at random.
+        Largest number of pairs in D; if there are more, so many are drawn at random.
     max_iter : int
-        Steps at most.
+        Largest number of steps.
     tol : float
         Stop when no slope of the objective is above this. Eigenvalues of B, in the basis of the
         steps, that are below this share of the largest are zero.
@@ -163,7 +163,8 @@ def _all_pairs(array: NDArray, truth: Partition) -> NDArray:
 
 
 def _drawn(array: NDArray, truth: Partition, n: int, random: np.random.RandomState) -> NDArray:
-    """Uniform draws: i by how many samples its cluster lacks, j anywhere outside it."""
+    """Draws pairs uniformly: i in proportion to the number of samples outside its cluster, then j
+    among these."""
     order = np.argsort(truth.labels, kind="stable")  # the samples of a cluster are neighbors
     sizes = truth.sizes[truth.labels[order]]
     starts = (np.cumsum(truth.sizes) - truth.sizes)[truth.labels[order]]

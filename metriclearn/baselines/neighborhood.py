@@ -25,12 +25,12 @@ class NeighborhoodComponents(StandardizedMetric):
     Parameters
     ----------
     n_components : int, optional
-        Rank of the metric, capped at P; P by default.
+        Rank of the metric, at most P; P by default.
     init : str or array (r, P)
-        Where the ascent begins, see scikit-learn's NeighborhoodComponentsAnalysis.
+        The start of the ascent, see scikit-learn's NeighborhoodComponentsAnalysis.
     max_samples : int
-        A larger training set is thinned at random to so many samples, every class by the same
-        share and to one sample at least.
+        A larger training set is reduced to so many random samples, the same share of every class,
+        but at least one sample of each.
     max_iter : int
     tol : float
     random_state : int, RandomState or None

@@ -27,7 +27,7 @@ class MetricKMeans(MahalanobisClusterer):
     ----------
     baseline : estimator with ``fit(X, y)`` and ``components_``
     n_init : int
-        K-means runs, of which the best is kept.
+        Number of runs of K-means; the best is kept.
     random_state : int, RandomState or None
 
     Attributes
@@ -35,7 +35,7 @@ class MetricKMeans(MahalanobisClusterer):
     baseline_ : the fitted metric
     components_ : array (r, P)
     n_clusters_ : int or None
-        K of the training sets, where they agree: what ``predict`` uses by default.
+        K of the training sets if all have the same; ``predict`` uses it by default.
 
     Raises
     ------
@@ -89,14 +89,14 @@ class TunedSegmenter(MahalanobisSegmenter):
     min_size : int
         Smallest number of samples in a segment.
     penalty : "tuned" or float ≥ 0
-        A given one needs no labels where the baseline needs none.
+        With a given penalty, labels are needed only if the baseline needs them.
 
     Attributes
     ----------
     baseline_ : the fitted metric
     components_ : array (r, P)
     penalty_ : float or None
-        Of a segment; None where the number of segments is given.
+        Penalty of a segment; None if the number of segments is given.
     training_loss_ : float
         Mean ‖M − N‖²_F / T of the training sequences with the tuned penalty.
 
@@ -127,7 +127,7 @@ class TunedSegmenter(MahalanobisSegmenter):
         """Fit the metric, then choose the penalty on the same labeled sequences.
 
         With partial labels the loss counts only the labeled parts, as in :meth:`tune_penalty`; the
-        baseline has to take them, too.
+        baseline must also accept them.
         """
         if unknown:
             refuse_unknown(self, unknown)

@@ -24,12 +24,12 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
     """Normalized cuts under exp(−Σ w_p (x_p − y_p)²) of standardized features, with chosen w."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Standardize features and choose w; labels serve to count clusters, too.
+        """Standardize features and choose w; labels also give the numbers of clusters.
 
         Parameters
         ----------
         X : images, or feature arrays of their nodes, as for NormalizedCutMetricLearner
-        y : their label maps, where −1 does not count
+        y : their label maps; pixels with −1 are ignored
         """
         check_parameters(self)
         who = type(self).__name__
@@ -72,7 +72,7 @@ class EuclideanSimilarity(WeighedSimilarity):
 
 @dataclass(eq=False, repr=False)
 class SimilarityGridSearch(WeighedSimilarity):
-    """Two scales, one of some features and one of the others, by an exhaustive search.
+    """Normalized cuts with two scales, for some features and for the others, by exhaustive search.
 
     The paper's baseline: every pair of scales is tried on the training images, and the one with
     the least mean ‖M − N‖², weighted by ``balance``, is kept.
@@ -80,7 +80,7 @@ class SimilarityGridSearch(WeighedSimilarity):
     Parameters
     ----------
     first : sequence of int
-        Features that share the first scale, such as the position.
+        Features with the first scale, such as the position.
     scales : sequence of float
         Candidates for both scales, as weights of standardized features.
     similarity, features, rounding, balance
@@ -89,7 +89,7 @@ class SimilarityGridSearch(WeighedSimilarity):
     Attributes
     ----------
     scales_ : (float, float)
-        The chosen weights, of ``first`` and of the others.
+        The chosen weights of ``first`` and of the other features.
     losses_ : array (n, n)
         Mean loss on the training images for every pair of scales.
     """

@@ -1,4 +1,4 @@
-"""What the baselines that learn from clusters share: centered and standardized data sets."""
+"""The base of metrics learned from clusters: centered and standardized data sets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Clusterers of points, for use after a learned metric.
 
-The public names stand in ``__init__.pyi`` and load on first use.
+The public names are in ``__init__.pyi`` and load on first use.
 """
 
 import lazy_loader

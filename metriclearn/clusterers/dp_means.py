@@ -67,10 +67,11 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
 class DPMeans(ClusterMixin, BaseEstimator):
     """K-means with a penalty per cluster instead of their number (Kulis & Jordan, Algorithm 1).
 
-    Starting from one cluster at the global mean, every pass visits the samples in order: one whose
-    *squared* distance to every mean exceeds λ becomes the mean of a new cluster, any other joins
-    its nearest (the older on ties); then emptied clusters are dropped and the means updated. Each
-    pass lowers the objective of :func:`penalized_kmeans_objective`; the result is a local minimum.
+    It starts from one cluster at the global mean. Every pass visits the samples in order. A sample
+    whose *squared* distance to every mean exceeds λ becomes the mean of a new cluster; any other
+    joins the nearest cluster (the older one on ties). Then empty clusters are dropped and the means
+    updated. Each pass lowers the objective of :func:`penalized_kmeans_objective`; the result is a
+    local minimum.
 
     Distances are sums of squared differences, taken for blocks of points at once: the labels are
     exactly as in the point-by-point algorithm. A pass costs O(nKd), and O(block) memory besides X.
@@ -87,7 +88,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
         Number of runs; the one with the least objective is kept. The first run follows ``order``,
         the others visit the samples in random orders.
     max_iter : int
-        Most passes per run; a ConvergenceWarning is raised if they do not suffice.
+        Largest number of passes per run; if they are not enough, there is a ConvergenceWarning.
     random_state : int, RandomState or None
 
     Attributes
@@ -164,7 +165,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Nearest mean of every row of X, the older on ties; no cluster is opened. O(nKd)."""
+        """Nearest mean of every row of X, the older one on ties; no cluster is opened. O(nKd)."""
         check_is_fitted(self)
         rows = read_rows(self, X, reset=False)
         return _assign(rows, np.ones(len(rows)), self.cluster_centers_, np.inf)[0]
@@ -199,7 +200,7 @@ def _mean(X: NDArray, weights: NDArray) -> NDArray:
 def _assign(
     X: NDArray, weights: NDArray, means: NDArray, penalty: float
 ) -> tuple[NDArray[np.int64], int]:
-    """One pass: labels, where a label from len(means) on is a new cluster, and their number.
+    """One pass: returns labels and the number of clusters; labels ≥ len(means) are new clusters.
 
     A block of samples is compared with all means at once. The first sample that is too far opens a
     cluster, and later samples may be nearest to it.

@@ -2,8 +2,8 @@
 
 Fred & Jain, Combining multiple clusterings using evidence accumulation, IEEE Transactions on
 Pattern Analysis and Machine Intelligence 27(6), 2005: single link on the co-association
-votes_ij / R. Samples that every run puts together share a signature. Single link is the minimum
-spanning tree of the Hamming distances between signatures, so no n×n array is needed.
+votes_ij / R. Samples that are together in every run have the same signature. Single link is the
+minimum spanning tree of the Hamming distances between signatures, so no n×n array is needed.
 """
 
 from __future__ import annotations
@@ -69,11 +69,13 @@ def evidence_accumulation(
     labelings : R sequences of n hashables
     threshold : float in [0, 1], or None
         Samples are linked when their co-association is above it (0.5: in most of the runs). None:
-        cut where the number of clusters has the longest lifetime, the range of thresholds in
-        [0, 1] that give it; the fewest clusters on ties. A single cluster counts, from the last
-        merge to co-association 0. One cluster per sample counts from co-association 1 on.
+        choose the number of clusters with the longest lifetime, that is, the widest range of
+        thresholds in [0, 1] that give it; on ties the fewest clusters. The lifetime of a single
+        cluster ends at co-association 0, and that of one cluster per sample begins at
+        co-association 1.
     strict : bool
-        False links at the threshold as well. Without effect on the longest lifetime.
+        If False, samples at the threshold are linked, too. This does not affect the longest
+        lifetime.
 
     Returns
     -------
@@ -117,14 +119,14 @@ def evidence_accumulation(
 class EvidenceAccumulation(ClusterMixin, BaseEstimator):
     """K-means partitions with random K, combined by their votes (Fred & Jain 2005).
 
-    Finds clusters of any shape that chains of compact pieces cover, and their number. Time: the
-    K-means runs, then O(Ru²/2) for u distinct signatures, u ≤ n; memory O(Rn), one or two bytes
-    per label.
+    It finds clusters of any shape that can be covered by chains of compact pieces, and their
+    number. Its time is that of the K-means runs, plus O(Ru²/2) for u ≤ n distinct signatures; its
+    memory is O(Rn), one or two bytes per label.
 
     Parameters
     ----------
     n_runs : int
-        R, K-means runs, each from random distinct samples as centers.
+        R, the number of K-means runs; each starts from random distinct samples as centers.
     min_clusters, max_clusters : int, optional
         Each run draws K uniformly in this interval, ends included; by default from √n/2 to √n.
         At most the number of distinct samples is used.
@@ -193,7 +195,7 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
 
 
 def _codes(labelings: Labelings) -> NDArray:
-    """Labels of every run as small integers, shape (R, n)."""
+    """Labels of all runs as small integers, shape (R, n)."""
     runs = [Partition.from_labels(run) for run in labelings]
     lengths = sorted({run.n_samples for run in runs})
     if len(lengths) != 1:
@@ -206,7 +208,7 @@ def _codes(labelings: Labelings) -> NDArray:
 
 
 def _longest_lifetime(distance: NDArray[np.int64], repeated: bool, n_runs: int) -> int:
-    """Largest Hamming distance to link across; −1 to link nothing, not even equal signatures.
+    """Largest Hamming distance at which samples are linked; −1: not even equal signatures are.
 
     ``distance`` holds the edges (u − 1,) of the tree. If ``repeated``, some samples share a
     signature and merge at distance 0.

@@ -30,8 +30,8 @@ def spherical_responsibilities(
 ) -> NDArray[np.float64]:
     """γ_ic = π_c N(x_i | μ_c, σ_c I) / Σ_{j≤k} π_j N(x_i | μ_j, σ_j I), shape (n, k), in O(nkd).
 
-    The E-step of a mixture, and in the limit σ → 0 the assignment of K-means. Taken through
-    logarithms: rows sum to 1 however small the densities are. Fitting such mixtures is
+    The E-step of a mixture, and in the limit σ → 0 the assignment of K-means. It is computed with
+    logarithms, so rows sum to 1 however small the densities are. To fit such mixtures, use
     ``sklearn.mixture.GaussianMixture(covariance_type="spherical")``.
 
     Parameters
@@ -92,8 +92,8 @@ def assignment_probabilities(
 ) -> NDArray[np.float64]:
     """Conditional probabilities of joining each of K clusters, and last of opening one, in O(Kd).
 
-    n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ)) up to their sum (Kulis & Jordan
-    2012, section 3.1), through logarithms: exact for any small σ.
+    n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ)) divided by their sum (Kulis & Jordan 2012,
+    section 3.1). They are computed with logarithms, so they are exact for arbitrarily small σ.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class DirichletProcess:
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """One sweep of Neal's Algorithm 2: draw each label given the means, then each mean. O(nKd).
 
-        A cluster left by its last sample disappears at once, with its mean.
+        A cluster disappears, with its mean, as soon as it has lost its last sample.
 
         Parameters
         ----------
@@ -199,7 +199,7 @@ class DirichletProcess:
         return labels, self.prior_variance * sums / total + spread * drawn
 
     def log_posterior(self, X: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
-        """ln p(labels | X) up to a constant, the means integrated out, in O(nd).
+        """ln p(labels | X) up to a constant, with the means integrated out, in O(nd).
 
         Σ_c [ln α + ln Γ(n_c) − (d/2) ln(1 + ρn_c/σ) − S_c/2σ − n_c‖x̄_c‖²/2(σ + ρn_c)], S_c the
         squared distances to the mean x̄_c. Times −2σ, for a penalty and σ → 0: DP-means' objective.
@@ -235,7 +235,7 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     concentration : float > 0, optional
         α, in place of the penalty.
     n_sweeps : int
-        Sweeps, from all samples in one cluster.
+        Number of sweeps; the first starts with all samples in one cluster.
     random_state : int, RandomState or None
 
     Attributes

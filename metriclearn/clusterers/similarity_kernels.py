@@ -1,4 +1,5 @@
-"""Numba kernels of the clusterers; imported where used, so that importing them stays light."""
+"""Numba kernels of the clusterers; they are imported where they are used, so that importing the
+clusterers is fast."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ Ints = NDArray[np.int64]
 def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
     """Minimum spanning tree of the columns under the Hamming distance, by Prim: from, to, distance.
 
-    ``signatures`` (R × u) is overwritten: joined columns are swapped out, so that the remaining
-    ones stay contiguous and each run is one vectorized sweep. O(R u²/2) time, O(u) extra memory.
+    ``signatures`` (R × u) is overwritten: columns that have joined the tree are swapped to the end,
+    so that the others stay contiguous and each run takes one vectorized sweep. O(R u²/2) time, O(u)
+    extra memory.
     """
     n_runs, u = signatures.shape
     names = np.arange(u)

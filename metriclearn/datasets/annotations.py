@@ -78,7 +78,7 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
     Raises
     ------
     ValueError
-        If a column is missing, a recording has no group or two, or all are in one group.
+        If a column is missing, a recording has no group or two, or all recordings are in one group.
     """
     name = os.fspath(path)
     with reading(path, "a table with columns recording, group", csv.Error):
@@ -132,7 +132,7 @@ def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list
 
 
 def seconds_text(seconds: float) -> str:
-    """Seconds with as many decimals as they need, from three to nine."""
+    """Seconds as text with as many decimals as needed, from three to nine."""
     text = f"{seconds:.9f}"
     return text[:-6] + text[-6:].rstrip("0")
 
@@ -161,9 +161,10 @@ def row_labels(
 
 
 def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
-    """Segments from 0 to ``end``: gaps are divided in the middle, neighbors of one label joined.
+    """Segments from 0 to ``end``: gaps are divided in the middle, neighbors with equal labels
+    joined.
 
-    As :func:`row_labels` does it for rows, at no rate.
+    This is :func:`row_labels` for exact times instead of rows.
     """
     covered: list[Segment] = []
     for start, stop, label in segments:
@@ -181,7 +182,7 @@ def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
 
 
 def typical_tolerance(lengths: Sequence[float] | NDArray, step: float = 0.0) -> float:
-    """A tenth of the median length, but at least one step: how far a boundary may be off."""
+    """How far a boundary may be off: a tenth of the median length, but at least one step."""
     return max(float(np.median(lengths)) / 10, step)
 
 
@@ -210,7 +211,7 @@ def segments_text(tables: Mapping[str, Sequence[Segment]]) -> str:
 def save_audacity(segments: Sequence[Segment], path: PathLike) -> Path:
     """Write a label track for Audacity (File, Import, Labels): start, end and label, tab-separated.
 
-    A segment without a label gets its number.
+    A segment without a label gets its number as label.
     """
     lines = [f"{a:.6f}\t{b:.6f}\t{text}\n" for a, b, text in _texts(segments)]
     return _write(path, "".join(lines))

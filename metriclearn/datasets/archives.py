@@ -34,7 +34,7 @@ def lay_out(
     parts : sequence of str
         Files and folders to make.
     mark : str
-        Pattern of a path that occurs only in the archive.
+        Pattern of a path by which the archive is recognized.
     convert : callable
         ``convert(source, target)`` makes the parts in the empty folder ``target`` from the folder
         of the archive that holds the mark.

@@ -27,7 +27,8 @@ ENDINGS = (*SEPARATORS, ".parquet", ".npz")
 
 
 def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> pd.DataFrame:
-    """A table separated by commas, tabs or semicolons, whichever its first line has most of.
+    """A table separated by commas, tabs or semicolons, whichever is most frequent in its first
+    line.
 
     No value counts as missing: a label may be called NA. With semicolons, numbers may have decimal
     commas.
@@ -36,7 +37,7 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
     ----------
     path : path
     needed : str
-        What the file should be, for errors.
+        What kind of file is needed, for errors.
     **options
         Options of ``pandas.read_csv``.
 
@@ -63,7 +64,7 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
 
 
 def table_form(path: PathLike) -> tuple[str, bool]:
-    """The separator of a text table, and whether spaces follow it, which belong to no value.
+    """The separator of a text table, and whether spaces after it are to be skipped.
 
     Raises
     ------
@@ -199,12 +200,13 @@ def sequence_files(
 
 
 def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
-    """Files whose names do not end like those of tables of segments, in any case of letters.
+    """The files without tables of segments, which are recognized by the ends of their names.
 
     Warns
     -----
     UserWarning
-        If one that is left out has no column ``start``, as tables of segments have.
+        If a file that is left out has no column ``start``, so that it may not be a table of
+        segments.
     """
     kept, odd = [], []
     for file in files:
@@ -224,7 +226,7 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
 
 
 def read_columns(file: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, NDArray]]:
-    """Columns of a table, or of ``X`` in an npz file, and the other arrays of an npz file.
+    """The columns of a table, or those of ``X`` and the other arrays of an npz file.
 
     ``options`` are options of ``pandas.read_csv``.
 
@@ -295,7 +297,8 @@ def read_labeled(
 def read_features(
     path: Path, ignore: Collection[str] = (), names: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Finite features of a table: its columns ``names``, or all but ``label`` and ``ignore``.
+    """Finite features of a table: the columns ``names``, or all columns but ``label`` and
+    ``ignore``.
 
     Raises
     ------
@@ -435,7 +438,7 @@ def save_files(
     Raises
     ------
     FileExistsError
-        If the folder holds anything.
+        If the folder is not empty.
     ValueError
         If the format is unknown, names cannot be file names, column names clash, or the format
         cannot hold the labels.
@@ -457,12 +460,12 @@ def save_files(
 
 
 def new_folder(who: str, path: PathLike) -> Path:
-    """An empty folder, which is made if it does not exist.
+    """The path of an empty folder, which is made if it does not exist.
 
     Raises
     ------
     FileExistsError
-        If the folder holds anything; the message starts with ``who``.
+        If the folder is not empty; the message starts with ``who``.
     """
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)

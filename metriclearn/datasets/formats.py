@@ -43,7 +43,7 @@ class Format(NamedTuple):
     read : callable
         (name of the recording, path) -> segments.
     precision : float
-        Seconds by which times may differ when they are read back.
+        Largest change of a time, in seconds, when it is written and read back.
     """
 
     title: str
@@ -131,12 +131,12 @@ def _read_elan(name: str, path: Path) -> list[Segment]:
 
 
 def _milliseconds(seconds: float) -> int:
-    """Halves are rounded up, so that times a millisecond apart stay so."""
+    """Halves are rounded up, so that times that differ by a millisecond still do."""
     return int(1000 * seconds + 0.5)
 
 
 def _one_tier(path: Path, tiers: Sequence[tuple[str, list[Segment]]]) -> list[Segment]:
-    """The segments of the tier of that name, or of the first that has any."""
+    """The segments of the tier with that name, or of the first tier that has segments."""
     filled = [(name, segments) for name, segments in tiers if segments]
     if not filled:
         raise ValueError("it has no tier with labeled intervals")
@@ -218,17 +218,18 @@ FORMATS = {
 
 
 def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike) -> Path:
-    """Write the segments of a recording in one of the formats, and check that they come back.
+    """Write the segments of a recording in one of the formats, and check that they can be read
+    back.
 
-    Formats without unlabeled segments number them if no segment has a label. Times keep a
-    microsecond, in WebVTT a millisecond.
+    Formats without unlabeled segments number them if no segment has a label. Times are accurate to
+    a microsecond, in WebVTT to a millisecond.
 
     Parameters
     ----------
     kind : str
         A key of ``FORMATS``: csv, audacity, webvtt, textgrid, elan, rttm or jams.
     name : str
-        Of the recording.
+        Name of the recording.
     segments : sequence of (start, end, label)
         In seconds.
     path : path
@@ -308,9 +309,9 @@ def read_file(kind: str, name: str, path: Path) -> list[Segment]:
 def read_labels(path: PathLike) -> dict[str, list[Segment]]:
     """Segments by recording of a table (CSV), or of files of other programs.
 
-    The ending says the format: ``.labels.txt`` and ``.txt`` (Audacity), ``.vtt``, ``.TextGrid``,
-    ``.eaf`` (ELAN), ``.rttm``, ``.jams``; all others are tables. The name of such a file without
-    its ending is the recording's.
+    The ending determines the format: ``.labels.txt`` and ``.txt`` (Audacity), ``.vtt``,
+    ``.TextGrid``, ``.eaf`` (ELAN), ``.rttm``, ``.jams``; all others are tables. Except for tables,
+    the name of the file without its ending is that of the recording.
 
     Parameters
     ----------
@@ -372,6 +373,6 @@ def _read_one(path: Path) -> dict[str, list[Segment]]:
 
 
 def _files_instead(folder: Path) -> list[Path]:
-    """Files of segments that other programs have made of recordings in a folder."""
+    """Files of segments in a folder of recordings, made by other programs."""
     made = {FORMATS[kind].ending.lower() for kind in ("textgrid", "elan", "rttm", "jams")}
     return sorted(file for file in folder.glob("[!.]*") if file.suffix.lower() in made)

@@ -29,7 +29,7 @@ class LazyArrays(Sequence[NDArray]):
     read : callable
         Reads the array at one of the places.
     places : array (N, …)
-        What ``read`` takes, such as the name of a file, or the first and last row in it.
+        The arguments of ``read``, such as the name of a file, or the first and last row in it.
     """
 
     def __init__(self, read: Callable[[Any], NDArray], places: NDArray) -> None:
@@ -123,7 +123,7 @@ class PackedSequences(_OnDisk):
     """Many sequences in one memory-mapped array, without copies of float64 data.
 
     :func:`pack_sequences` writes ``X.npy`` (ΣT, P), ``labels.npy`` (ΣT,) and ``ends.npy`` (N,), the
-    row after the last of every sequence.
+    row after the last row of every sequence.
 
     Parameters
     ----------
@@ -173,7 +173,8 @@ class PackedSequences(_OnDisk):
 
 
 class _Rows:
-    """Stretches of rows of a memory-mapped file, which each process opens when it first reads."""
+    """Stretches of rows of a memory-mapped file, which each process opens when it first reads
+    it."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

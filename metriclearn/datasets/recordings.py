@@ -48,7 +48,7 @@ class Extractor(Protocol):
         ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters; the file and they determine the features."""
+        """The parameters, which together with the file determine the features."""
         ...
 
 
@@ -79,8 +79,9 @@ def load_recordings(
     recordings : sequence of str, optional
         Only these, in this order; by default all in the table, sorted by name.
     gap : str, optional
-        Label of time in no segment; by default the label of the segment nearest in time. It needs
-        labels that name classes (:func:`~metriclearn.datasets.sequences.name_classes`).
+        Label of time in no segment; by default the label of the segment nearest in time. Such a
+        label is possible only if labels name classes
+        (:func:`~metriclearn.datasets.sequences.name_classes`).
     groups : dict, optional
         Group of every recording; by default each recording is a group.
     cache : path, optional
@@ -103,8 +104,8 @@ def load_recordings(
     Warns
     -----
     UserWarning
-        If segments end after their recording or before half of it, leave much time out, are too
-        short for a row, or have the label of their neighbor.
+        If segments end after their recording or before half of it, leave out much time, are too
+        short for a row, or have the same label as their neighbor.
 
     See Also
     --------

@@ -30,7 +30,7 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Source:
-    """Where the files of one data set come from.
+    """The source of the files of a data set.
 
     Parameters
     ----------
@@ -237,9 +237,9 @@ def read_arrays(path: Path) -> dict[str, NDArray]:
 
 
 def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
-    """Columns of a CSV file, .gz and .xz too, by name and type, or a ValueError if it is damaged.
+    """Columns of a CSV file (also .gz and .xz) by name and type, or a ValueError if it is damaged.
 
-    The last line needs a line end; without it the file may have been cut.
+    The last line needs a line end, since a file without it may have been truncated.
     """
     pd = optional("pandas", "tables")
     with reading(path, f"a CSV file with columns {', '.join(columns)}"):

@@ -234,12 +234,12 @@ def runs(labels: ArrayLike) -> list[str]:
 
 
 def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
-    """Whether labels name classes, rather than single segments.
+    """Whether labels are names of classes, rather than of single segments.
 
-    Labels name no classes if all are equal, or no label recurs. The same holds if all end with a
-    number, none recurs in its sequence, and either there are more than eight labels, or they
-    count the segments (shot 1, shot 2, …) of sequences with different numbers of segments. If
-    these numbers are equal, the labels are taken for phases.
+    They are not if all labels are equal, or no label recurs. They are not either if all end with a
+    number, no label recurs within a sequence, and one of two things holds: there are more than
+    eight labels, or the labels count the segments (shot 1, shot 2, …) and sequences have different
+    numbers of segments. If these numbers are equal, we take the labels for phases.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, or the command that installs its missing package."""
+    """Load a public name, or name the command that installs its missing package."""
     if name in __all__:
         optional("torch", "deep")
         optional("safetensors", "deep")

@@ -68,7 +68,7 @@ class _Checked:
 
 @dataclass(frozen=True)
 class Channels(_Checked):
-    """The layout of raw signals in columns: which are samples, and of which channel.
+    """The layout of raw signals in columns: which columns are samples, and of which channel.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Channels(_Checked):
 
 @dataclass(frozen=True)
 class Scaling(Channels):
-    """Multiply every channel of a recording by exp(s), s normal with a standard deviation.
+    """Multiply every channel of a recording by exp(s), with s normally distributed.
 
     Parameters
     ----------
@@ -154,10 +154,10 @@ class Scaling(Channels):
 
 @dataclass(frozen=True)
 class Rotation(Channels):
-    """Turn the axes of a device in space, alike for all samples of a recording.
+    """Rotate the axes of a device in space, in the same way for all samples of a recording.
 
-    Channels come in threes, x, y and z of each sensor. All sensors turn together around a random
-    axis, by a normal angle with a standard deviation.
+    Channels come in threes: x, y and z of each sensor. All sensors are rotated together around a
+    random axis, by a normally distributed angle.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class Rotation(Channels):
 
 @dataclass(frozen=True)
 class Noise(_Checked):
-    """Add normal noise to every sample, as a share of the standard deviation of its column.
+    """Add normal noise to every sample, in proportion to the standard deviation of its column.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class Noise(_Checked):
 
 @dataclass(frozen=True)
 class TimeReversal(Channels):
-    """Reverse recordings in time, inside windows too, each with a probability.
+    """Reverse each recording in time, also inside windows, with a given probability.
 
     Parameters
     ----------

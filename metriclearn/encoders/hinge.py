@@ -45,9 +45,9 @@ from metriclearn.similarities.operators import SimilarityForm
 
 
 class OutputForms(Protocol):
-    """Makes a form A_Z of outputs Z, and differentiates its values.
+    """Makes a form A_Z from outputs Z, and differentiates its values.
 
-    :class:`StructuredHingeLoss` learns through any object with these three methods.
+    :class:`StructuredHingeLoss` accepts any object with these three methods.
     """
 
     def at(self, Z: NDArray, truth: Any) -> tuple[Any, float]:
@@ -143,7 +143,7 @@ class NamedProducts(InnerProducts):
         return NamedLoss(self.name_loss)
 
     def named(self, labelings: Sequence[Any], truths: Sequence[Any]) -> list[Any]:
-        """Truths with names, from labels that are codes; partitions without names have none."""
+        """Truths with names, from labels that are codes; partitions give truths without names."""
         found = []
         for labeling, truth in zip(labelings, truths):
             codes = np.full(truth.n_samples, -1)
@@ -277,12 +277,12 @@ class StructuredHingeLoss(nn.Module):
     Parameters
     ----------
     loss_scale : float
-        α > 0, the scale of ℓ inside the margin. Outputs and penalty grow with √α and α.
+        α > 0, the scale of ℓ inside the margin. Outputs grow with √α, and the penalty with α.
     penalty : "learned" or float
         Penalty λ > 0 of a segment or cluster; "learned" makes it the only parameter of the module,
         ``log_penalty``, which may have a separate learning rate.
     n_clusters : None or "given"
-        Whether inference is given their number, from the truth; then there is no penalty.
+        Whether inference is given the number of clusters, from the truth; then there is no penalty.
     segments : bool
         True if every run of equal labels is a cluster; False if all equal labels are.
     min_size : int

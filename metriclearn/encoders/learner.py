@@ -57,23 +57,23 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     """Learn features f_θ, a metric of them and the penalty of a segment from segmented recordings.
 
     AdamW minimizes the hinge of :class:`StructuredHingeLoss` over θ and λ, with exact
-    loss-augmented inference. Then the last layer, a metric B of f_θ(X) and λ, is learned again as
-    a convex problem, so ``solution_`` has a certificate for both. Recordings may have any lengths;
-    the encoder sees each as a whole. ``transform`` returns f_θ(X)L, and all predictions of the
-    linear learners are made from it.
+    loss-augmented inference. Then the last layer, that is, a metric B of f_θ(X) and λ, is learned
+    again as a convex problem, so ``solution_`` has a certificate for B and λ. Recordings may have
+    any lengths; the encoder sees each as a whole. ``transform`` returns f_θ(X)L, and all
+    predictions of the linear learners are made from it.
 
     Parameters
     ----------
     encoder : callable (n_features) -> nn.Module, or nn.Module
-        From (N, T, P) to (N, T, r). A class such as ``WindowEncoder``, or a ``functools.partial``
+        Maps (N, T, P) to (N, T, r). A class such as ``WindowEncoder``, or a ``functools.partial``
         of one, makes a new module in every fit and can be saved. A module is copied, and training
         begins from its weights.
     last_layer : ChangePointMetricLearner
-        Learns B and λ on f_θ(X). By default it is a full metric regularized towards the identity,
-        which the encoder was trained for; without it the metric would overfit more. Parameters
-        that both have, such as ``loss_scale``, are set to the encoder's. With a
-        ``NamedSegmentLearner`` labels are names: the encoder is trained under the hinge with a
-        linear score of every name on its outputs, and ``predict`` gives names.
+        Learns B and λ on f_θ(X). By default it learns a full metric regularized towards the
+        identity, for which the encoder was trained; otherwise the metric would overfit more.
+        Parameters that it shares with this learner, such as ``loss_scale``, are set to the values
+        here. With a ``NamedSegmentLearner`` labels are names: the encoder is trained under the
+        hinge with a linear score of every name on its outputs, and ``predict`` gives names.
     n_segments : None or "given"
         Whether inference is given the number of segments; in training it comes from the labels.
     min_size : int
@@ -84,14 +84,14 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         Whether to replace the penalty of the convex problem by the one with the least loss on the
         training recordings, found exactly. Only if all labels are given.
     n_epochs, batch_size : int
-        Passes over the recordings, and recordings in a step.
+        Number of passes over the recordings, and of recordings in a step.
     learning_rate, penalty_learning_rate, weight_decay : float
         Largest rates of AdamW for θ and for log λ, and the decay of θ.
     augmentations : sequence of callables (recordings, random) -> recordings
         Applied to every batch in turn, see :mod:`metriclearn.encoders.augmentations`.
     validation : float
-        Share of the groups that is held out of the epochs; the epoch with the least loss on them is
-        kept. With 0 the last epoch is kept. The last layer learns from all recordings.
+        Share of the groups that the epochs do not use; the epoch with the least loss on these
+        groups is kept. With 0 the last epoch is kept. The last layer learns from all recordings.
     patience : int
         Number of epochs without a lower loss on held-out groups after which training stops.
     checkpoint : path, optional
@@ -103,16 +103,16 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     n_jobs : int, optional
         Threads of inference over recordings, as in joblib.
     random_state : int, RandomState or None
-        For first weights, order, dropout and augmentations.
+        Seed of first weights, order, dropout and augmentations.
     verbose : bool, optional
         Progress bar at once (True), never (False), or in a terminal when fitting takes long (None).
 
     Attributes
     ----------
     encoder_ : nn.Module
-        Trained, with the standardization of the inputs as its first layer.
+        The trained encoder, with the standardization of the inputs as its first layer.
     weights_ : uint8 array (number of bytes,)
-        Its weights in the format of safetensors.
+        The encoder's weights in the format of safetensors.
     components_ : array (k, r)
         Lᵀ with B = LLᵀ of the last layer.
     penalty_ : float or None
@@ -128,7 +128,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     history_ : dict of arrays (number of epochs,)
         The mean ``hinge``, the ``penalty`` and the ``validation`` loss (or NaN) of every epoch.
     best_epoch_ : int
-        Epochs after which the weights were kept.
+        The epoch whose weights were kept, counted from 1.
 
     Raises
     ------
@@ -275,7 +275,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         self.solution_ = last.solution_
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the network, which may be on a device that another machine lacks."""
+        """The state for pickle, without the network, which may be on a device that another machine
+        lacks."""
         return {name: value for name, value in vars(self).items() if name != "kept_"}
 
     @property
@@ -351,7 +352,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return replace(data, arrays=outputs, feature_names=None)
 
     def stream_source(self) -> StreamSource:
-        """How a stream reads samples: the encoder sees each with the rows that it depends on.
+        """How a stream reads samples: the encoder gets each sample with the rows on which its
+        output depends.
 
         Raises
         ------
@@ -374,7 +376,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return source._replace(read=read, behind=behind, ahead=ahead)
 
     def _check(self, data: DataSets, truths: list[Any]) -> None:
-        """Refuse before training whatever the last layer would refuse after it."""
+        """Check before training what the last layer would refuse after it."""
         who, complete = type(self).__name__, isinstance(truths[0], Partition)
         if not complete and self.n_segments == "given":
             raise ValueError(
@@ -393,7 +395,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         data.pooled_deviation(who)  # raises if nothing varies
 
     def _made_network(self) -> tuple[Standardization, nn.Module]:
-        """An untrained standardization, and the network of it and the encoder."""
+        """An untrained standardization, and the network that consists of it and the encoder."""
         first = Standardization(self.n_features_in_)
         given = isinstance(self.encoder, nn.Module)
         encoder = copy.deepcopy(self.encoder) if given else self.encoder(self.n_features_in_)

@@ -1,7 +1,8 @@
 """Encoders from samples with context to features: plain torch modules to use, copy and change.
 
-The first argument of every module is the number of input features, so that a learner can make it.
-A module maps a batch (N, T, P) of N recordings to (N, T, r), a row of features for every input row.
+The first argument of every module is the number of input features, so that a learner can construct
+it. A module maps a batch (N, T, P) of N recordings to (N, T, r), a row of features for every input
+row.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Standardization(nn.Module):
         self.register_buffer("scale", torch.ones(n_features))
 
     def fit(self, arrays: Sequence[NDArray], who: str) -> None:
-        """Set means and deviations of all samples; constant columns keep their unit.
+        """Set means and deviations of all samples; constant columns are not scaled.
 
         Raises
         ------
@@ -156,10 +157,10 @@ class TemporalConvolution(nn.Module):
     """Features of windows of raw signals: convolutions inside every window, then over windows.
 
     An input row is a window of raw samples, each with all channels, followed by any columns that
-    are already features. Two convolutions run over the samples of a window, and are pooled to their
-    mean, their maximum and the logarithm of their standard deviation. Residual convolutions over
-    the rows, dilated 1, 2, 4 … rows, add context. With one sample per row (P channels) and without
-    ``n_given`` only these remain.
+    are already features. Two convolutions run over the samples of a window, and are pooled to the
+    mean, the maximum and the logarithm of the standard deviation. Residual convolutions over the
+    rows, dilated 1, 2, 4 … rows, add context. With one sample per row (P channels) and without
+    ``n_given``, there are only residual convolutions.
 
     Parameters
     ----------
@@ -174,7 +175,8 @@ class TemporalConvolution(nn.Module):
     width : int
         Channels of all convolutions.
     n_blocks, kernel_size : int
-        Of the convolutions over rows; a row sees (kernel_size − 1)(2^n_blocks − 1) other rows.
+        Number of convolutions over rows, and their size; a row sees (kernel_size − 1)(2^n_blocks −
+        1) other rows.
     dropout : float
         Share of the output of each block that is dropped in training.
     causal : bool
@@ -258,7 +260,7 @@ class WindowEncoder(nn.Module):
     width : int
         Units of the two hidden layers.
     context : int
-        Neighboring rows on each side that it sees, too; zeros beyond the ends.
+        Number of neighboring rows on each side that it also sees; zeros beyond the ends.
     dropout : float
         Share of hidden units that is dropped in training.
 
@@ -341,7 +343,7 @@ class Columns(nn.Module):
 
 
 class Normalized(nn.Module):
-    """Give the outputs the same mean square in every recording, so that one penalty suits all.
+    """Give the outputs the same mean square in every recording, so that one penalty fits all.
 
     Features of different devices, rooms and people differ in scale. Rows become (z_t − z̄) s / σ,
     with the mean z̄ and σ² = Σ_t ‖z_t − z̄‖² / T of the recording, and a learned s.
@@ -352,7 +354,7 @@ class Normalized(nn.Module):
         P, columns of the input.
     encoder : callable (n_features) -> nn.Module
         A class such as ``WindowEncoder``, or a ``functools.partial`` of one. It may look ahead,
-        as σ does too.
+        since σ does, too.
 
     Raises
     ------
@@ -452,7 +454,7 @@ class FrozenEncoder(nn.Module):
     n_features : int
         P, columns of the input.
     module : nn.Module, or callable () -> nn.Module
-        From a batch of windows ``(n, *shape)`` to features of any shape (n, …). A class, or a
+        Maps a batch of windows ``(n, *shape)`` to features of any shape (n, …). A class, or a
         ``functools.partial`` of one, can be saved with a model; a module cannot.
     shape : sequence of int
         Shape of the window in a row, row-major; (P,) by default.
@@ -520,7 +522,7 @@ class FrozenEncoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights of the module are."""
+        """The device of the module's weights."""
         weights = chain(self.module.parameters(), self.module.buffers())
         return next(weights, torch.empty(0)).device
 
@@ -548,7 +550,7 @@ _BY_ROW = (Standardization, nn.Linear, nn.ReLU, nn.GELU, nn.Tanh, nn.Dropout, nn
 
 
 def rows_seen(network: nn.Module) -> tuple[int, int] | None:
-    """How many rows before and after a row its output depends on, None where it is not known.
+    """The numbers of rows before and after a row on which its output depends; None if unknown.
 
     A module of the user states it by an attribute ``rows_seen``.
     """
@@ -590,9 +592,9 @@ class FrozenFeatures(StatelessTransformer):
     Parameters
     ----------
     module : nn.Module, or callable () -> nn.Module
-        From ``(n, *shape)`` to features (n, …).
+        Maps ``(n, *shape)`` to features (n, …).
     shape : sequence of int
-        Of one window or picture, such as (height, width, 3).
+        Shape of one window or picture, such as (height, width, 3).
     batch_size : int
         Windows at a time.
 

@@ -33,7 +33,7 @@ _FORMAT = 3  # raised when checkpoints change
 
 
 def _new_lock() -> None:
-    """A forked process has no other threads, so nobody there would release the lock."""
+    """A forked process has no other threads, so nothing there would release the lock."""
     global _ONE_AT_A_TIME
     _ONE_AT_A_TIME = RLock()
 
@@ -51,16 +51,16 @@ class Training:
     Parameters
     ----------
     settings : EncoderMetricLearner
-        Has the parameters.
+        The learner whose parameters are used.
     network : nn.Module
-        Untrained, with its inputs standardized.
+        The untrained network, with a standardization of its inputs.
     seed : int
     recordings, held : list of Recording
-        To train on, and to choose the best epoch by (possibly none).
+        Recordings to train on, and recordings (possibly none) by which the best epoch is chosen.
     names : NamedProducts, optional
-        Where labels are names: a linear layer on the outputs scores them.
+        If labels are names: a linear layer on the outputs scores them.
     classes : array (C,), optional
-        The labels that names stand for.
+        The labels that codes of names stand for.
     """
 
     def __init__(
@@ -305,11 +305,11 @@ def packed(network: nn.Module) -> NDArray[np.uint8]:
 
 @contextmanager
 def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
-    """Let torch draw from a seed, with slopes and in single precision, and restore its state.
+    """Let torch draw from a seed, with gradients and in single precision, and restore its state.
 
-    Threads take turns, as torch has one state for all of them. On the processor no graphics card
-    is touched, which a forked process could not do. First weights are drawn on the processor,
-    whatever torch's default device is.
+    Threads take turns, as torch has one state for all of them. If the device is the processor, no
+    graphics card is used, since a forked process could not do so. First weights are drawn on the
+    processor, whatever torch's default device is.
     """
     alone = device == "cpu"
     draws = torch.random.fork_rng([] if alone else None)

@@ -1,6 +1,6 @@
 """Reading the data sets that users pass to estimators, and their features.
 
-Everything is checked here, once: what comes out of these functions is not checked again.
+Everything is checked here, once; results of these functions are not checked again.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def measure(arrays: Iterable[NDArray]) -> Measures:
 
 
 class NamedColumns(np.ndarray):
-    """An array (T, P) whose ``columns`` have names, as those of a data frame have."""
+    """An array (T, P) whose ``columns`` have names, like those of a data frame."""
 
     columns: Any
 
     @classmethod
     def of(cls, array: NDArray, names: Iterable[str]) -> NamedColumns:
-        """The array with names (P,) of its columns; not a copy."""
+        """The array, not copied, with names (P,) of its columns."""
         named = array.view(cls)
         named.columns = list(names)
         return named
@@ -63,7 +63,7 @@ class DataSets:
     Attributes
     ----------
     arrays : list of float64 arrays or StoredArrays
-        The latter, of :mod:`metriclearn.running.stored`, are read when they are asked for.
+        Stored arrays (:mod:`metriclearn.running.stored`) are read only when they are needed.
     single : bool
         Whether the user passed one (T, P) array, and so expects one result.
     feature_names : array of str or None
@@ -107,7 +107,7 @@ class DataSets:
         return results[0] if self.single else results
 
     def subset(self, places: NDArray) -> Self:
-        """The data sets at the given places, measured already."""
+        """The data sets at the given places, with their measurements."""
         if isinstance(self.arrays, StoredArrays):
             chosen = replace(self, arrays=self.arrays.subset(places))
         else:
@@ -118,14 +118,14 @@ class DataSets:
     def pooled_deviation(self, who: str, weights: NDArray | None = None) -> NDArray:
         """Standard deviations around the means of the data sets, pooled over samples, (P,).
 
-        ∞ where a feature is constant in every data set: divided by it, it has no weight.
+        ∞ for a feature that is constant in every data set: divided by ∞, the feature has no weight.
 
         Parameters
         ----------
         who : str
             Name used in errors.
         weights : array (N,), optional
-            Of the data sets; equal by default.
+            Weights of the data sets; equal by default.
 
         Raises
         ------
@@ -147,7 +147,8 @@ class DataSets:
         return np.where(varies, ratios * unit, np.inf)
 
     def varying(self, estimator: Any) -> tuple[Self, NDArray]:
-        """The data sets without features that are constant in each, and whether each is (P,)."""
+        """The data sets without features that are constant in every data set, and which are kept
+        (P,)."""
         who = type(estimator).__name__
         deviations = self.pooled_deviation(who)
         varies = np.isfinite(deviations)
@@ -160,7 +161,7 @@ class DataSets:
 
 
 def _check_rows(who: str, X: list[Any]) -> None:
-    """Rows of one length, if all are lists."""
+    """Raise if all are lists, that is, rows of one data set, but of different lengths."""
     if all(isinstance(row, (list, tuple)) for row in X):
         sizes = sorted({len(row) for row in X})
         if len(sizes) > 1:
@@ -179,7 +180,7 @@ def read_data_sets(
     missing: bool = False,
     executor: Executor | None = None,
 ) -> DataSets:
-    """Check data sets: same features everywhere, finite numbers, at least one sample.
+    """Check data sets: all have the same features, finite numbers and at least one sample.
 
     Parameters
     ----------
@@ -187,19 +188,19 @@ def read_data_sets(
         Name used in errors.
     X : (T, P) array-like or data frame, (N, T, P) array, or a sequence of (T_i, P) ones
         A (T,) array is a signal with one feature, alone, in a list and in an array of objects.
-        A sequence that is no list or tuple, but has ``__len__`` and ``__getitem__``, is asked for
-        its data sets one at a time, and they are checked then.
+        Another sequence with ``__len__`` and ``__getitem__`` is read and checked one data set at a
+        time.
     single_precision : bool
         Leave float32 arrays as they are; otherwise all become float64.
     missing : bool
         Let NaN stand for what is unknown; the caller handles it.
     executor : Executor, optional
-        Where a sequence that is asked for its data sets one at a time is measured.
+        Measures the data sets of a sequence that is read one data set at a time.
 
     Raises
     ------
     ValueError
-        Naming the data set, and the row and feature where one is at fault.
+        The message names the data set and, for a bad value, its row and feature.
     """
     if X is None:
         raise ValueError(f"{who} needs data, got none; pass X, such as a list of (T, P) arrays.")
@@ -238,14 +239,14 @@ def read_data_sets(
 
 
 def check_features(estimator: Any, data: Data) -> Data:
-    """Return data, if they have the features that an estimator has been fitted to.
+    """Return the data if they have the features to which an estimator has been fitted.
 
     Raises
     ------
     NotFittedError
-        If it has not been.
+        If the estimator is not fitted.
     ValueError
-        If their number is another, or their names.
+        If the number of features or their names differ.
     """
     check_is_fitted(estimator)
     who, expected = type(estimator).__name__, estimator.n_features_in_
@@ -266,7 +267,8 @@ def check_features(estimator: Any, data: Data) -> Data:
 
 
 def check_range(who: str, what: str, values: NDArray, most: float) -> None:
-    """Raise unless positive ``values`` lie from 1/``most`` to ``most``, so that squares add up."""
+    """Raise unless positive ``values`` lie from 1/``most`` to ``most``, so that squares can be
+    summed."""
     if values.size and not 1.0 / most <= values.min() <= values.max() <= most:
         raise ValueError(
             f"{who} needs {what} between {1.0 / most:g} and {most:g}, whose squares can be added, "
@@ -275,7 +277,7 @@ def check_range(who: str, what: str, values: NDArray, most: float) -> None:
 
 
 def keep_features(estimator: Any, data: DataSets) -> None:
-    """Keep number and names of the features an estimator is fitted to, as scikit-learn does.
+    """Store number and names of the features to which an estimator is fitted, as scikit-learn does.
 
     States learned in an earlier fit belong to the old metric, so they are removed.
     """
@@ -288,7 +290,7 @@ def keep_features(estimator: Any, data: DataSets) -> None:
 
 
 def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
-    """Warn of features (P,) that get no weight because they do not vary, by their names."""
+    """Warn of features that get no weight because they do not vary; the warning names them."""
     constant = np.flatnonzero(~varies)
     if len(constant):
         named = getattr(estimator, "feature_names_in_", np.arange(len(varies)))[constant]
@@ -304,9 +306,9 @@ def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
 def _sort_of(X: Any) -> str:
     """Whether X is "one" data set, or a sequence of "several", or a "lazy" one.
 
-    A lazy sequence has ``__len__`` and ``__getitem__``, but is no array, list or table. Several
-    data sets are a list, or an array of objects, with an array, a table or a list of lists in it,
-    or an array of three dimensions.
+    A lazy sequence has ``__len__`` and ``__getitem__``, but is not an array, list or table. Several
+    data sets are an array of three dimensions, or a list or array of objects that contains an
+    array, a table or a list of lists.
     """
     if hasattr(X, "columns"):
         return "one"

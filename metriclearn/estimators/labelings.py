@@ -1,6 +1,6 @@
-"""Reading what users say about data sets: labels, names, numbers of clusters, weights and groups.
+"""Reading labels, names, numbers of clusters, weights and groups that users pass.
 
-Everything is checked here, once: what comes out of these functions is not checked again.
+Everything is checked here, once; results of these functions are not checked again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
     Raises
     ------
     ValueError
-        If there are none, or others than one for each data set.
+        If there are no labelings, or not one for each data set.
     """
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
@@ -61,22 +61,22 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
 def read_labelings(
     who: str, y: Any, data: DataSets, *, segments: bool, partial: bool = False
 ) -> list[Any]:
-    """Check one labeling per data set, as long as it, and read each as a partition.
+    """Check that there is a labeling of the right length per data set, and read it as a partition.
 
     Parameters
     ----------
     who : str
         Name used in errors.
     y : sequence of (T_i,) labels, of Partition or of PartialPartition; or one
-        For segments also change-points as in ruptures, whole numbers that rise to T_i. No list
-        can be read in two ways: T_i of them, 1, 2, …, T_i, are change-points and labels of one
-        and the same partition.
+        For segments also change-points as in ruptures, increasing whole numbers up to T_i. This is
+        never ambiguous: the only list that is both, 1, 2, …, T_i, means the same partition as
+        change-points and as labels.
     data : DataSets
     segments : bool
         Whether every run of equal labels is a cluster; else equal labels are one cluster,
         wherever they stand.
     partial : bool
-        Whether −1, and a PartialPartition, may say that not all is known.
+        Whether labels may be partial: −1, or a PartialPartition.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def read_labelings(
 
 
 def alike(truths: list[Any]) -> list[Any]:
-    """Partitions, or all of them partial where one is."""
+    """The partitions; if one is partial, all are returned as partial ones."""
     if PartialPartition not in map(type, truths):
         return truths
     given = PartialPartition.from_partition
@@ -110,7 +110,7 @@ def alike(truths: list[Any]) -> list[Any]:
 
 
 def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
-    """Raise a ValueError if labels say nothing about any data set."""
+    """Raise a ValueError if no data set has any label."""
     if all(isinstance(truth, PartialPartition) and not truth.constraints for truth in truths):
         raise ValueError(
             f"{who} needs labels, but all labels of all data sets are unknown (−1); label some."
@@ -158,8 +158,8 @@ def read_labeled(
     Returns
     -------
     tuple of a copy of the estimator, to be fitted, with the names of features; data sets; truths
-        A fit that works on the copy, and takes over its attributes at the end, changes nothing if
-        it fails.
+        A fit that works on the copy, and takes over its attributes at the end, leaves the estimator
+        unchanged if it fails.
     """
     check_parameters(estimator)
     fitted, who = copy.copy(estimator), type(estimator).__name__
@@ -176,22 +176,22 @@ def read_labeled(
 def read_counts(
     who: str, name: str, given: Any, data: Any, *, optional: bool, min_size: int = 1
 ) -> list[int | None]:
-    """One number of clusters, or None where that is ``optional``, per data set.
+    """One number of clusters per data set, or None if that is ``optional``.
 
     Parameters
     ----------
     who, name : str
-        Of the estimator and of the parameter, for errors.
+        Names of the estimator and of the parameter, for errors.
     given : int, None, or a sequence of them
     data : DataSets or Graphs
-        Whose T_i samples, or nodes, hold at most T_i / ``min_size`` clusters, and always one.
+        T_i samples, or nodes, hold at most T_i / ``min_size`` clusters, but at least one.
     optional : bool
     min_size : int
 
     Raises
     ------
     ValueError
-        If there are not as many numbers as data sets, or one is not whole or out of range.
+        If there are not as many numbers as data sets, or a number is not whole or out of range.
     """
     if isinstance(given, np.ndarray) and given.ndim == 0:
         given = given.item()
@@ -236,7 +236,8 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
 
 
 def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
-    """Number of the group of each of ``n`` sequences, which are alone by default, (n,)."""
+    """Group number of each of ``n`` sequences, (n,); by default each sequence is a separate
+    group."""
     units = np.arange(n)
     if groups is not None:
         try:
@@ -272,9 +273,9 @@ def read_names(
         One for each data set.
     data : DataSets
     truths : list of Partition or PartialPartition
-        The labelings, as they were read.
+        The labelings as partitions.
     classes : array (C,), optional
-        The names that are possible, sorted; by default those that occur.
+        All possible names, sorted; by default the names that occur.
 
     Raises
     ------
@@ -318,12 +319,12 @@ def read_names(
 
 
 def read_parts(kind: type, models: Any, parts: Any) -> list[tuple[Any, Any]]:
-    """Pairs of a model of one kind, and its own data and labels (X, y), of the first models.
+    """Pairs of a model and the data and labels (X, y) that belong to it, for the first models.
 
     Raises
     ------
     ValueError
-        Unless there are as many pairs (X, y) as models, or fewer.
+        If there are more pairs (X, y) than models.
     """
     listed = all(isinstance(one, (list, tuple)) for one in (models, parts))
     if (

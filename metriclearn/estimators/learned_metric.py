@@ -1,4 +1,4 @@
-"""What every estimator with a fitted Mahalanobis metric can do, and metrics of covariances."""
+"""Methods of all estimators with a fitted Mahalanobis metric, and metrics from covariances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from metriclearn.running.parameters import real_array
 
 @runtime_checkable
 class MetricEstimator(Protocol):
-    """Anything that learns ``components_`` Lᵀ from data sets, of this package or another."""
+    """Any estimator, of this package or another, that learns ``components_`` Lᵀ from data sets."""
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from data sets and their labels."""
@@ -38,9 +38,9 @@ class LearnedMetric(  # type: ignore[call-arg]
     ComponentParameters,
     auto_wrap_output_keys=None,
 ):
-    """What metric-learn asks of a fitted ``components_`` = Lᵀ, (r, P), with B = LLᵀ.
+    """The methods of metric-learn, for a fitted ``components_`` = Lᵀ, (r, P), with B = LLᵀ.
 
-    Whatever takes several data sets takes one (T, P) array too, and then returns one result.
+    Methods that take several data sets also take one (T, P) array, and then return one result.
     Subclasses fit ``components_`` and call :func:`~metriclearn.estimators.data_sets.keep_features`.
     """
 
@@ -72,7 +72,7 @@ class LearnedMetric(  # type: ignore[call-arg]
     def get_metric(self) -> Callable[..., float]:
         """The learned distance of two samples, ``metric(u, v, squared=False)``, for scikit-learn.
 
-        Such as ``NearestNeighbors(metric=learner.get_metric())``. It stays what it is when the
+        For example ``NearestNeighbors(metric=learner.get_metric())``. It does not change if the
         learner is fitted again.
         """
         check_is_fitted(self)
@@ -116,7 +116,7 @@ class LearnedMetric(  # type: ignore[call-arg]
         return len(self.components_)
 
     def read_data(self, X: Any) -> DataSets:
-        """Check data against what the estimator was fitted on."""
+        """Check that data have the features to which the estimator was fitted."""
         return check_features(self, read_data_sets(type(self).__name__, X))
 
     def _to_frame(self, Z: NDArray, X: Any) -> Any:
@@ -131,8 +131,8 @@ class LearnedMetric(  # type: ignore[call-arg]
 
 
 def spread(components: NDArray, varies: NDArray) -> NDArray:
-    """Extend components of the Q features that vary, (r, Q), to all P features, of which Q
-    ``varies``."""
+    """Extend components (r, Q) of the features that vary to all P features; ``varies`` marks the
+    Q."""
     whole = np.zeros((len(components), len(varies)))
     whole[:, varies] = components
     return whole
@@ -143,7 +143,7 @@ def covariances(
 ) -> tuple[NDArray, NDArray]:
     """Covariances around the means of data sets, and around the means of clusters, (P, P) each.
 
-    Pooled over samples, every data set by its weight; O(TP²).
+    They are pooled over samples; every data set has its weight. O(TP²).
     """
     weights = np.ones(len(arrays)) if weights is None else weights
     mass = sum(weight * len(array) for weight, array in zip(weights, arrays))
@@ -156,8 +156,8 @@ def covariances(
 def principal_components(arrays: Sequence[NDArray], n_components: int) -> tuple[NDArray, NDArray]:
     """Leading eigenvalues of the pooled correlation matrix, (r,), and components Lᵀ, (r, P).
 
-    Components are eigenvectors over the standard deviations of the features, so that they apply
-    to data in their units; constant features count as they are. O(TP² + P³).
+    Components are eigenvectors divided by the standard deviations of the features, so that they
+    apply to unscaled data. Constant features are not divided. O(TP² + P³).
     """
     rows = [center(array) for array in arrays]
     covariance = sum(Z.T @ Z for Z in rows) / sum(map(len, rows))
@@ -174,7 +174,7 @@ def whitening(
     """W, (r, P), with W S Wᵀ = I, the directions of most total variance first; O(P³).
 
     S is ``within`` with the share ``shrinkage`` of its diagonal mixed in, for few samples, and
-    1e-12 of the total variances added, for features that are constant within.
+    1e-12 of the total variances added, for features that are constant within clusters.
     """
     floor = 1e-12 * np.diag(total)
     S = (1 - shrinkage) * within + np.diag(shrinkage * np.diag(within) + floor)

@@ -32,8 +32,8 @@ class BoundaryFeatures(StatelessTransformer):
         deviation  √(1/P Σ_p (log s′_p − log s_p)²),
 
     with m, m′ the means and s² = (Σ (x − m)² + 1)/(h + 1) the variances of the windows, each
-    regularized by one more sample at distance σ. The features are large at a change of level or
-    of spread; noise alone gives similar values everywhere.
+    regularized by an additional sample at distance σ. The features are large at a change of level
+    or of spread; noise alone gives similar values everywhere.
 
     Parameters
     ----------
@@ -75,12 +75,13 @@ class BoundaryFeatures(StatelessTransformer):
 
     @property
     def looks_back(self) -> int | None:
-        """How many samples before a position its row depends on; None for the whole sequence."""
+        """The number of samples before a position on which its row depends; None: the whole
+        sequence."""
         return max(self.windows, default=0) if self.unit == "data" else None
 
     @property
     def looks_ahead(self) -> int | None:
-        """How many samples from a position on its row depends on."""
+        """The number of samples from a position on, on which its row depends."""
         return self.looks_back
 
     @needs(X=SEQUENCES)
@@ -122,9 +123,9 @@ class BoundaryFeatures(StatelessTransformer):
 def _window_moments(Z: NDArray, h: int) -> tuple[NDArray, NDArray]:
     """Mean and Σ(z − mean)² of the rows b−h … b−1 that exist, for b < T + h, (T+h, P) each.
 
-    O(TP). Nothing large is subtracted from something large, so a jump of any height leaves no
-    error behind: every window is the end of one block of h rows and the beginning of the next.
-    Welford's updates give the moments of both, and Chan's formula those of the two together.
+    O(TP). No large numbers are subtracted from each other, so even a high jump causes no rounding
+    error later. Every window consists of the end of one block of h rows and the beginning of the
+    next. Welford's updates give the moments of both, and Chan's formula those of the two together.
 
     References
     ----------

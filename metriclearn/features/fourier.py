@@ -54,8 +54,8 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     With r² = γ (x−y)ᵀB(x−y): "gaussian" is exp(−r²), "laplacian" exp(−r), "cauchy" 1/(1 + r²).
     All are mixtures of Gaussians: ω = √(2γt) L g with B = LLᵀ and g standard normal. The scale t
-    is 1, 1/(2h²) (h standard normal) or exponential. The error of one kernel value is O(1/√D), at
-    most √(1/D) in standard deviation.
+    is 1, 1/(2h²) (h standard normal) or exponential. The error of a kernel value is O(1/√D); its
+    standard deviation is at most √(1/D).
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
 
 class PrimalSolution(NamedTuple):
-    """w, the interval of optimal intercepts, and ½‖w‖² + C Σ ξ."""
+    """The solution: w, the interval of optimal intercepts, and ½‖w‖² + C Σ ξ."""
 
     w: NDArray[np.float64]
     intercepts: tuple[float, float]
@@ -124,11 +124,11 @@ class PrimalSolution(NamedTuple):
 
 
 def primal_svm(features: ArrayLike, y: ArrayLike, C: float = 1.0) -> PrimalSolution:
-    """Solution of the primal SVM, min ½‖w‖² + C Σ ξ with a free intercept, to rounding.
+    """Solution of the primal SVM, min ½‖w‖² + C Σ ξ with a free intercept, up to rounding.
 
     scikit-learn's SVC finds the support vectors (its w is good to about 1e-8). The optimality
-    conditions on them are then solved as a linear system. w is unique, the intercept may not be.
-    SVC stops after a million steps with a ConvergenceWarning, as on random labels.
+    conditions on these are then solved as a linear system. w is unique, but the intercept may not
+    be. SVC stops after a million steps with a ConvergenceWarning, as on random labels.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def hermite_functions(
     that ∫ h_i h_j = δ_ij. "paper": 2 √(2^i π i!) · 2^{i/2} He_i(x) e^{−x²/2} with the
     probabilists' polynomials, as in section 5.3 (σ = 1). These are not orthogonal, and overflow
     from i of about 110 on. Both are computed by a three-term recurrence with a separate exponent,
-    so that neither large |x| nor large i leads to overflow or underflow.
+    which avoids overflow and underflow for large |x| and large i.
 
     Raises
     ------
@@ -87,7 +87,8 @@ def robust_scale(X: NDArray) -> NDArray[np.float64]:
 def noise_scale(X: NDArray) -> NDArray[np.float64]:
     """Standard deviation of the noise around a piecewise constant signal, (T, P) -> (P,).
 
-    From the median absolute difference of neighbors, which few changes hardly affect.
+    It is computed from the median absolute difference of neighbors, which a few changes hardly
+    affect.
     """
     if len(X) < 2:
         return np.zeros(X.shape[1])
@@ -183,7 +184,7 @@ class HermiteMoments(_PerSeries):
     scale : "robust", "noise", "standard" or float > 0
         σ of every series. "robust": 1.4826 · median absolute deviation. "noise": 1.4826 · median
         absolute difference of neighbors / √2, which changes do not inflate. "standard": standard
-        deviation. A number is in units of the data; the data are then not centered.
+        deviation. A number is in units of the data, which are then not centered.
     normalization : "orthonormal" or "paper"
         See :func:`hermite_functions`.
     width : float > 0
@@ -237,7 +238,7 @@ class HermiteMoments(_PerSeries):
 
 @dataclass(eq=False, repr=False)
 class SlidingMoments(_PerSeries):
-    """Median in a sliding window, which removes single outliers; optionally in units of noise.
+    """Median in a sliding window, which removes single outliers, optionally divided by a scale.
 
     Column p becomes its moving median over ``window`` samples, minus the moving median over
     ``trend`` samples if given, which removes slow waves. End values are repeated. With a ``scale``

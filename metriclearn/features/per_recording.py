@@ -44,7 +44,7 @@ class RecordingTransformer(StatelessTransformer, ABC):
 
 @dataclass(eq=False, repr=False)
 class JoinedFeatures(RecordingTransformer):
-    """The columns of several extractors together, such as of audio *and* pictures.
+    """The columns of several extractors side by side, such as those of audio *and* pictures.
 
     The shortest track sets the number of rows.
 
@@ -97,7 +97,7 @@ class JoinedFeatures(RecordingTransformer):
         Raises
         ------
         ValueError
-            If rates differ, or lengths by more than ``slack``.
+            If rates differ, or lengths differ by more than ``slack``.
         """
         rate = self.fit().rate
         arrays = [extractor.extract(path) for extractor in self.extractors]

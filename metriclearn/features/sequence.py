@@ -57,8 +57,8 @@ class SequenceFeatures(StatelessTransformer):
         the values, and of the steps), ``log_range``. Empty for a constant penalty.
     window : int, optional
         Instead of one row per sequence, a row for every position 0 … T, of the ``window`` samples
-        before it (fewer near the beginning; position 0 has the row of position 1). Streams can
-        follow such features, as they look back only.
+        before it (fewer near the beginning; position 0 has the row of position 1). Streams can use
+        such features, as they depend on earlier samples only.
 
     Raises
     ------
@@ -113,14 +113,15 @@ class SequenceFeatures(StatelessTransformer):
         return np.array(rows, dtype=np.float64).reshape(len(arrays), len(self.names))
 
     def _rows(self, X: NDArray, n_features: int) -> NDArray[np.float64]:
-        """Rows of m stretches of samples that stand side by side, (T, mP) -> (m, n_names)."""
+        """Rows of features of m stretches whose columns are side by side, (T, mP) -> (m,
+        n_names)."""
         values = [SEQUENCE_FEATURES[name](X).reshape(-1, n_features) for name in self.names]
         means = [one.mean(axis=1) for one in values]
         n_rows = X.shape[1] // n_features
         return np.reshape(np.transpose(means), (n_rows, len(self.names)))  # perhaps without columns
 
     def _rows_before(self, X: NDArray) -> NDArray[np.float64]:
-        """Rows of the samples before every position, (T+1, n_names)."""
+        """Rows of features of the samples before every position, (T+1, n_names)."""
         assert self.window is not None
         (T, P), window = X.shape, min(self.window, len(X))
         rows = np.zeros((T + 1, len(self.names)))

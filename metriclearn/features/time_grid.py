@@ -33,9 +33,9 @@ def regular(
 ) -> list[pd.DataFrame]:
     """A time-stamped table on a regular grid, in pieces between long gaps.
 
-    The grid t_0 + i/rate starts at the first time. A number at a time of the grid is interpolated
-    linearly between the last known number of its column and the next one. Every other column
-    takes its previous value. Where the two numbers of any column are more than ``longest_gap``
+    The grid t_0 + i/rate starts at the first time. Columns of numbers are interpolated linearly at
+    the times of the grid, between the last known number and the next one. Every other column keeps
+    its previous value. If two successive numbers of any column are more than ``longest_gap``
     seconds apart, there are no rows between them, and a new piece begins. Nothing is extrapolated.
 
     Interpolation picks single samples. If the rate is far below the data's, average first
@@ -53,7 +53,7 @@ def regular(
         The column of the times; by default they are the index. Times are seconds, time stamps or
         durations.
     held : sequence of str
-        Columns of numbers that take the previous value, too, such as codes of labels.
+        Columns of numbers that also keep their previous value, such as codes of labels.
 
     Returns
     -------
@@ -63,8 +63,8 @@ def regular(
     Raises
     ------
     ValueError
-        If times are missing, repeated or do not increase, no column has numbers, or a gap is
-        longer everywhere.
+        If times are missing, repeated or do not increase, no column has numbers, or at no time do
+        all columns have numbers close enough.
 
     See Also
     --------
@@ -125,10 +125,11 @@ def regular(
 
 
 def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.Index:
-    """The times of change-points, in the frame's own kind: seconds, time stamps or durations.
+    """The times of change-points, of the same kind as the frame's times: seconds, time stamps or
+    durations.
 
-    A change-point has the time of the first row after it. The last one, T, gets the time of
-    the last row and a usual step more (the median), where one more row would be.
+    A change-point has the time of the first row after it. The last one, T, gets the time at which
+    the next row would be: that of the last row plus the median step.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.
     Raises
     ------
     ValueError
-        If times are missing or do not increase, or ``ends`` are no change-points of T samples.
+        If times are missing or do not increase, or ``ends`` are not change-points of T samples.
 
     See Also
     --------
@@ -228,7 +229,7 @@ def _seconds(times: pd.Index) -> NDArray[np.float64]:
 
 
 def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
-    """One time and some seconds more, for each number of seconds."""
+    """A time plus each of some numbers of seconds."""
     pd = optional("pandas", "tables")
     if times.dtype.kind in "Mm":
         nanoseconds = np.rint(seconds * 1e9).astype(np.int64)
@@ -237,7 +238,7 @@ def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
 
 
 def _grid(steps: NDArray, longest: float) -> NDArray[np.int64]:
-    """The whole numbers between rows that are no long gap apart; such a gap may be months."""
+    """The whole numbers between neighboring rows, except in long gaps, which may last months."""
     stretches = np.split(steps, np.flatnonzero(np.diff(steps) > longest + _NEAR) + 1)
     firsts = [int(np.ceil(part[0] - _NEAR)) for part in stretches]
     lasts = [int(part[-1] + _NEAR) for part in stretches]

@@ -50,7 +50,7 @@ class PrecisionRecall(NamedTuple):
 
 
 class AnnotationError(NamedTuple):
-    """How many annotated regions a segmentation contradicts.
+    """The share and the numbers of annotated regions that a segmentation contradicts.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def hausdorff(
     true, pred : sequences of change-points, the last one n, or Partition
         The two segmentations.
     n_samples : int, optional
-        n, where the lists do not end with it.
+        n, required if the lists do not end with it.
     normalized : bool
         Whether the distance is a share of n.
 
@@ -107,7 +107,7 @@ def hausdorff(
     Raises
     ------
     ValueError
-        For change-points that are repeated, outside the samples, or of two lengths.
+        For change-points that are repeated or outside the samples, or if the two lengths differ.
 
     References
     ----------
@@ -142,7 +142,7 @@ def precision_recall(
     true, pred : sequences of change-points, the last one n, or Partition
         The two segmentations.
     n_samples : int, optional
-        n, where the lists do not end with it.
+        n, required if the lists do not end with it.
     margin : float ≥ 0
         Allowed error, in samples.
 
@@ -154,7 +154,7 @@ def precision_recall(
     Raises
     ------
     ValueError
-        For change-points that are repeated, outside the samples, or of two lengths.
+        For change-points that are repeated or outside the samples, or if the two lengths differ.
 
     References
     ----------
@@ -177,9 +177,10 @@ def covering(
 ) -> float:
     """Covering of the true segments by the predicted ones, Σ_k |A_k| max_l J(A_k, B_l) / n.
 
-    J is the Jaccard index |A ∩ B| / |A ∪ B|. In (0, 1], 1 for equal segmentations only; not
-    symmetric. With several annotators, the mean over them. O(r + s) after sorting, per annotator.
-    A Partition need not be contiguous, so the index also applies to regions of images.
+    J is the Jaccard index |A ∩ B| / |A ∪ B|. It is in (0, 1], and 1 for equal segmentations only.
+    It is not symmetric. With several annotators it is the mean over them. O(r + s) after sorting,
+    per annotator. A Partition need not be contiguous, so the index also applies to regions of
+    images.
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ def covering(
     pred : sequence of change-points, or Partition
         The segmentation that covers.
     n_samples : int, optional
-        n, where the lists do not end with it.
+        n, required if the lists do not end with it.
 
     Returns
     -------
@@ -197,7 +198,7 @@ def covering(
     Raises
     ------
     ValueError
-        For change-points that are repeated, outside the samples, or of two lengths.
+        For change-points that are repeated or outside the samples, or if the two lengths differ.
 
     References
     ----------
@@ -245,7 +246,7 @@ def f_measure(
     pred : sequence of change-points, or Partition
         The predicted segmentation.
     n_samples : int, optional
-        n, where the lists do not end with it.
+        n, required if the lists do not end with it.
     margin : float ≥ 0
         Allowed error, in samples.
 
@@ -256,7 +257,7 @@ def f_measure(
     Raises
     ------
     ValueError
-        For change-points that are repeated, outside the samples, or of two lengths.
+        For change-points that are repeated or outside the samples, or if the two lengths differ.
 
     References
     ----------
@@ -292,7 +293,7 @@ def annotation_error(
         from ``at_least`` to ``at_most`` (None: any number). A change-point c lies in the region
         when both samples it separates do, start < c < end.
     n_samples : int, optional
-        n, where the change-points do not end with it.
+        n, required if the change-points do not end with it.
 
     Returns
     -------

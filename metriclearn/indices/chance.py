@@ -70,8 +70,8 @@ def adjusted(
 
     0 on average for random labels with the given cluster sizes, 1 for equal partitions. The
     standard error of a sampled expectation is propagated through the ratio to first order. When
-    every relabeling gives the maximum (0/0), the value is 1. Costs one expectation, see
-    :func:`expected_under_permutation`.
+    every relabeling gives the maximum (0/0), the value is 1. The cost is that of one expectation,
+    see :func:`expected_under_permutation`.
 
     Parameters
     ----------

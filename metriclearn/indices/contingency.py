@@ -52,7 +52,7 @@ class ContingencyTable:
 
     @classmethod
     def from_array(cls, table: Any) -> ContingencyTable:
-        """Table from a dense or sparse (K, K′) array of counts; empty rows and columns drop out."""
+        """Table from a dense or sparse (K, K′) array of counts, without empty rows and columns."""
         if hasattr(table, "tocsr"):
             from scipy.sparse import csr_array
 
@@ -232,7 +232,7 @@ def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDA
 
 
 def differs(values: NDArray, label: Hashable) -> NDArray[np.bool_]:
-    """Where the values differ from the label; NaN equals NaN."""
+    """Whether each value differs from the label; NaN equals NaN."""
     if not isinstance(label, Hashable) or isinstance(label, type) or hasattr(label, "__array__"):
         raise ValueError(
             f"Comparing partitions needs a label to ignore, got ignore_label={shown(label)}."

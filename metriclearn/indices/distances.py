@@ -40,7 +40,7 @@ class ClusteredPoints:
         return np.einsum("ij,ij->i", offsets, offsets)
 
     def distances_to(self, targets: NDArray) -> Iterator[tuple[int, slice, NDArray[np.float64]]]:
-        """Cluster, rows and distances to all targets of blocks of points of one cluster each.
+        """Blocks of points of one cluster: the cluster, the rows, and the distances to all targets.
 
         O(n d) time per target; a block holds at most 32 MB, or one row.
         """

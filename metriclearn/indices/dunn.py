@@ -27,15 +27,15 @@ def dunn_score(
     """Dunn's index min_{p≠q} δ(p, q) / max_l Δ(l); large is good.
 
     6 × 3 = 18 indices: Dunn's own and the 17 variants that Vendramin, Campello and Hruschka
-    compare. inf when every diameter is 0. O(n² d) time, O(n K d) when both choices need centroids
-    only; see :func:`dunn_scores`.
+    compare. inf when every diameter is 0. It takes O(n² d) time, or O(n K d) if both choices need
+    centroids only; see :func:`dunn_scores`.
 
     Parameters
     ----------
     X : array (n, d)
         Points, finite.
     labels : n hashables
-        Their clusters, two at least.
+        Their clusters, at least two.
     separation : str
         δ of two clusters: "single" (min), "complete" (max), "average" or "hausdorff" over the
         distances from points of one to points of the other; "centroid", the distance of the
@@ -53,7 +53,7 @@ def dunn_score(
     Raises
     ------
     ValueError
-        If X is not finite, labels are not one per point, or there is one cluster only.
+        If X is not finite, labels are not one per point, or there is only one cluster.
 
     References
     ----------
@@ -82,7 +82,7 @@ def dunn_scores(
     X : array (n, d)
         Points, finite.
     labels : n hashables
-        Their clusters, two at least.
+        Their clusters, at least two.
     metric : array (d, d), optional
         A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
 
@@ -93,7 +93,7 @@ def dunn_scores(
     Raises
     ------
     ValueError
-        If X is not finite, labels are not one per point, or there is one cluster only.
+        If X is not finite, labels are not one per point, or there is only one cluster.
 
     See Also
     --------

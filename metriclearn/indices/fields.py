@@ -1,4 +1,4 @@
-"""The measures that each field reports for two segmentations of one recording.
+"""The measures of two segmentations of one recording that are usual in each field.
 
 The measures of speech and music come from the libraries of these fields.
 """

@@ -26,15 +26,16 @@ def random_walk_index(
 ) -> float:
     """Random walk index H(k_t | k′_t, k_{t−1}) + H(k′_t | k_t, k′_{t−1}), Eq. (12).
 
-    Uncertainty of a node's label given its label in the other labeling and the label of the
-    previous node, for a random walk on S in its stationary distribution (Eqs. (8)–(11); Eq. (10)
-    conditions on C_k). Symmetric in the labelings, unchanged when S is scaled. O(edges) for sparse
-    S, O(n²) for dense; memory of the same order, also for thousands of clusters.
+    It is the uncertainty of a node's label, given its label in the other labeling and the label of
+    the previous node, in a stationary random walk on S (Eqs. (8)–(11); Eq. (10) conditions on C_k).
+    It is symmetric in the labelings and does not change if S is scaled. O(edges) for sparse S,
+    O(n²) for dense; memory of the same order, also for thousands of clusters.
 
-    Deviations from the paper: it is not a metric, 0 does not imply equal partitions (path of 4,
-    0000 against 0101), and it can exceed VI on irregular graphs. It equals VI on the complete graph
-    with self-loops and is 0 with self-loops only. Nodes of degree 0 carry no weight. The RWI row
-    of the table in section 5.2 contradicts the definition; this function follows the definition.
+    Unlike the paper claims, it is not a metric, 0 does not imply equal partitions (on a path of 4
+    nodes, 0000 and 0101), and it can exceed VI on irregular graphs. It equals VI on the complete
+    graph with self-loops and is 0 with self-loops only. Nodes of degree 0 have no weight. The RWI
+    row of the table in section 5.2 contradicts the definition; this function follows the
+    definition.
 
     Parameters
     ----------
@@ -86,9 +87,9 @@ def vi_with_neighbors(
     Types are found by hashing: A times two random 64-bit words per label, modulo 2⁶⁴. O(edges)
     time, O(n) memory besides A, wrong with probability below (n d)²/2¹²⁸ for degrees up to d.
 
-    Deviations from the paper: it is a pseudo-metric (path of 3: VIN(000, 010) = 0). The listing
-    multiplies labels by A, which fails for label 0 and for weights; here A is binarized (non-zero =
-    edge), its diagonal is ignored, and labels are arbitrary.
+    Unlike the paper claims, it is only a pseudo-metric (on a path of 3 nodes VIN(000, 010) = 0).
+    The paper's listing multiplies labels by A, which fails for the label 0 and for weights. Here A
+    is binarized (non-zero means an edge), its diagonal is ignored, and labels are arbitrary.
 
     Parameters
     ----------

@@ -83,7 +83,8 @@ def _multiply(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @njit(nogil=True, cache=True)
 def margin_matches(a: Ints, b: Ints, margin: float) -> int:
-    """Size of the largest one-to-one matching of two sorted lists with |a − b| ≤ margin, O(r + s).
+    """Size of the largest one-to-one matching of two sorted lists with pairs |a − b| ≤ margin, O(r
+    + s).
 
     Matching the first pair that fits is optimal, because all points have the same margin.
     """

@@ -134,7 +134,8 @@ def _matched_densely(table: NDArray[np.int64]) -> int:
 
 
 def _by_component(table: ContingencyTable) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Counts, rows and columns of the cells by connected component, and where each starts."""
+    """Counts, rows and columns of the cells, ordered by connected component, and the start of each
+    component."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

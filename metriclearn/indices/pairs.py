@@ -23,14 +23,16 @@ _SAFE_SIZE = 3_000_000_000  # largest n whose square fits in 64 bits
 
 
 class PairCounts(NamedTuple):
-    """Unordered pairs of samples by whether two partitions put them into one cluster.
+    """Numbers of unordered pairs of samples, by whether each of two partitions puts them into one
+    cluster.
 
     Python integers, exact for any number of samples; n11 + n10 + n01 + n00 = n(n−1)/2.
 
     Parameters
     ----------
     n11, n10, n01, n00 : int
-        Pairs together in both, in the truth only, in the prediction only, in neither.
+        Numbers of pairs together in both, in the truth only, in the prediction only, and in
+        neither.
 
     See Also
     --------
@@ -53,8 +55,8 @@ class PairCounts(NamedTuple):
 def pair_counts(table: ContingencyTable) -> PairCounts:
     """Count pairs of samples by whether each partition puts them together (N11, N10, N01, N00).
 
-    The four counts sum to C(n, 2). N11 = Σ_kl C(n_kl, 2), and the same sum over the margins gives
-    N11 + N10 and N11 + N01.
+    The four counts sum to C(n, 2). N11 = Σ_kl C(n_kl, 2), and the same sums over the margins a_k
+    and b_l give N11 + N10 and N11 + N01.
 
     Parameters
     ----------
@@ -86,8 +88,8 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
 def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
     """Ordered pairs [[2 N00, 2 N01], [2 N10, 2 N11]], laid out as in scikit-learn.
 
-    The entries sum to n(n − 1). They are 64-bit integers while they fit and exact Python integers
-    (dtype object) beyond, where scikit-learn's overflow.
+    The entries sum to n(n − 1). They are 64-bit integers if they fit, and exact Python integers
+    (dtype object) if not; scikit-learn's overflow.
 
     Parameters
     ----------

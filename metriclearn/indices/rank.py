@@ -150,10 +150,11 @@ def mann_whitney_u(
 ) -> MannWhitney:
     """Wilcoxon–Mann–Whitney test of two independent samples: U and a two-sided p-value.
 
-    U1 is the number of pairs with y < x; ties count half. "exact" takes P(|U − n1 n2/2| ≥ observed)
-    from the permutation distribution given the ties, by dynamic programming over groups of tied
-    values, O((n1+n2)² n1 n2) at most. "asymptotic" is scipy's, tie-corrected, with continuity
-    correction. "auto" is exact up to 60 samples in total. scipy's exact method ignores ties.
+    U1 is the number of pairs with y < x; ties count half. "exact" computes P(|U − n1 n2/2| ≥
+    observed) from the permutation distribution given the ties, by dynamic programming over groups
+    of tied values, in at most O((n1+n2)² n1 n2). "asymptotic" is scipy's, tie-corrected, with
+    continuity correction. "auto" is exact up to 60 samples in total. scipy's exact method ignores
+    ties.
 
     Parameters
     ----------
@@ -316,7 +317,7 @@ def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable
 
 
 def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]:
-    """Number of pairs that differ in both sequences, and of pairs that agree by a tie in both."""
+    """Number of pairs that differ in both sequences, and number of pairs that are tied in both."""
     either("agree", "ignore").check("A Goodman–Kruskal index", "ties", ties)
     counts = pair_counts(contingency=table)
     return counts.n00, counts.n11 if ties == "agree" else 0
@@ -349,7 +350,7 @@ def _discordant(table: ContingencyTable) -> int:
 def _ranked(
     x: ArrayLike, y: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]:
-    """Both samples checked, the ranks of the pooled values (ties averaged), and U1."""
+    """The checked samples, the ranks of the pooled values (ties averaged), and U1."""
     from scipy.stats import rankdata
 
     x, y = _finite(x), _finite(y)

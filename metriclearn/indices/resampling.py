@@ -104,8 +104,8 @@ def stability(
     """Bootstrap stability of a clustering method.
 
     Each replicate clusters n points drawn with replacement. On these points, it is compared with
-    the clustering of all points; or every two replicates are compared on the points that both drew.
-    n_bootstrap + 1 fits; O(n) per comparison.
+    the clustering of all points. Alternatively, every two replicates are compared on the points
+    that both drew. n_bootstrap + 1 fits; O(n) per comparison.
 
     Parameters
     ----------

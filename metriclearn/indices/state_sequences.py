@@ -2,9 +2,9 @@
 
 A segment is a maximal run of equal labels, and a label may recur. Some indices compare names of
 states. Labels have names. The clusters of a :class:`~metriclearn.problem.partition.Partition` have
-none, so each predicted cluster first gets the name of the true one that it overlaps most, one to
-one (linear assignment), or a new name. For segmentations, pass
-``Partition.from_change_points(ends)``: each segment is a cluster.
+none, so each predicted cluster first gets the name of a true one, by the one-to-one assignment with
+the largest overlap, or a new name. For segmentations, pass ``Partition.from_change_points(ends)``:
+each segment is a cluster.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ def segmental_f1(
 ) -> float:
     """F1 of segments: F1@10, F1@25, F1@50 of action segmentation at ``overlap`` .1, .25, .5.
 
-    A predicted segment is correct when |A ∩ B| / |A ∪ B| is at least ``overlap`` for the true
-    segment of the same name with the largest such share; each true segment counts once. In [0, 1],
-    where papers print percent; 1 when neither side has a segment. Small errors of boundaries cost
-    nothing, splitting a segment costs much. O(n) for labels; the assignment that names the clusters
-    of partitions takes O(K³) at worst.
+    Each predicted segment A is compared with the true segment B of the same name for which |A ∩ B|
+    / |A ∪ B| is largest. It is correct if this share is at least ``overlap``; each true segment
+    counts once. In [0, 1], where papers print percent; 1 when neither side has a segment. Small
+    errors of boundaries cost nothing, splitting a segment costs much. O(n) for labels; the
+    assignment that names the clusters of partitions takes O(K³) at worst.
 
     Parameters
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     overlap : float in (0, 1]
     ignore_label : hashable, optional
-        Name of the background, whose segments count on neither side.
+        Name of the background; its segments are ignored on both sides.
 
     Returns
     -------
@@ -73,7 +73,8 @@ def segmental_f1(
 
 
 def runs_f1(of_true: Runs, of_pred: Runs, overlap: float) -> float:
-    """:func:`segmental_f1` of segments whose names have one numbering; −1 is ignored. O(K + K′)."""
+    """:func:`segmental_f1` for codes of names that are the same on both sides; −1 is ignored. O(K +
+    K′)."""
     (true, true_names), (pred, pred_names) = of_true, of_pred
     n_segments = int(np.sum(true_names >= 0) + np.sum(pred_names >= 0))
     if n_segments == 0:
@@ -101,7 +102,7 @@ def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashab
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     ignore_label : hashable, optional
-        Name of the background, whose segments count on neither side.
+        Name of the background; its segments are ignored on both sides.
 
     Returns
     -------
@@ -121,7 +122,8 @@ def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashab
 
 
 def runs_edit_score(of_true: Runs, of_pred: Runs) -> float:
-    """:func:`edit_score` of segments whose names have one numbering; −1 is ignored. O(K K′)."""
+    """:func:`edit_score` for codes of names that are the same on both sides; −1 is ignored. O(K
+    K′)."""
     true, pred = (names[names >= 0] for _, names in (of_true, of_pred))
     steps = np.arange(len(pred) + 1)
     distances = steps  # from an empty list to the first l predicted names
@@ -154,8 +156,8 @@ def state_matching_score(
     * ``transition`` · 2d/n, when the true state changes once in it,
     * ``missing`` · (1 + 3 (missing − 1) / m), when it spans m > 2 true segments,
 
-    where d is the distance of its middle from the nearest true change-point, or from 0 or n. 1 for
-    equal partitions only. O(n) for labels, O(K³) at worst for the matching.
+    where d is the distance of its middle from the nearest true change-point, 0 and n included. 1
+    for equal partitions only. O(n) for labels, O(K³) at worst for the matching.
 
     Parameters
     ----------
@@ -242,9 +244,10 @@ def weighted_normalized_mutual_info_score(
 ) -> float:
     """Mutual information of weighted samples over the mean of the two unweighted entropies.
 
-    Samples weigh as in :func:`weighted_adjusted_rand_score`. At least 0. The entropies ignore the
-    weights, as in tsseg-eval, so equal partitions score 1 only if their segments have one length
-    (.72 for lengths 50 and 10). 1 when both partitions have one cluster. O(n log n).
+    Samples have the weights of :func:`weighted_adjusted_rand_score`. The value is at least 0. The
+    entropies ignore the weights, as in tsseg-eval, so equal partitions score 1 only if all segments
+    have the same length (.72 for lengths 50 and 10). 1 when both partitions have one cluster. O(n
+    log n).
 
     Parameters
     ----------
@@ -276,7 +279,7 @@ def weighted_normalized_mutual_info_score(
 
 
 def runs(labels: Labels, ignore_label: Hashable = None) -> Runs:
-    """The segments of a labeling and their states, numbered as labels sort; −1 is ignored."""
+    """The segments of a labeling and their states, numbered in sorted order; −1 is ignored."""
     if isinstance(labels, Partition):
         if ignore_label is not None:
             raise ValueError(
@@ -292,7 +295,7 @@ def runs(labels: Labels, ignore_label: Hashable = None) -> Runs:
 
 
 def _named(labels_true: Labels, labels_pred: Labels, ignore_label: Hashable) -> tuple[Runs, Runs]:
-    """Both sides with states numbered alike; −1 is ignored."""
+    """Both sides, with the same numbers for the same states; −1 is ignored."""
     if isinstance(labels_true, Partition) or isinstance(labels_pred, Partition):
         return _matched(runs(labels_true, ignore_label), runs(labels_pred, ignore_label))
     true, pred = label_arrays(labels_true, labels_pred)

@@ -40,7 +40,7 @@ def compare(
     contingency: Any = None,
     ignore_label: Hashable = None,
 ) -> Any:
-    """Every external index of two partitions, or the measures that a field reports.
+    """Every external index of two partitions, or the measures that are usual in a field.
 
     Without ``field``, all indices from one pass over the samples, O(n). With ``field``, labels are
     in the order of time, and a segment is a run of equal labels:
@@ -57,8 +57,9 @@ def compare(
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
-        Segmentations can be ``Partition.from_change_points(ends)``. A field takes no contingency;
-        for speech and video, ``ignore_label`` is the label of silence or background.
+        Segmentations can be ``Partition.from_change_points(ends)``. With ``field`` there can be no
+        contingency table. For speech and video, ``ignore_label`` is the label of silence or
+        background.
     field : "change_points", "video", "speech" or "music", optional
     rate : float > 0
         Samples per second, for speech and music.
@@ -119,9 +120,9 @@ def compare_times(
     Parameters
     ----------
     true, found : sequences of (start, end, label)
-        Which follow each other and end at the same time.
+        Segments without gaps; both lists end at the same time.
     tolerance : float
-        Seconds by which a boundary may be off.
+        Largest error of a boundary that counts as found, in seconds.
     """
     partitions, names = [], []
     for spans in (true, found):

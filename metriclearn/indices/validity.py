@@ -1,7 +1,7 @@
 """Internal validity: Davies–Bouldin, Calinski–Harabasz and four silhouettes.
 
-They judge a clustering by its points, without a true one. All raise ValueError for fewer than two
-clusters and take ``metric=``: None, a learned matrix B or its diagonal, or anything with
+They judge a clustering by its points, without a true clustering. All raise ValueError for fewer
+than two clusters and take ``metric=``: None, a learned matrix B or its diagonal, or anything with
 ``transform``. Unlike scikit-learn's, they give exact values for degenerate clusters and lose no
 digits far from the origin.
 
@@ -37,7 +37,7 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
     X : array (n, d)
         Points, finite.
     labels : n hashables
-        Their clusters, two at least.
+        Their clusters, at least two.
     metric : array (d, d), optional
         A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
 
@@ -78,7 +78,7 @@ def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None)
     X : array (n, d)
         Points, finite.
     labels : n hashables
-        Their clusters, two at least.
+        Their clusters, at least two.
     metric : array (d, d), optional
         A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
 
@@ -89,8 +89,8 @@ def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None)
     Raises
     ------
     ValueError
-        If X is not finite, labels are not one per point, there is one cluster only, or every
-        cluster is a single point, where the ratio is 0/0.
+        If X is not finite, labels are not one per point, there is only one cluster, or every
+        cluster is a single point, so that the ratio is 0/0.
 
     References
     ----------
@@ -127,7 +127,7 @@ def silhouette_score(
     Returns
     -------
     float
-        In the range of its kind.
+        Its range depends on the kind.
 
     Raises
     ------
@@ -151,7 +151,8 @@ def silhouette_samples(
     metric: Any = None,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
-    """Silhouette of every point: distance a to its cluster against distance b to the nearest other.
+    """Silhouette of every point, from its distances a to its cluster and b to the nearest other
+    one.
 
     ============= ============================ ================= ==================
     kind          distance to a cluster        value             range, cost
@@ -170,9 +171,9 @@ def silhouette_samples(
     X : array (n, d)
         Points, finite.
     labels : n hashables
-        Their clusters, two at least.
+        Their clusters, at least two.
     kind : str
-        One of the table.
+        One of the kinds in the table.
     metric : array (d, d), optional
         A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
     epsilon : float > 0

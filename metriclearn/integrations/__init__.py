@@ -1,5 +1,5 @@
 """Adapters for aeon, sktime, skchange and Label Studio.
 
-Nothing of metriclearn imports them, and each imports its library alone: ``from
+No other module of metriclearn imports them, and each imports only its library: ``from
 metriclearn.integrations.aeon import MetricSegmenter``.
 """

@@ -18,10 +18,10 @@ class MetricSegmenter(BaseSegmenter):
     """Segment a series under a metric, and a penalty of a segment, that are learned from labels.
 
     ``fit(X, y)`` learns from a labeled series; y is −1 for unlabeled samples, so a partly labeled
-    series can be segmented as a whole. Several labeled series are learned from beforehand: pass the
-    fitted learner, in a :class:`sklearn.frozen.FrozenEstimator` where aeon clones the segmenter,
-    and call ``fit(X)``. Without labels and with a learner that is not fitted, the metric is the
-    Euclidean one of standardized channels.
+    series can be segmented as a whole. To learn from several labeled series, fit the learner first,
+    pass it, and call ``fit(X)``. If aeon clones the segmenter, pass the learner in a
+    :class:`sklearn.frozen.FrozenEstimator`. Without labels and with a learner that is not fitted,
+    the metric is the Euclidean one of standardized channels.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What adapters share: a segmenter from labeled data sets, or from ones without labels."""
+"""Shared by the adapters: a segmenter from data sets with or without labels."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _PENALTY = either(None, number())
 def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any] | None) -> Any:
     """A fitted segmenter with ``predict`` and ``predict_change_points``.
 
-    With labels, a clone of the learner is fitted. Without, a learner that is fitted already is
-    taken as it is; any other gives way to the Euclidean metric of standardized features.
+    With labels, a clone of the learner is fitted. Without labels, a fitted learner is used as it
+    is, and one that is not fitted is replaced by the Euclidean metric of standardized features.
 
     Parameters
     ----------
     adapter : object with the two parameters of the adapters
         ``learner`` : a :class:`~metriclearn.ChangePointMetricLearner` or another segmenter of
         metriclearn; by default the former with its defaults. ``penalty`` : penalty ≥ 0 of a segment
-        where there are neither labels nor a fitted learner, in units of squared standard
-        deviations; by default the penalty of the BIC.
+        if there are neither labels nor a fitted learner, in units of squared standard deviations;
+        by default the penalty of the BIC.
     arrays : sequence of (T_i, P) arrays
     labels : sequence of (T_i,) labels, optional
         −1 where unknown.

@@ -63,8 +63,8 @@ class Task(NamedTuple):
 class Backend:
     """A model of every project of Label Studio, learned from the annotations submitted so far.
 
-    ``fit(event, data)`` and ``predict(tasks, label_config)`` take what label-studio-ml passes on.
-    Annotations and models are kept in a folder, so a backend that is started again continues.
+    ``fit(event, data)`` and ``predict(tasks, label_config)`` are called by label-studio-ml.
+    Annotations and models are kept in a folder, so a restarted backend continues.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ class Backend:
     rate : float
         Rows per second of the features of sound, and of tables without a column of times.
     learner : learner, optional
-        As of :class:`~metriclearn.RecordingSegmenter`; ``WhitenedMetricLearner(retune=True)`` by
-        default, which learns in seconds.
+        As for :class:`~metriclearn.RecordingSegmenter`; by default
+        ``WhitenedMetricLearner(retune=True)``, which learns in seconds.
 
     Raises
     ------
@@ -114,19 +114,19 @@ class Backend:
         self.learner = WhitenedMetricLearner(retune=True) if learner is None else learner
 
     def fit(self, event: str, data: Mapping[str, Any], **options: Any) -> dict[str, Any]:
-        """Keep what an event tells, and learn again from all annotations of the project.
+        """Save the annotation of an event, and learn again from all annotations of the project.
 
         Returns
         -------
         dict
-            ``model_version``, or why nothing could be learned yet as ``waiting``.
+            ``model_version``, or ``waiting`` with the reason why nothing could be learned yet.
         """
         if not self.keep(event, data):
             return {"waiting": f"The event {event} is not learned from."}
         return self.learn(_project(data))
 
     def keep(self, event: str, data: Mapping[str, Any]) -> bool:
-        """Save the annotation of an event; returns whether there may be something to learn."""
+        """Save the annotation of an event; returns whether learning may be possible."""
         if event not in _EVENTS:
             return False
         project = _project(data)
@@ -204,9 +204,9 @@ class Backend:
     ) -> list[dict[str, Any]]:
         """A prediction for every task: regions with scores, their mean, and the model's number.
 
-        The score of a region is the probability of the less certain of its two boundaries: by a
-        consensus the share of models that agree, else 1 − exp(−2 margin)/2 for a margin in
-        penalties. Without a model, and for tasks that cannot be read (``error`` says why), there
+        The score of a region is the probability of the less certain of its two boundaries: with a
+        consensus the share of models that agree, else 1 − exp(−2 margin)/2 for a margin in units of
+        the penalty. Without a model, and for tasks that cannot be read (``error`` says why), there
         are no regions.
         """
         number = "" if project is None else str(project).partition(".")[0]
@@ -233,7 +233,8 @@ class Backend:
     def task(self, task: Mapping[str, Any], interface: Interface, extractor: Any = None) -> Task:
         """The features of a task's file, or of the time series that it holds itself.
 
-        Those of sound are computed by the extractor of a model, by default at the backend's rate.
+        Features of sound come from the extractor of a model, or by default from one at the
+        backend's rate.
         """
         name = recording_name(task, interface)
         inline = task["data"].get(interface.key)
@@ -353,8 +354,9 @@ def _predicted(one: Task, model: RecordingSegmenter, interface: Interface) -> di
 def application(backend: Backend) -> Any:
     """The ASGI application: it learns in a thread, one project after the other.
 
-    Requests need the content type JSON, which pages of other sites cannot send, and no origin:
-    pages of foreign names that point to this computer (DNS rebinding) have one.
+    Requests must have the content type JSON, which pages of other sites cannot send. They must have
+    no origin, because pages under foreign names that point to this computer (DNS rebinding) have
+    one.
     """
     starlette = optional("starlette.applications", "label")
     Route = optional("starlette.routing", "label").Route

@@ -39,7 +39,7 @@ class Interface:
     is_sound : bool
         Whether it is Audio; else it is TimeSeries.
     key : str
-        Of the task's data.
+        Key of the task's data.
     labels, channels : tuple of str
         ``channels`` are columns; empty for sound.
     time_column, time_format : str or None
@@ -93,18 +93,18 @@ class Interface:
 
 
 class Clock(NamedTuple):
-    """Seconds since the first row, from Label Studio's times of a task, and back.
+    """Converts Label Studio's times of a task to seconds since the first row, and back.
 
     Attributes
     ----------
     origin : float or Timestamp
         The time of the first row.
     unit : float
-        Seconds of one unit, for numbers.
+        Length of one unit in seconds, if times are numbers.
     form : str, optional
-        Python's format of the times that are text.
+        Python's format of times that are text.
     length : float, optional
-        Seconds of the table.
+        Length of the table in seconds.
     """
 
     origin: Any = 0.0
@@ -184,10 +184,10 @@ def read_tasks(
 ) -> dict[str, list[Segment]]:
     """Segments in seconds by recording, from tasks that Label Studio exported as JSON.
 
-    If a task has several annotations, the ground truth counts, else the newest. Skipped and empty
-    ones are left out, and so are results without times, such as relations and texts. If all
-    regions are instants, they are boundaries. A recording has the name of its file, without the
-    ending and the prefix of an upload.
+    If a task has several annotations, the one marked as ground truth counts, else the newest.
+    Skipped and empty ones are left out, and so are results without times, such as relations and
+    texts. If all regions are instants, they are boundaries. A recording has the name of its file,
+    without the ending and the prefix of an upload.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def read_tasks(
     config : str, optional
         The labeling configuration (XML). Time series need it.
     folder : path, optional
-        Folder of the tables of time series, to know their first times.
+        Folder of the tables of time series, from which their first times are read.
     rate : float
         Rows per second of tables without a time column.
     annotator : optional
@@ -213,8 +213,8 @@ def read_tasks(
     Raises
     ------
     ValueError
-        If the file is none of this kind, two tasks have annotations of files of one name, or
-        regions overlap or have no time that can be read.
+        If the file is not such an export, if files of two annotated tasks have the same name, or if
+        regions overlap or have times that cannot be read.
 
     See Also
     --------
@@ -417,7 +417,7 @@ def _results(
 
 
 def _names(annotator: Any) -> tuple[Any, ...]:
-    """Number and e-mail address of who made an annotation."""
+    """Number and e-mail address of the annotator."""
     if isinstance(annotator, Mapping):
         return annotator.get("id"), str(annotator.get("id")), annotator.get("email")
     return (annotator, str(annotator))

@@ -1,4 +1,4 @@
-"""A detector with the methods of river: one sample at a time, change-points as they are final."""
+"""A detector with the methods of river: reads one sample at a time, finds final change-points."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from metriclearn.estimators.prediction.stream import Streaming
 
 
 class StreamingChangePointDetector:
-    """Follow a stream of samples as dictionaries, with a segmenter that is fitted already.
+    """Follow a stream of samples, which are dictionaries, with a fitted segmenter.
 
-    The methods are those of river, so that the detector fits into its loops; river itself is not
-    needed. :meth:`learn_one` reads a sample. :meth:`predict_one` tells the segment of a sample, or
-    its name, as of now. ``drift_detected`` is True if a change has become final with the last
-    sample. Then ``changes`` holds all of these.
+    It has the methods of river's detectors, so that it can replace them; river itself is not
+    needed. :meth:`learn_one` reads a sample. :meth:`predict_one` returns the number or the name of
+    a sample's segment, as of now. ``drift_detected`` is True if the last sample made a change
+    final; ``changes`` then holds all such changes.
 
     Parameters
     ----------
     segmenter : fitted segmenter
-        Such as :class:`~metriclearn.ChangePointMetricLearner`; the sample's values are taken in the
-        order of its ``feature_names_in_``, or else in their own order.
+        Such as :class:`~metriclearn.ChangePointMetricLearner`; the values of a sample are taken in
+        the order of its ``feature_names_in_``, or else in the order of the dictionary.
     max_delay : int, optional
         See :class:`~metriclearn.SegmenterStream`.
 
@@ -30,7 +30,7 @@ class StreamingChangePointDetector:
     ----------
     stream_ : SegmenterStream
     changes : list of int
-        Change-points that are final since the last sample, counted from the start of the stream.
+        Change-points that the last sample made final, counted from the start of the stream.
     drift_detected : bool
 
     Raises
@@ -60,7 +60,7 @@ class StreamingChangePointDetector:
 
     @property
     def drift_detected(self) -> bool:
-        """Whether a change has become final with the last sample."""
+        """Whether the last sample made a change final."""
         return len(self.changes) > 0
 
     def learn_one(self, x: Mapping[Any, float], y: Any = None) -> None:
@@ -71,8 +71,8 @@ class StreamingChangePointDetector:
     def predict_one(self, x: Mapping[Any, float]) -> Any:
         """The number of the segment of this sample as of now, 0 for the first, or its name.
 
-        The stream stays as it is. Costs a copy of the samples since the last final change, and a
-        program over them.
+        The stream does not change. The cost is a copy of the samples since the last final change,
+        and a program over them.
         """
         ahead = self.stream_.copy()
         found = ahead.push(self._row(x))

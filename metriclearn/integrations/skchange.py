@@ -26,7 +26,7 @@ class MahalanobisCost(BaseCost):
     ----------
     metric : learner, (P, P) matrix B or (P,) weights, optional
         A fitted estimator with ``get_mahalanobis_matrix``; the identity by default. In a
-        :class:`sklearn.frozen.FrozenEstimator` it stays fitted where a detector is cloned.
+        :class:`sklearn.frozen.FrozenEstimator` it stays fitted when a detector is cloned.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class MahalanobisCost(BaseCost):
         return tags
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Take the metric, which has to be one of the features of X; y is not used."""
+        """Store the metric, which must be for the features of X; y is not used."""
         validation.validate_data(self, X, ensure_2d=True, dtype=np.float64, reset=True)
         L = metric_factor(type(self).__name__, self.metric, self.n_features_in_)
         self.factor_ = L[:, np.any(L != 0, axis=0)]

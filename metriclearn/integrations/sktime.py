@@ -24,13 +24,13 @@ _NAMED = (NamedSegmentLearner, FrameClassifier, Consensus)  # learn names of seg
 class MetricChangePointDetector(BaseDetector):
     """Detect change-points under a metric, and a penalty of a segment, learned from labels.
 
-    ``fit(X, y)`` learns from a labeled series or from a panel of them. Without y, a learner that
-    is fitted already is taken as it is (in a :class:`sklearn.frozen.FrozenEstimator` where
-    sktime clones the detector); else the metric is the Euclidean one of standardized columns.
+    ``fit(X, y)`` learns from a labeled series or from a panel of them. Without y, a fitted learner
+    is used as it is; pass it in a :class:`sklearn.frozen.FrozenEstimator` if sktime clones the
+    detector. If the learner is not fitted, the metric is the Euclidean one of standardized columns.
 
     The column ``"ilocs"`` of y holds the first sample of every new segment. It may hold segments
     instead, as intervals closed on the left; samples outside of all intervals are then unlabeled.
-    For a panel, the first level of the index of X and of y is the instance, as in predictions.
+    For a panel, the first index level of X, of y and of predictions is the instance.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class MetricChangePointDetector(BaseDetector):
         return self
 
     def _update(self, X: pd.DataFrame, y: Any = None) -> Any:
-        """With events, learn from all data again; without, follow X as the next samples."""
+        """With events, learn again from all data; without events, read X as the next samples."""
         if y is not None:
             return super()._update(X, y)
         self.final_ = {}
@@ -104,12 +104,12 @@ class MetricChangePointDetector(BaseDetector):
         return self
 
     def update_predict(self, X: Any, y: Any = None) -> pd.DataFrame:
-        """Read the next samples; events that are final from now on.
+        """Read the next samples; returns the events that have become final.
 
-        Without y the model stays as it is, and ``"ilocs"`` count from the first sample that was
+        Without y the model does not change, and ``"ilocs"`` count from the first sample that was
         passed to ``update`` or ``update_predict`` after ``fit``. Together these events are those of
-        ``predict`` on all of these samples, but for what is not final yet, see
-        :class:`~metriclearn.SegmenterStream`. With y, ``fit`` learns from all data again, and the
+        ``predict`` on all of these samples, except for events that are not final yet, see
+        :class:`~metriclearn.SegmenterStream`. With y, ``fit`` learns again from all data, and the
         events are those of ``predict(X)``.
         """
         if y is not None:
@@ -119,7 +119,7 @@ class MetricChangePointDetector(BaseDetector):
         return events[None] if None in events else pd.concat(events)
 
     def _final_events(self, borders: list[int], labels: NDArray) -> pd.DataFrame:
-        """Of the segments between borders, which have these labels."""
+        """Events of the segments between borders, which have these labels."""
         return pd.DataFrame({"ilocs": borders[1:]})
 
     def _predict(self, X: pd.DataFrame) -> pd.DataFrame:
@@ -161,15 +161,15 @@ class MetricChangePointDetector(BaseDetector):
 class MetricSegmenter(MetricChangePointDetector):
     """Cut series into segments under a metric, and a penalty of a segment, learned from labels.
 
-    All is as in :class:`MetricChangePointDetector`, but for the prediction: intervals, closed on
-    the left, in ``"ilocs"`` and the number of each in ``"labels"``. A
+    Only the prediction differs from :class:`MetricChangePointDetector`: it has intervals, closed on
+    the left, in ``"ilocs"``, and their numbers in ``"labels"``. A
     :class:`~metriclearn.NamedSegmentLearner`, :class:`~metriclearn.baselines.FrameClassifier` or
     :class:`~metriclearn.Consensus` learns the names of intervals from the column ``"labels"`` of y
     and predicts names in place of numbers.
 
     Parameters
     ----------
-    learner, penalty : as of :class:`MetricChangePointDetector`
+    learner, penalty : as for :class:`MetricChangePointDetector`
 
     Examples
     --------
@@ -196,7 +196,7 @@ class MetricSegmenter(MetricChangePointDetector):
 
 
 def instances(table: pd.DataFrame) -> Mapping[Any, pd.DataFrame]:
-    """The series of a panel by their names; a single one has the name None."""
+    """The series of a panel by their names; a single series has the name None."""
     if not isinstance(table.index, pd.MultiIndex):
         return {None: table}
     return {name: part.droplevel(0) for name, part in table.groupby(level=0, sort=False)}
@@ -205,7 +205,7 @@ def instances(table: pd.DataFrame) -> Mapping[Any, pd.DataFrame]:
 def labels_of(who: str, events: pd.DataFrame, n_samples: int, names: bool = False) -> NDArray:
     """Segment number of every sample from the events of a series, −1 outside of all segments.
 
-    With names, those of intervals that have them in the column ``"labels"``.
+    With names, the names of intervals from the column ``"labels"``.
     """
     ilocs: Any = events.get("ilocs", pd.Series(["no column of this name"]))
     if isinstance(ilocs.dtype, pd.IntervalDtype):

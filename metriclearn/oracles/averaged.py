@@ -18,7 +18,7 @@ from metriclearn.running.parameters import Needs, check_parameters, component, n
 
 
 class Mixture:
-    """Σ s_i M_i, a convex combination of partitions and projectors; used as they are.
+    """Σ s_i M_i, a convex combination of partitions and projectors, used like one of them.
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ class Mixture:
 
 @dataclass(eq=False, repr=False)
 class Averaged(ComponentParameters):
-    """The relaxation and the local search together: (1 − s)·M_relaxed + s·M_searched.
+    """A mixture of the relaxation and the local search: (1 − s)·M_relaxed + s·M_searched.
 
-    The hinge is then the same mean of two bounds on the hinge over partitions: the relaxed hinge
-    from above, and the value of the local search from below.
+    The hinge is then the same mixture of an upper and a lower bound on the exact hinge: the relaxed
+    hinge, and the value of the local search.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Averaged(ComponentParameters):
         Raises
         ------
         ValueError
-            If the share is no number from 0 to 1, and as the two oracles do.
+            If the share is not a number from 0 to 1, or if one of the two oracles raises it.
         """
         check_parameters(self)
         relaxed = self.relaxation(form, n_clusters)

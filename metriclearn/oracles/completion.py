@@ -30,7 +30,7 @@ class _Groups(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class ConstrainedKMeans(BaseEstimator):
-    """A good ⟨ZZᵀ + cI, M⟩ over the clusterings that agree with labels and same spans.
+    """A good ⟨ZZᵀ + cI, M⟩ over the clusterings that agree with labels and ``same`` spans.
 
     Samples with the same label, or in one span, form a group and move together (must-link by
     label). Groups with different labels never share a cluster: every label has a cluster, whose
@@ -44,7 +44,7 @@ class ConstrainedKMeans(BaseEstimator):
     Parameters
     ----------
     n_init : int
-        Starts (k-means++ for clusters without a label); the best result counts.
+        Number of starts (k-means++ for clusters without a label); the best result is returned.
     max_iterations : int
     random_state : int, RandomState instance or None
 
@@ -97,7 +97,7 @@ class ConstrainedKMeans(BaseEstimator):
 
 
 def spectral_completion(form: Any, n_clusters: int | None, known: PartialPartition) -> Partition:
-    """A completion of ``known`` under any form that can be multiplied by, such as a similarity.
+    """A completion of ``known`` under any form with ``matvec``, such as a similarity.
 
     Spectral clustering that keeps the labels: :class:`ConstrainedKMeans` on the K leading
     eigenvectors of A, the relaxed maximizer of ⟨A, M⟩. The number of clusters must be given.
@@ -105,7 +105,7 @@ def spectral_completion(form: Any, n_clusters: int | None, known: PartialPartiti
     Raises
     ------
     ValueError
-        If the number of clusters is not given or does not suit the labels.
+        If the number of clusters is not given or does not fit the labels.
     """
     leading = TopEigenvectors()(form, n_clusters)
     return ConstrainedKMeans()(LowRankForm(leading.vectors), n_clusters, known)

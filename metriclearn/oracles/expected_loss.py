@@ -15,8 +15,8 @@ segment that vanishes is made up for by any other split, since splits never lowe
 Where ``shifted`` makes −1 positive, a segment has a value above 0 in the limit, so all positions
 count. Annotations bound the interval by their borders.
 
-**Starts are dropped** by the rule of PELT: f + 1 of a segment is at most the sum of f + 1 of its
-parts, so a start s with F(s) + f(s,u) + 1 < F(u) never again belongs to the best segmentation.
+**Starts are dropped** by the rule of PELT: f + 1 of a segment is at most the sum of f + 1 over its
+parts, so once F(s) + f(s,u) + 1 < F(u), the start s cannot belong to a best segmentation.
 
 **Clusterings** come from a local search. The mean expected loss of the members themselves is
 Σ_ij q_i q_j ‖N_i − N_j‖² = 2 Σ_j q_j ‖N_j − N̄‖², and no M has a smaller expected loss than half of
@@ -44,10 +44,10 @@ from metriclearn.problem.partition import Partition, check_count
 def best_consensus(
     form: ConsensusForm, n_segments: int | None = None, known: PartialPartition | None = None
 ) -> Partition:
-    """The segmentation with the largest ⟨A, M⟩, of all or of those that agree with annotations.
+    """The segmentation with the largest ⟨A, M⟩, among all or those that agree with annotations.
 
-    O(mE²) for E different ends of m members at worst; usually few starts stay, and it is O(mE).
-    With a given number of segments it is O((m + K) E²).
+    With E different ends of m members the worst case is O(mE²). Usually few starts survive, and the
+    cost is O(mE). With a given number of segments it is O((m + K) E²).
 
     Parameters
     ----------
@@ -111,12 +111,12 @@ def best_consensus(
 
 
 def best_clustering(form: ConsensusForm, n_clusters: int | None = None) -> Bounds:
-    """A clustering of large ⟨A, M⟩, its value and an upper bound, the spectral relaxation's.
+    """A clustering of large ⟨A, M⟩, its value, and the upper bound of the spectral relaxation.
 
     Local searches from the rounded relaxation and from the best member with the number of clusters
-    asked for. So the expected loss is never above that of such a member; where all members are
-    such, it is at most twice the least one. O(T m² + T r² + K T r) a pass, for members with r
-    clusters together.
+    asked for. So the expected loss is never above that of such a member. If all members have that
+    number of clusters, it is at most twice the least expected loss. O(T m² + T r² + K T r) a pass,
+    for members with r clusters together.
 
     Parameters
     ----------
@@ -137,14 +137,14 @@ def best_clustering(form: ConsensusForm, n_clusters: int | None = None) -> Bound
 def overlap_table(
     ends: Sequence[NDArray], firsts: Sequence[int], positions: NDArray
 ) -> NDArray[np.float64]:
-    """What the overlaps with m members need at every position, (4, E, m).
+    """The numbers at every position from which overlaps with m members are computed, (4, E, m).
 
     Parameters
     ----------
     ends : sequence of int arrays
-        Of the segments of each member.
+        Ends of the segments of each member.
     firsts : sequence of int
-        Where the first of them begins.
+        Start of the first segment of each member.
     positions : int array (E,)
     """
     tables = [_table(one, first, positions) for one, first in zip(ends, firsts)]
@@ -152,11 +152,11 @@ def overlap_table(
 
 
 def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]:
-    """Those of one member, (4, E).
+    """The same numbers for one member, (4, E).
 
-    For ends u: start and 1/size of the member's segment that holds sample u−1, and the part of
-    Σ_k |(s,u] ∩ C_k|²/|C_k| that the samples before u add when s lies in an earlier segment. For
-    starts s: the part that samples from s on add when u lies in a later segment.
+    For an end u: the start and 1/size of the member's segment that holds sample u−1, and what the
+    samples before u add to Σ_k |(s,u] ∩ C_k|²/|C_k| if s lies in an earlier segment. For a start s:
+    what the samples from s on add if u lies in a later segment.
     """
     starts = np.append(first, ends[:-1])
     # The member's segments of the samples before and after a position. 0 has none before it, and T
@@ -173,7 +173,7 @@ def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]
 
 @njit(**LIGHT)
 def _value(positions, table, weights, names, c, s, u):
-    """f between the positions with the numbers s and u."""
+    """f of the segment between the positions number s and u."""
     length, total = positions[u] - positions[s], 0.0
     for j in range(len(weights)):
         if positions[s] >= table[0, u, j]:  # both in one segment of member j
@@ -195,7 +195,7 @@ def _is_allowed(positions, rules, s, u):
 
 
 def _recursion(positions: NDArray, *terms: Any) -> tuple[NDArray, float]:
-    """Where the last segment up to every position begins, (1, E), and the value of the best."""
+    """Start of the last segment up to every position, (1, E), and the best value."""
     n = len(positions)
     best, back, live = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     advance((positions, *terms), best, back, live, 1, 1)
@@ -204,7 +204,7 @@ def _recursion(positions: NDArray, *terms: Any) -> tuple[NDArray, float]:
 
 @called
 def advance(program, best, back, live, n_live, first):
-    """Go on with the recursion from the position number ``first``; returns the live starts' number.
+    """Continue the recursion at the position number ``first``; returns the number of live starts.
 
     Parameters
     ----------
@@ -212,8 +212,8 @@ def advance(program, best, back, live, n_live, first):
         Positions, the table of overlaps, 2q, scores of names with their rows at the positions,
         rules, and −1.
     best, back, live : arrays (E,)
-        The values of the best segmentations up to every position, where their last segments begin,
-        and the starts that may still win; the first is 0.
+        The values of the best segmentations up to every position, the starts of their last
+        segments, and the starts that may still win, of which the first is 0.
     """
     positions, table, weights, names, rules, c = program
     values = np.empty(len(positions))
@@ -255,7 +255,7 @@ def _layers(positions, table, weights, names, rules, c, count):
 
 
 def _ends(back: NDArray) -> NDArray[np.int64]:
-    """Numbers of the positions of the best ends."""
+    """The best ends, as numbers of positions."""
     # A row of back for every count: each segment that is taken off leads to the row above.
     u, k, found = back.shape[1] - 1, len(back) - 1, []
     while u > 0:

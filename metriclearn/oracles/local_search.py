@@ -24,7 +24,7 @@ _RISE = 1e-10  # relative to the cluster values: smaller rises of ⟨A, M⟩ are
 
 
 class Bounds(NamedTuple):
-    """A partition, its ⟨A, M⟩ and the relaxation's: max over partitions lies between the two."""
+    """A partition, its ⟨A, M⟩ and the relaxation's; the maximum over partitions lies in between."""
 
     partition: Partition
     lower: float
@@ -54,16 +54,16 @@ class _Clusters(NamedTuple):
 class LocalSearch(ComponentParameters):
     """A partition of large ⟨A, M⟩ for A = ZZᵀ − κN + cI: a lower bound on the best one.
 
-    Hartigan's moves: every sample in turn goes where ⟨A, M⟩ rises most, until a pass changes
-    nothing; with K unknown a sample may also open a cluster, and an emptied one is closed. O(Kr)
-    a sample, so O(T²r) where the shift c makes nearly every sample a cluster. Two starts, the
-    better end is kept: the rounded relaxation, and N itself where the form has one with the K
-    asked for. So the result is never below N's value, and a structured hinge that uses this
-    oracle is never negative.
+    Hartigan's moves: each sample in turn moves to the cluster that raises ⟨A, M⟩ most, until a pass
+    changes nothing. If K is unknown, a sample may also open a cluster, and empty clusters are
+    removed. O(Kr) per sample, so O(T²r) if the shift c makes nearly every sample a cluster. The
+    better result of two starts is kept: the rounded relaxation, and N itself if the form has one
+    with K clusters. So the result is never below the value of N, and a structured hinge that uses
+    this oracle is never negative.
 
-    As loss-augmented inference it is tighter than the relaxation but certifies less: the value
-    may miss the maximum, so a solver's objective is a lower bound of the true one. Its cuts are
-    true minorants all the same, and its lower bound is therefore valid.
+    As loss-augmented inference it is tighter than the relaxation but certifies less: the value may
+    miss the maximum, so a solver's objective is only a lower bound of the true one. Its cuts are
+    valid minorants nevertheless, and so is its lower bound.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class LocalSearch(ComponentParameters):
     rounding : Rounding
         ``PivotedRounding()`` or ``RowKMeans()``.
     max_passes : int
-        Passes over the samples at most, for each start.
+        Largest number of passes over the samples for each start.
 
     Raises
     ------
@@ -136,7 +136,7 @@ class LocalSearch(ComponentParameters):
         return Bounds(ends[best], values[best], max(form.at(relaxed), values[best]))
 
     def improved(self, form: LowRankForm, start: Partition, free: bool = True) -> Partition:
-        """Samples moved from the start as long as ⟨A, M⟩ rises; if ``free``, K may change."""
+        """Move samples from the start as long as ⟨A, M⟩ rises; if ``free``, K may change."""
         truth = form.truth if form.truth is not None and form.weight else None
         labels = start.labels.copy()
         _improve(
@@ -160,9 +160,9 @@ def _improve(Z, labels, n_clusters, terms, free, max_passes):
     """Move samples one at a time while ⟨ZZᵀ − κN + cI, M⟩ rises; ``labels`` is changed in place.
 
     A cluster C has the value (‖Σ_C z‖² − κ Σ_d |C∩D_d|²/|D_d|)/|C| + c, with D_d the true clusters.
-    We store its sum of factors, its counts |C∩D_d|, its size and the two squares. So each candidate
-    move is O(r), and a sample O(Kr). With ``free`` a sample may leave and open a new cluster, and
-    a cluster may lose its last sample.
+    We store its sum of factors, its counts |C∩D_d|, its size and the two squares. So a candidate
+    move costs O(r), and a sample O(Kr). With ``free`` a sample may open a new cluster, and a
+    cluster may lose its last sample.
     """
     room = min(len(Z), 2 * n_clusters + 16) if free else n_clusters
     clusters = _Clusters(
@@ -273,5 +273,5 @@ def _refresh(k, clusters, true_sizes):
 
 @njit(nogil=True, cache=True)
 def _doubled(rows):
-    """Room for twice as many clusters."""
+    """Enlarge the arrays for twice as many clusters."""
     return np.concatenate((rows, np.zeros_like(rows)))

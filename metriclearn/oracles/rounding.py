@@ -17,15 +17,16 @@ from metriclearn.problem.projector import Projector
 
 @runtime_checkable
 class Rounding(Protocol):
-    """From a relaxation, such as a projection or the spectrum of a graph, to clusters."""
+    """Rounds a relaxation, such as a projection or the spectrum of a graph, to clusters."""
 
     def __call__(self, relaxed: Any, n_clusters: Any = None, /) -> Any:
-        """Clusters, ``n_clusters`` or, where it may be left out, about as many eigenvectors."""
+        """``n_clusters`` clusters or, if the number may be left out, as many as suits the
+        relaxation."""
         ...
 
 
 class PivotedRounding(BaseEstimator):
-    """Clusters from the pivots of a QR decomposition of the eigenvectors' rows; no random start.
+    """Clusters from a pivoted QR decomposition of the eigenvectors' rows, without random starts.
 
     K rows as orthogonal as possible are the prototypes; the orthogonal matrix nearest to them
     (polar factor) turns the eigenvectors into indicators, and every sample joins the largest.
@@ -54,7 +55,7 @@ class RowKMeans(BaseEstimator):
     Parameters
     ----------
     n_init : int
-        Starts of which the best is kept.
+        Number of starts; the best result is kept.
     random_state : int, RandomState or None
     """
 
@@ -69,21 +70,21 @@ class RowKMeans(BaseEstimator):
 
 
 def _rows(projector: Projector) -> NDArray:
-    """√s-weighted rows of the eigenvectors; a column of zeros where there are none."""
+    """Rows of the eigenvectors weighted by √s; a column of zeros if there are no eigenvectors."""
     rows = projector.vectors * np.sqrt(projector.weights)
     return rows if rows.shape[1] else np.zeros((projector.n_samples, 1))
 
 
 def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Partition:
-    """The clustering, or one with exactly K clusters where it has fewer.
+    """The clustering, or one with exactly K clusters if it has fewer.
 
-    The row farthest from the mean of its cluster gets a cluster for itself, again and again.
+    Each time, the row farthest from the mean of its cluster becomes a separate cluster.
 
     Parameters
     ----------
     labels : array (T,)
     rows : array (T, k)
-        Where distances are taken.
+        Distances are measured between these rows.
     n_clusters : int or None
         K; None leaves the clustering as it is.
     """
@@ -95,14 +96,14 @@ def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Par
 
 
 def fill_empty(labels: NDArray, costs: NDArray, n_clusters: int) -> NDArray:
-    """Give every empty cluster the costliest sample of a cluster that has several.
+    """Move into every empty cluster the costliest sample of a cluster that has several.
 
     Parameters
     ----------
     labels : int array (T,)
-        Clusters 0 … K−1 of the samples; changed in place, as the costs are.
+        Clusters 0 … K−1 of the samples; changed in place, like ``costs``.
     costs : array (T,)
-        What every sample costs where it is; negative for one that stays.
+        The cost of every sample in its cluster; negative for samples that must stay.
     n_clusters : int
         K.
     """

@@ -72,7 +72,7 @@ class SegmentationPath:
         return self.change_points[int(self.positions(penalty))]
 
     def positions(self, penalties: ArrayLike) -> NDArray[np.int64]:
-        """Position of the segmentation that is optimal at every penalty; the last beyond its end.
+        """Position of the optimal segmentation for every penalty; the last one below the range.
 
         Parameters
         ----------
@@ -89,8 +89,8 @@ class SegmentationPath:
     def elbow(self) -> int:
         """Position of the elbow: the segmentation that is optimal over the widest range.
 
-        Width is the ratio of the ends of its interval; intervals that reach 0 or infinity have
-        none and are chosen only where there is nothing else.
+        The width of an interval is the ratio of its ends. Intervals that reach 0 or infinity are
+        chosen only if there are no others.
         """
         low, high = self.penalties[:, 0], self.penalties[:, 1]
         bounded = (low > 0) & np.isfinite(high)
@@ -100,7 +100,7 @@ class SegmentationPath:
         return int(np.argmax(ratios))
 
     def plot(self, chosen: int | None = None, ax: Any = None) -> Figure:
-        """Elbow picture: cost against number of segments, the elbow (or ``chosen``) marked."""
+        """Plot cost against number of segments, with the elbow (or ``chosen``) marked."""
         from metriclearn.plots import plot_elbow
 
         position = self.elbow() if chosen is None else chosen
@@ -120,16 +120,16 @@ def segmentation_path(
     """Every segmentation that is optimal for some penalty in a range, exactly.
 
     The penalized problem is min ‖Z − MZ‖² + penalty · (number of segments), Eq. (4), Z = XL.
-    Between two penalties with different optima a new one is found at the slope of their chord,
-    or none lies between (Haynes, Eckley & Fearnhead 2017, CROPS): at most two pruned dynamic
-    programs per segmentation of the path.
+    Between two penalties with different optima we search at the slope of their chord: there is a
+    new optimum there, or none in between (Haynes, Eckley & Fearnhead 2017, CROPS). This takes at
+    most two pruned dynamic programs per segmentation of the path.
 
     Parameters
     ----------
     X : array (T, P), or (T,) for one feature
     penalty_range : (low, high), optional
-        Both at least 0. By default from about the mean residual of a sample, where the path ends
-        and its last interval begins, up to a single segment.
+        Both at least 0. By default from about the mean residual of a sample, where the path and its
+        last interval end, up to the penalty of a single segment.
     components : array (r, P), optional
         Lᵀ of a metric, such as a learner's ``components_``.
     min_size : int
@@ -187,18 +187,18 @@ def path_between(
     total: float = 0.0,
     penalty_range: tuple[float, float] = (0.0, np.inf),
 ) -> SegmentationPath:
-    """Optimal segmentations from ``low`` to ``high``, those above ``most`` segments unrefined.
+    """Optimal segmentations from ``low`` to ``high``, not refined beyond ``most`` segments.
 
     Parameters
     ----------
     problem : PenalizedSegmentation
     low, high : Vertex
-        Of the upper hull of (K, V(K)).
+        Vertices of the upper hull of (K, V(K)).
     most : int
     total : float
         ‖Z‖², for ``costs``.
     penalty_range : (float, float)
-        Where the intervals of the first and of the last segmentation end.
+        Outer ends of the intervals of the first and the last segmentation.
     """
     vertices, pending = [low], [(low, high)]
     while pending:
@@ -224,13 +224,13 @@ def path_between(
 
 
 def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[int, int]:
-    """First and last position of the widest interval that good neighbors make together.
+    """First and last position of the widest interval formed by neighbors that are all good.
 
     Parameters
     ----------
     good : bool array (m,)
     low, high : arrays (m,)
-        Ends of neighboring intervals, the first being the highest: a run from i to j reaches from
+        Ends of neighboring intervals, the highest interval first: a run from i to j extends from
         the low end of j to the high end of i.
     """
     starts = np.flatnonzero(good & ~np.append(False, good[:-1]))
@@ -251,22 +251,22 @@ def best_penalty(
     """The penalty with the least mean loss ℓ on labeled sequences, exactly, and that loss.
 
     Every sequence's optimal segmentation is piecewise constant in the penalty, so the mean loss
-    is too, and its minimum over all penalties is found without a grid. Among equally good
-    intervals the widest (in ratio) wins, and its geometric mean is returned.
+    is too, and its minimum over all penalties is found without a grid. Of equally good intervals we
+    take the one with the largest ratio of its ends, and return its geometric mean.
 
-    The path of a sequence with K* segments is first computed up to 4K* + 10 segments. As
-    ‖M − N‖² ≥ K − K* for K segments, smaller penalties can then be excluded, or the paths are
-    extended. Other losses than ‖M − N‖² have no such bound. For them we compare only the penalties
+    The path of a sequence with K* segments is first computed up to 4K* + 10 segments. ‖M − N‖² ≥ K
+    − K* for K segments, which may exclude all smaller penalties; if it does not, the paths are
+    extended. Losses other than ‖M − N‖² have no such bound. For them we compare only the penalties
     that all paths cover.
 
-    With partial labels K* is at first the number of segments if the unlabeled ones are as long as
-    the others. Then we compare numbers of changes where labels are known. They grow as penalties
-    fall, but not strictly, so that in rare cases a still smaller penalty is better.
+    With partial labels, the first K* assumes that unlabeled segments are as long as labeled ones.
+    After that we compare the numbers of changes in labeled parts. These mostly grow as the penalty
+    falls, but not always, so in rare cases a still smaller penalty is better.
 
     Parameters
     ----------
     forms : sequence of LowRankForm or ChargedForm
-        ZZᵀ of every sequence, with penalties of positions where they are to count, too.
+        ZZᵀ of every sequence, with penalties of positions if those should count.
     truths : sequence of Partition or PartialPartition
     weights : array (N,), optional
     min_size : int
@@ -281,7 +281,7 @@ def best_penalty(
     Raises
     ------
     ValueError
-        If there are no sequences, not one truth for each, or lengths differ.
+        If there are no sequences, if there is not one truth for each, or if lengths differ.
 
     See Also
     --------

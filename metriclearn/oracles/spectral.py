@@ -27,10 +27,10 @@ class SpectralRelaxation(BaseEstimator):
     """argmax ⟨A, M⟩ over {0 ⪯ M ⪯ I}: an upper bound on every partition, found exactly.
 
     If K is given, it is the projection on the K leading eigenvectors of A, otherwise on all
-    eigenvectors with a positive eigenvalue. For A = ZZᵀ − κN + cI everything happens in the span of
-    [Y, Z], of at most r + K dimensions; outside it A is cI, and M* = UUᵀ + I − QQᵀ where c > 0, or
-    where fewer than K eigenvalues inside are nonnegative (then with the weight that makes Tr M* =
-    K). Eigenvalues that tie at the cut share the rest of K equally, so that M* is unique.
+    eigenvectors with a positive eigenvalue. For A = ZZᵀ − κN + cI we work in the span of [Y, Z],
+    which has at most r + K dimensions. Outside it A is cI, so M* = UUᵀ + I − QQᵀ if c > 0. The same
+    holds, with the weight of I − QQᵀ that makes Tr M* = K, if fewer than K eigenvalues inside are
+    nonnegative. Eigenvalues that tie at the cut share the rest of K equally, so that M* is unique.
 
     O(Tr² + (r+K)³), or O((P+K)³) for the forms of samples with a subspace. A dense form takes a
     full eigendecomposition, or when large Lanczos iterations for its leading eigenvectors.
@@ -38,8 +38,8 @@ class SpectralRelaxation(BaseEstimator):
     Parameters
     ----------
     keep_constant : bool
-        Maximize over projections with M1 = 1 only, which holds for every partition: the smaller
-        bound, at the same cost. The paper has no such constraint (False).
+        Maximize only over projections with M1 = 1, which holds for every partition. The bound is
+        tighter, at the same cost. The paper has no such constraint (False).
 
     Raises
     ------
@@ -58,7 +58,7 @@ class SpectralRelaxation(BaseEstimator):
 
     @property
     def relaxation(self) -> SpectralRelaxation:
-        """The upper bound behind the oracle: itself."""
+        """The oracle that gives an upper bound: this one."""
         return self
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Projector:
@@ -101,7 +101,8 @@ class SpectralRelaxation(BaseEstimator):
 def _shares(
     values: NDArray, outside: int, count: int | None, shift: float
 ) -> tuple[NDArray, float]:
-    """Weights of the eigenvectors and of the ``outside`` other dimensions, where A − cI is 0."""
+    """Weights of the eigenvectors, and of the ``outside`` other dimensions, in which A − cI is
+    0."""
     tie = _TIE * float(np.max(np.abs(values), initial=0.0))
     # c shifts the whole spectrum of A − cI, which matters only where K follows from the signs.
     if count is None:
@@ -119,8 +120,8 @@ def _shares(
 def _leading(matrix: NDArray, n_clusters: int | None) -> tuple[NDArray, NDArray]:
     """Leading eigenpairs, ascending: K of them, or at least all with positive eigenvalues.
 
-    All of the spectrum where Lanczos iterations fail or are not worth it, or where the last
-    eigenvalue wanted ties with the next.
+    Computes the whole spectrum if Lanczos iterations fail or are not worth it, or if the last
+    eigenvalue needed is tied with the next.
     """
     size, grow = len(matrix), n_clusters is None
     wanted = _FIRST_GUESS if n_clusters is None else n_clusters
@@ -144,9 +145,9 @@ def _leading(matrix: NDArray, n_clusters: int | None) -> tuple[NDArray, NDArray]
 class TopEigenvectors(BaseEstimator):
     """argmax ⟨A, M⟩ over projections of rank K: the K leading eigenvectors of A.
 
-    Block Lanczos with full orthogonalization: every pass multiplies A with K + 4 vectors at once,
-    which costs little more than one where A has to be computed again for every product. Some ten
-    passes; from a good ``start``, such as the answer for a similar A, fewer. The basis is
+    Block Lanczos with full orthogonalization: every pass multiplies A with K + 4 vectors at once.
+    If A is computed again for every product, this costs little more than one vector. It takes about
+    ten passes, or fewer from a good ``start``, such as the answer for a similar A. The basis is
     restarted from its best vectors when it has 16 blocks. O(T(K + 4)·16) memory.
 
     Parameters
@@ -154,7 +155,8 @@ class TopEigenvectors(BaseEstimator):
     tolerance : float
         Residual ‖Au − λu‖ over the largest |λ|.
     max_passes : int
-        After which up to 4 000 samples are decomposed in full, and more are an error.
+        After these passes we decompose A in full if there are at most 4 000 samples, and raise an
+        error otherwise.
 
     References
     ----------
@@ -180,7 +182,8 @@ class TopEigenvectors(BaseEstimator):
         Raises
         ------
         ValueError
-            If the number of clusters is not given or not possible, or nothing converges.
+            If the number of clusters is not given or not possible, or the iterations do not
+            converge.
         """
         who = type(self).__name__
         if n_clusters is None:
@@ -240,7 +243,8 @@ class TopEigenvectors(BaseEstimator):
 
 
 def _orthogonal_to(basis: NDArray, block: NDArray) -> NDArray:
-    """An orthonormal basis of the block outside the span; random directions where that is less."""
+    """An orthonormal basis of the block outside the span, with random directions if its rank is
+    less."""
     random = np.random.default_rng(basis.shape[1])
     size = float(np.linalg.norm(block))
     while True:

@@ -16,10 +16,10 @@ from metriclearn.problem.partition import Partition, check_count
 class SummedArea(BaseEstimator):
     """argmax ⟨A, M⟩ over segmentations, for any form, in O(T²) time and memory (Algorithm 1).
 
-    The readable reference for :class:`~metriclearn.oracles.change_points.ChangePoints`, and the
-    oracle for any matrix, kernels included. O(KT²) when K is given. The listing in the paper mixes
-    its indices; with block(s+1..u) the sum of A over a diagonal block, the recursion is C(u) =
-    max_s C(s) + block(s+1..u)/(u−s).
+    A readable reference for :class:`~metriclearn.oracles.change_points.ChangePoints`, and the
+    oracle for arbitrary matrices, kernels included. O(KT²) if K is given. The indices in the
+    paper's listing are inconsistent. With block(s+1..u) the sum of A over a diagonal block, the
+    recursion is C(u) = max_s C(s) + block(s+1..u)/(u−s).
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class SummedArea(BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or where no segmentation has so many segments.
+        For parameters that cannot be used, or if no segmentation has so many segments.
     """
 
     min_size: int = 1

@@ -48,7 +48,7 @@ def plot_annotations(
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
-        Replaces the message.
+        Replaces the default title.
     ylabel : str
         Name and unit of the signal.
 

@@ -1,4 +1,4 @@
-"""Shared by all figures: colors, plain axes, titles that fit, short numbers."""
+"""Shared by all figures: colors, plain axes, titles that fit the width, short numbers."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def canvas(
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The top figure that holds the axes."""
+    """The figure that holds the axes, not a subfigure."""
     return cast(Figure, ax.get_figure(root=True))
 
 
 def width_of(ax: Axes) -> float:
-    """Width in inches available to the axes: the whole figure when they are alone in it."""
+    """Width in inches available to the axes; if they are the only ones, the width of the figure."""
     figure = figure_of(ax)
     box = figure.bbox if len(figure.axes) == 1 else ax.bbox
     return float(box.width / figure.dpi)
@@ -182,7 +182,7 @@ def number(value: float) -> str:
 
 
 def aligned(who: str, **columns: NDArray | None) -> list[Any]:
-    """Columns by name, sorted by the first one, None kept; ValueError if lengths differ."""
+    """Columns by name, sorted by the first one; None stays None. ValueError if lengths differ."""
     given = [column for column in columns.values() if column is not None]
     if len({len(column) for column in given}) > 1:
         lengths = [f"{len(c)} {name}" for name, c in columns.items() if c is not None]

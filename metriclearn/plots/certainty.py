@@ -41,12 +41,12 @@ def plot_margins(
     gains : (T,) array
         At most 0, −inf where no change is allowed.
     intervals : (K−1, 2) int array
-        First and last position to which each may move.
+        First and last position to which each change-point may move.
     ax : matplotlib Axes, optional
     words : str
         Name of the confidences.
     title : str, optional
-        Replaces the message.
+        Replaces the default title.
 
     Returns
     -------
@@ -108,9 +108,11 @@ def plot_reliability(
     *,
     title: str | None = None,
 ) -> Figure:
-    """Reliability diagram: observed frequency against given probability, in equal bins.
+    """Reliability diagram: observed frequency against predicted probability, in bins of equal
+    width.
 
-    Points on the diagonal are calibrated. Bars are one binomial standard error. The title states
+    For calibrated probabilities the points lie on the diagonal. Bars are one binomial standard
+    error. The title states
     :func:`expected_calibration_error`. O(n).
 
     Parameters
@@ -121,7 +123,7 @@ def plot_reliability(
         Number of bins of equal width.
     ax : matplotlib Axes, optional
     title : str, optional
-        Replaces the message.
+        Replaces the default title.
 
     Returns
     -------

@@ -21,7 +21,8 @@ _WIDE = 3.0  # ratio of the longest to the shortest curve above which the axis i
 
 
 class _Curve(NamedTuple):
-    """One method: position on the x axis, best objective, best bound (−∞ at first), gap's unit."""
+    """One method: position on the x axis, best objective, best bound (−∞ at first), unit of the
+    gap."""
 
     x: NDArray[np.float64]
     best: NDArray[np.float64]
@@ -73,7 +74,7 @@ def plot_convergence(
     seconds : bool
         Put seconds on the horizontal axis instead of passes.
     title : str, optional
-        Replaces the message.
+        Replaces the default title.
 
     Returns
     -------
@@ -250,8 +251,8 @@ def plot_scaling(
     Parameters
     ----------
     sizes, seconds : (S,) arrays
-        Positive sizes and run times, or what else ``ylabel`` and ``title`` name; two different
-        sizes at least.
+        Positive sizes and run times, or other quantities that ``ylabel`` and ``title`` name; at
+        least two different sizes.
     slope : float, optional
         Expected exponent (1 for linear time), drawn as a dashed line through the largest size.
     ax : matplotlib Axes, optional
@@ -259,9 +260,9 @@ def plot_scaling(
     label : str
         Name of the measured program.
     xlabel, ylabel : str
-        What the size counts, and the name of the vertical axis.
+        Names of the axes: what the size counts, and what is measured.
     title : str, optional
-        Replaces the message.
+        Replaces the default title.
 
     Returns
     -------
@@ -271,7 +272,7 @@ def plot_scaling(
     Raises
     ------
     ValueError
-        If the lengths differ, a value is not positive, or there is only one size.
+        If the lengths differ, a value is not positive, or all sizes are equal.
 
     See Also
     --------

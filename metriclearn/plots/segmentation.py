@@ -63,7 +63,7 @@ def plot_segmentation(
         First and last position to which each boundary of a strip may move, drawn pale;
         :meth:`~metriclearn.BoundaryMargins.intervals` returns them.
     title : str, optional
-        Replaces the message.
+        Replaces the default title.
 
     Returns
     -------
@@ -133,7 +133,8 @@ def _read(signal: Any, n_samples: int) -> tuple[list[str], NDArray[np.float64]]:
 
 
 def _signal_label(names: Sequence[str], n_features: int) -> str:
-    """What is drawn above the strips: the names of lines from the top, or of the outer rows."""
+    """The label of the signal above the strips: names of lines from the top, or of the outer
+    rows."""
     words = "signal" if n_features == 1 else f"signal, {n_features} scaled features"
     if n_features > _MOST_LINES and names:
         return f"{words}, {names[0]} to {names[-1]}"

@@ -44,7 +44,7 @@ def plot_elbow(
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
-        Replaces the message.
+        Replaces the default title.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def plot_regularization_path(
     noun : str
         What the columns of ``weights`` stand for, in the plural.
     title : str, optional
-        Replaces the message.
+        Replaces the default title.
 
     Returns
     -------

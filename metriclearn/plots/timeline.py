@@ -59,7 +59,7 @@ def plot_timeline(
         Pictures at equal distances over the whole length.
     ax : matplotlib Axes, optional
     title : str, optional
-        Replaces the message.
+        Replaces the default title.
 
     Returns
     -------
@@ -121,10 +121,11 @@ def _taking_turns(segments: Sequence[Segment]) -> Sequence[Segment]:
 
 
 def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
-    """Share of time in which the last strip agrees with the first, or the longest labels of one.
+    """Share of time in which the last strip agrees with the first; for a single strip its longest
+    labels.
 
-    Without labels, the number of inner boundaries of the first that the last has within a tenth of
-    the median segment of the first.
+    Without labels, how many inner boundaries of the first strip have a boundary of the last one
+    within a tenth of the first strip's median segment.
     """
     names = list(strips)
     first, last = strips[names[0]], strips[names[-1]]

@@ -47,7 +47,7 @@ def plot_weights(
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
-        Replaces the message.
+        Replaces the default title.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def plot_metric_matrix(
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
-        Replaces the message.
+        Replaces the default title.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What segments are charged for disagreeing with partial labels, in O(1) each.
+"""The charge of a segment for disagreeing with partial labels, in O(1).
 
 :class:`~metriclearn.problem.losses.KnownLoss` is a sum of these charges over segments.
 """
@@ -33,7 +33,7 @@ _N_COLUMNS = 11
 
 
 class Charges(NamedTuple):
-    """What segments (s, u] are charged on the pieces, in O(1) each; see :func:`charge_table`.
+    """The charges of segments (s, u] on all pieces, in O(1) each; see :func:`charge_table`.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Charges(NamedTuple):
         At least charge(s,u) − charge(s,t) − charge(t,u), for every split t.
     pieces : Pieces
     n_segments : int
-        How many segments the known stretches have together.
+        Total number of segments in the known stretches.
     """
 
     table: NDArray[np.float64]
@@ -89,8 +89,8 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
 
     On a stretch with the true segments C_k, a segment that meets it is charged 1 − 2ρ(s,u) with
     ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|), as
-    ‖M − N‖² = Tr M − 2 Tr MN + Tr N and the last term is constant. On a region it is charged 1
-    for every change that is missing or too many.
+    ‖M − N‖² = Tr M − 2 Tr MN + Tr N and the last term is constant. On a region it is charged 1 for
+    every missing or superfluous change.
     """
     table, slack = np.zeros((n_samples + 1, _N_COLUMNS)), np.zeros(n_samples + 1)
     table[:, _STRETCH_U] = n_samples + 1
@@ -116,7 +116,7 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
 
 
 def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
-    """The columns of true segments and stretches at the positions of one stretch."""
+    """The table's columns for true segments and stretches, at the positions of one stretch."""
     stop = int(ends[-1])
     sizes = np.diff(ends, prepend=start)
     first, last = np.repeat(ends - sizes, sizes), np.repeat(ends, sizes)

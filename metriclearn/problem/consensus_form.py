@@ -4,7 +4,7 @@ As ‖M − N‖² = Tr M + Tr N − 2⟨N, M⟩ for projections,
 
     argmin_M Σ_j q_j ‖M − N_j‖² = argmax_M ⟨2N̄ − I, M⟩,   N̄ = Σ_j q_j N_j,   Σ_j q_j = 1,
 
-one more linear form. N̄ is never stored: every N_j is known by its partition.
+another linear form. N̄ is never stored as a matrix: each N_j is given by its partition.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _MEMBERS = Needs(
 
 
 class ConsensusForm:
-    """⟨2N̄ − I, M⟩, and the votes for names of the members that have some.
+    """⟨2N̄ − I, M⟩, and votes for names by the members that have names.
 
     Parameters
     ----------
     members : sequence of Partition, all of T samples
-        N_j; segmentations for the search of change-points.
+        N_j; they must be segmentations if change-points are searched for.
     weights : array (m,), optional
         q_j ≥ 0, divided by their sum; all the same by default.
     name_loss : float
-        β, what a sample with another name than a member's costs beside ‖M − N_j‖².
+        β, the cost of a sample whose name differs from a member's, in addition to ‖M − N_j‖².
 
     Raises
     ------
@@ -91,25 +91,26 @@ class ConsensusForm:
 
     @property
     def named(self) -> list[tuple[float, NamedPartition]]:
-        """The members that have names of their segments, with their weights."""
+        """The members whose segments have names, with their weights."""
         pairs = zip(self.weights.tolist(), self.members)
         return [(q, member) for q, member in pairs if isinstance(member, NamedPartition)]
 
     def at(self, M: Any) -> float:
-        """⟨2N̄ − I + cI, M⟩, less β for every sample with another name than a member's."""
+        """⟨2N̄ − I + cI, M⟩, less β for every sample whose name differs from a member's."""
         inner = sum(q * M.inner(member) for q, member in zip(self.weights, self.members))
         # ⟨I, M⟩ = Tr M is the number of clusters.
         return 2.0 * inner + (self.shift - 1.0) * M.n_clusters - self.name_loss * self._wrong(M)
 
     def expected_loss(self, M: Any) -> float:
-        """Σ_j q_j (‖M − N_j‖² + β · wrong names), the mean loss if a member drawn by q is right."""
+        """Σ_j q_j (‖M − N_j‖² + β · wrong names), the expected loss if the truth is a member drawn
+        with probabilities q."""
         pairs = zip(self.weights, self.members)
         own = sum(q * member.n_clusters for q, member in pairs)
         # Σ q_j Tr N_j less the value of the form; its shift is a penalty and no loss.
         return max(0.0, float(own - self.at(M) + self.shift * M.n_clusters))
 
     def _wrong(self, M: Any) -> float:
-        """Mean number of samples with another name than a member's."""
+        """Mean number of samples whose name differs from a member's."""
         if not (self.name_loss and isinstance(M, NamedPartition)):
             return 0.0
         # Members without names have no opinion, so they add nothing.
@@ -129,7 +130,7 @@ class ConsensusForm:
         return form
 
     def low_rank(self) -> LowRankForm:
-        """The same form as ZZᵀ − I, (T, Σ K_j), for oracles of clusterings; names do not enter."""
+        """The same form as ZZᵀ − I, (T, Σ K_j), for oracles of clusterings; names are ignored."""
         # With N_j = F_j F_jᵀ the product of all √(2q_j) F_j, side by side, is 2N̄.
         factors = [np.sqrt(2.0 * q) * m.factor for q, m in zip(self.weights, self.members)]
         return LowRankForm(np.hstack(factors), shift=self.shift - 1.0)

@@ -1,8 +1,8 @@
-"""Symmetric T×T forms A, never stored unless the user brings one, and what makes them linear in w.
+"""Symmetric T×T forms A, stored only if the user passes one, and how they depend on w.
 
-A form is known through its value ⟨A, M⟩ on partitions and its action on vectors. Most are XBXᵀ of
-:class:`Samples`, one data set, under a metric B; :class:`LinearFeatures` makes them of w, with
-the derivative of their values.
+A form offers its value ⟨A, M⟩ on partitions and its action on vectors. Most forms are XBXᵀ for one
+data set X (:class:`Samples`) and a metric B; :class:`LinearFeatures` makes them from w, with the
+derivative of their values.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Compressed(NamedTuple):
 
 
 class Form(Protocol):
-    """A symmetric T×T matrix A known through its action and its value on partitions.
+    """A symmetric T×T matrix A, given by its action on vectors and its value on partitions.
 
-    Forms that a loss can be added to have a method ``plus(truth, weight)``, too: A − weight·N.
+    Forms to which a loss can be added also have a method ``plus(truth, weight)``: A − weight·N.
     """
 
     n_samples: int
@@ -50,16 +50,16 @@ class Form(Protocol):
         """A V, (T, k) -> (T, k)."""
 
     def shifted(self, shift: float) -> Form:
-        """A + shift·I: every cluster is worth that much more."""
+        """A + shift·I: every cluster adds ``shift`` to the value."""
 
 
 class LowRankForm:
     """A = ZZᵀ − κN + cI from factors Z, a reference partition N and two numbers.
 
-    Sums are of centered factors, so that an offset costs no digits: it adds T‖mean‖² to the value
-    of a partition, whichever it is. ``at`` costs O(Tr) for general partitions and O(Kr) for
-    contiguous ones, ``matvec`` O(Trk); memory is the memory of Z. Z is given in one of three ways,
-    and the others are made of it when they are asked for.
+    Factors are centered before they are summed, so that an offset of the data costs no digits. It
+    only adds T‖mean‖² to the value of every partition. ``at`` costs O(Tr) for general partitions
+    and O(Kr) for contiguous ones, ``matvec`` O(Trk); memory is the memory of Z. Z is given in one
+    of three ways; the other two are computed when they are needed.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class LowRankForm:
 
     @cached_property
     def mean(self) -> NDArray:
-        """Mean of Z, (r,); or a single 0 for factors that were centered before."""
+        """Mean of Z, (r,), or a single 0 if the factors were centered already."""
         return np.mean(self.factors, axis=0, dtype=float) if self._has_mean else np.zeros(1)
 
     def at(self, partition: Partition | Projector) -> float:
@@ -175,9 +175,9 @@ class LowRankForm:
         return result
 
     def compressed(self) -> Compressed:
-        """A − cI in the at most r + K dimensions outside which it is zero.
+        """A − cI, restricted to the at most r + K dimensions in which it is not zero.
 
-        O((P+K)²r) where the form was made of a subspace, O(Tr²) otherwise.
+        O((P+K)²r) if the form was made from a subspace, O(Tr²) otherwise.
         """
         subspace, truth = self.subspace, self.truth if self.weight else None
         if subspace is not None and self.components is not None and truth in (None, subspace.truth):
@@ -193,7 +193,7 @@ class LowRankForm:
         return Compressed(matrix, subspace, self.shift)
 
     def recentered(self) -> LowRankForm:
-        """The form of the centered factors: T‖mean‖² less on every partition."""
+        """The form of the centered factors: its value is T‖mean‖² less on every partition."""
         if not self.mean.any():
             return self
         form = copy.copy(self)
@@ -286,22 +286,22 @@ class DenseForm:
 class Samples:
     """One data set, with cached sums.
 
-    Where the labels of samples without an order are passed, its forms know the subspace of both:
-    spectral inference then costs O((P+K)³) however many samples there are.
+    If samples have no order and their labels are passed, forms know the subspace that X and the
+    labels span. Spectral inference then costs O((P+K)³), whatever the number of samples.
 
     Parameters
     ----------
-    X : array (T, P), or what numpy makes one of when it is needed
-        Observations; used centered, which changes no objective and keeps sums accurate.
+    X : array (T, P), or anything that numpy turns into one when it is needed
+        Observations. They are centered, which changes no objective and keeps sums accurate.
     scale : array (P,), optional
-        What features are divided by. Only X is kept, not the divided X.
+        Divisors of the features. Only X is kept, not the divided X.
     truth : Partition, optional
         The labels N, where samples have no order.
 
     Attributes
     ----------
     unit : float
-        What scores are divided by: T, so that long data sets count as much as short ones.
+        Scores are divided by this number, T, so that long data sets count as much as short ones.
     """
 
     def __init__(self, X: ArrayLike, scale: NDArray | None = None, truth: Any = None) -> None:
@@ -364,7 +364,7 @@ class JointFeatures(Protocol):
     linear : bool
         Whether forms are linear in w, so that gradients are the same at every w.
     warm_starts : bool
-        Whether oracles take the answer for an earlier w as their ``start``.
+        Whether oracles use their result for an earlier w as ``start``.
     """
 
     metric: Metric
@@ -374,12 +374,12 @@ class JointFeatures(Protocol):
     def at(self, w: NDArray) -> Callable[[Any], Any]:
         """From data sets to their forms A under the metric coordinates w.
 
-        Where forms are not linear there is a second parameter ``tangent``, the metric at
-        which a majorant of the hinge touches it, or None.
+        If forms are not linear, there is a second parameter ``tangent``: the metric at which a
+        majorant of the hinge touches the hinge, or None.
         """
 
     def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
-        """d⟨A, M⟩/dw, exact, at the w of the data set's form A."""
+        """The exact d⟨A, M⟩/dw, at the w from which the form A was made."""
 
 
 @dataclass(frozen=True)
@@ -392,7 +392,7 @@ class LinearFeatures:
     Parameters
     ----------
     metric : DiagonalMetric or FullMetric
-        The family that B is of.
+        The family of B.
 
     Examples
     --------
@@ -418,7 +418,7 @@ class LinearFeatures:
 
 @np.errstate(invalid="ignore", over="ignore")
 def check_squares(who: str, values: NDArray) -> NDArray:
-    """The centered factors, or sums of them, where squares of them can be added and compared.
+    """Check that squares of the centered factors, or of their sums, can be added and compared.
 
     Raises
     ------
@@ -454,10 +454,10 @@ def cumulative_sums(
 ) -> NDArray[np.float64]:
     """Cumulative sums of the centered rows of X, or of X·componentsᵀ, in blocks of rows.
 
-    X may be mapped from a file, in single or double precision; a block of it is in memory at a
-    time, in double precision. Sums are in double precision too, of centered rows, a second time
-    where rounding left some of a large mean: they stay as small as the data allow. A sum in
-    single precision has a relative error of 6e-8. After 10⁷ samples this is more than the
+    X may be mapped from a file, in single or double precision; one block at a time is in memory, in
+    double precision. Sums are in double precision, too. Rows are centered first, and a second time
+    if rounding left a part of a large mean, so that sums stay as small as the data allow. In single
+    precision a sum would have a relative error of 6e-8, which after 10⁷ samples exceeds the
     difference between neighboring segments. In double precision it is 1e-16, so that no
     compensation is needed. Memory: 8(T+1)r bytes and one block.
 
@@ -465,7 +465,7 @@ def cumulative_sums(
     ----------
     X : array (T, P)
     components : array (r, P), optional
-        The identity by default; a column of zeros stands for none, r = 0.
+        The identity by default. With r = 0 the result is one column of zeros.
     block : int
         Rows at a time.
 
@@ -497,10 +497,10 @@ def cumulative_sums(
 
 @njit(nogil=True, cache=True)
 def add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
-    """Add rows to sums[0], or less a mean cumulatively into the rows of sums after it.
+    """Add rows to sums[0], or write their cumulative sums, less a mean, into the rows after it.
 
-    For few columns it is ten times as fast as numpy. Returns whether the last sums are next to
-    nothing: then rounding left no part of the mean.
+    For few columns this is ten times as fast as numpy. Returns whether the last sums are almost
+    zero, that is, whether rounding left no part of the mean.
     """
     T, P = rows.shape
     if len(sums) == 1:

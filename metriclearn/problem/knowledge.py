@@ -51,9 +51,9 @@ _START = attrgetter("region.start")
 class Region:
     """An annotated stretch X[start:stop] of samples, and how many changes lie inside it.
 
-    A change-point t is a change between the samples t−1 and t; it is inside when both are, that
-    is start < t < stop. The labels of LOPART and of penalty learning (Hocking & Srivastava 2020;
-    Hocking, Rigaill, Vert & Bach 2013), given as first and last sample counted from 1, are
+    A change-point t is a change between the samples t−1 and t; it is inside if both samples are,
+    that is, if start < t < stop. The labels of LOPART and of penalty learning (Hocking & Srivastava
+    2020; Hocking, Rigaill, Vert & Bach 2013), given as first and last sample counted from 1, are
     ``Region(first - 1, last, kind)``.
 
     Parameters
@@ -79,7 +79,7 @@ class Region:
         return int(high - low)
 
     def allows(self, change_points: NDArray) -> bool:
-        """Whether a segmentation with these change-points has as many here as the kind says."""
+        """Whether the number of these change-points in the region is as its kind says."""
         return self.kind.allows(self.count(change_points))
 
     def mirrored(self, n_samples: int) -> Region:
@@ -91,8 +91,8 @@ class SegmentRules(NamedTuple):
     """Constraints as rules for a segment (s, u]: int arrays (T+1,).
 
     It is allowed when ``allowed[u]`` and floor[u] ≤ s < ceiling[u] (and s is a legal end itself).
-    ``reach[t]`` is the last position u for which a start at t may be refused although an earlier
-    one is not; T+1-long arrays with the positions 0 … T as indices.
+    ``reach[t]`` is the last position u for which a start at t may be forbidden although an earlier
+    start is allowed. All arrays have T+1 entries, for the positions 0 … T.
     """
 
     allowed: NDArray[np.int64]
@@ -102,7 +102,7 @@ class SegmentRules(NamedTuple):
 
 
 class _Fact(NamedTuple):
-    """A region, with the kind and the value of the annotation that it comes from."""
+    """A region, with the kind and the value of the annotation from which it comes."""
 
     region: Region
     sort: str
@@ -112,12 +112,12 @@ class _Fact(NamedTuple):
 class PartialPartition:
     """Partial labels of a partition of samples 0 … T-1.
 
-    Everything given must hold at once. For a segmentation all of it becomes regions. Between two
-    neighbors there is no change if their labels are equal, and a change if they differ. A gap
-    between two labeled stretches has at least one change if their labels differ; if they are equal
-    it stays open, because a label may recur. For a clustering equal labels mean the same cluster
-    wherever they stand, different labels mean different clusters, and the samples of a same span
-    are together; change-points and regions have no effect there.
+    Everything given must hold at once. For a segmentation, all annotations become regions. Between
+    two neighboring samples there is no change if their labels are equal, and a change if they
+    differ. A gap between two labeled stretches has at least one change if their labels differ; if
+    they are equal it stays open, because a label may recur. For a clustering equal labels mean the
+    same cluster wherever they stand, different labels mean different clusters, and the samples of a
+    ``same`` span are together; change-points and regions have no effect on clusterings.
 
     Parameters
     ----------
@@ -126,8 +126,9 @@ class PartialPartition:
     labels : sequence of T labels, optional
         Any hashables; −1 marks unlabeled samples.
     change_points : sequence of int
-        Known changes, each between the samples t−1 and t, 1 ≤ t < T. A list that has T, as in
-        ruptures, is complete: there are no other changes. Else not being listed says nothing.
+        Known changes, each between the samples t−1 and t, 1 ≤ t < T. A list that ends with T, as in
+        ruptures, is complete: there are no other changes. Otherwise there may be changes that are
+        not listed.
     same : sequence of (start, stop)
         Spans X[start:stop] that lie in one cluster or segment.
     regions : sequence of Region or of (start, stop, kind)
@@ -139,7 +140,7 @@ class PartialPartition:
     regions : tuple of Region
         The annotated regions as given.
     constraints : tuple of Region
-        All that is known of change-points, labels and spans included.
+        Everything known about change-points, including what labels and spans imply.
     labels : int array (T,)
         Codes by first appearance, −1 where no label is known.
     same : tuple of (start, stop)
@@ -212,7 +213,7 @@ class PartialPartition:
 
     @property
     def partial_labels(self) -> Self:
-        """These labels; a completion keeps them under the same name."""
+        """The partial labels themselves; a completion keeps them under the same name."""
         return self
 
     @classmethod
@@ -238,8 +239,8 @@ class PartialPartition:
     def label_errors(self, partition: Partition) -> tuple[int, int]:
         """(false positives, false negatives) of a segmentation on ``regions``.
 
-        As penalty learning counts them: a region with more changes than annotated is one false
-        positive, one with fewer one false negative.
+        Counted as in penalty learning: a region with more changes than annotated is one false
+        positive, and a region with fewer is one false negative.
 
         Raises
         ------
@@ -258,9 +259,9 @@ class PartialPartition:
 
     @cached_property
     def pieces(self) -> Pieces:
-        """The stretches and regions that all annotations make together.
+        """The known stretches and the regions that follow from all annotations together.
 
-        O(T + R log R) for every deduction that needs another.
+        O(T + R log R) for each pass; a deduction may make another pass necessary.
         """
         T = self.n_samples
         # whether there is a change at the positions 1 … T−1; 0 and T stay open
@@ -279,7 +280,7 @@ class PartialPartition:
 
     @cached_property
     def charges(self) -> Charges:
-        """What segments are charged for disagreeing with the labels."""
+        """The charges of segments for disagreeing with the labels."""
         return charge_table(self.pieces, self.n_samples)
 
     def segmentation(self) -> Partition | None:
@@ -305,7 +306,8 @@ class PartialPartition:
         return PartialPartition(T, regions=[region.mirrored(T) for region in self.constraints])
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle, without what can be computed again: the charges are many times as large."""
+        """The state for pickle, without the charges: they are much larger and can be computed
+        again."""
         return {k: v for k, v in vars(self).items() if k not in ("pieces", "charges")}
 
     def __eq__(self, other: Any) -> bool:
@@ -331,7 +333,7 @@ class Pieces(NamedTuple):
     stretches : list of (start, segment ends)
         Samples X[start:ends[-1]] whose segmentation is known.
     regions : list of Region
-        Of two and more positions still open, none inside another, in order.
+        Regions with at least two undecided positions, in order, none inside another.
     """
 
     stretches: list[tuple[int, NDArray[np.int64]]]
@@ -361,7 +363,8 @@ def fewest_changes(labels: Partition | PartialPartition) -> int:
 
 
 def likely_count(labels: Partition | PartialPartition) -> int:
-    """The number of segments if there are as many per sample without labels as with them."""
+    """The number of segments if unlabeled samples have as many segments per sample as labeled
+    ones."""
     if isinstance(labels, Partition):
         return labels.n_clusters
     n_labeled = 0
@@ -373,7 +376,7 @@ def likely_count(labels: Partition | PartialPartition) -> int:
 
 
 def labeled_changes(labels: Partition | PartialPartition, change_points: NDArray) -> int:
-    """How many changes of a segmentation, given by its ends (K,), lie where something is known."""
+    """How many changes of a segmentation with ends (K,) lie at labeled positions or in regions."""
     changes = change_points[:-1]
     if isinstance(labels, Partition):
         return len(changes)
@@ -386,10 +389,10 @@ def labeled_changes(labels: Partition | PartialPartition, change_points: NDArray
 
 
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
-    """Move what follows from single regions into ``changes``; returns what stays open.
+    """Enter what single regions imply into ``changes``; returns the regions that stay undecided.
 
-    A region shrinks to its open positions. One that holds another either has its change there,
-    so that there is none in the rest of it, or follows from the other.
+    A region shrinks to its undecided positions. If it contains another region, either its only
+    change lies in that one, so that the rest has none, or the other region implies it.
     """
     shrunk = set()
     for region in regions:
@@ -477,7 +480,7 @@ def _read(
 
 
 def segment_rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
-    """What regions say of single segments, O(T + total length of regions)."""
+    """The rules for single segments that regions imply, O(T + total length of regions)."""
     T = n_samples
     allowed = np.ones(T + 1, dtype=np.int64)
     floor, reach = np.zeros(T + 1, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
@@ -499,8 +502,8 @@ def segment_rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
 def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
     """Whether a segmentation satisfies all facts, O(R log R).
 
-    Positions between two neighboring borders of regions are alike, and one change among them
-    does for all, so that only one position of each kind is tried.
+    All positions between two neighboring borders of regions are equivalent, and one change there is
+    enough, so only one position between any two borders is tried.
     """
     if not facts:
         return True
@@ -522,7 +525,7 @@ def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
 
 
 def _conflict(facts: Sequence[_Fact], n_samples: int) -> list[_Fact]:
-    """Facts that cannot all hold, none of which can be spared: a few bisections."""
+    """A minimal set of facts that contradict each other, found by a few bisections."""
     needed: list[_Fact] = []
     rest = list(facts)
     while _feasible(needed, n_samples):

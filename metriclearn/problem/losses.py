@@ -1,7 +1,7 @@
 """Losses between partitions, and what each adds to a form inside loss-augmented inference.
 
-:class:`FrobeniusLoss` is linear in the partition and serves all of them. :class:`KnownLoss` is
-for segmentations of which only some is known, and is exact there.
+:class:`FrobeniusLoss` is linear in the partition and applies to all partitions. :class:`KnownLoss`
+applies to partially labeled segmentations, and is exact for them.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class FrobeniusLoss:
     an unlabeled sample pays nothing for its row. Samples may be grouped into nodes, see
     :class:`metriclearn.similarities.NodeLabels`; D is then the share of labeled samples.
 
-    As N enters, completing labels may raise the objective (``completion_free`` is False);
-    alternation then stops.
+    This loss depends on N, so completing labels may raise the objective (``completion_free`` is
+    False); alternation then stops.
 
     Examples
     --------
@@ -81,14 +81,14 @@ def _variable_part(partition: Partition | Projector, truth: Any) -> float:
 
 
 class FrobeniusForm:
-    """A + scale·(D − DN − ND), known through its action.
+    """A + scale·(D − DN − ND), given by its action on vectors.
 
     Parameters
     ----------
     form : Form
         A.
     truth : Partition or NodeLabels
-        N, which knows D.
+        N, which also holds D.
     scale : float
         α.
     """
@@ -113,24 +113,25 @@ class FrobeniusForm:
 
 
 class KnownLoss:
-    """The loss of a segmentation on the labeled parts of the truth, which may be all.
+    """The loss of a segmentation on the labeled parts of the truth.
 
-    Knowledge falls into pieces: maximal stretches in which every position is known to be a change
-    or not, and annotated regions whose changes are not located. A segmentation M pays, for every
-    piece, the distance of its restriction to the nearest partition N that agrees with the piece,
+    What is known divides into pieces: maximal stretches in which every position is known to be a
+    change or not, and annotated regions in which the places of changes are unknown. A segmentation
+    M pays, for every piece, the distance of its restriction to the nearest partition N that agrees
+    with the piece,
 
         T ℓ(M, known) = Σ_pieces min_{N agrees} ‖M|piece − N‖²_F.
 
     On a known stretch N is unique and the distance that of the paper (Lajugie, Arlot & Bach,
-    Eq. (8)); on a region it is the number of missing changes, or of changes too many. Everything
-    else is free: an unlabeled sample never costs anything. ℓ is 0 exactly for the segmentations
-    that agree with all that is known, and is the paper's ℓ when all is known.
+    Eq. (8)); on a region it is the number of missing or superfluous changes. Nothing else costs
+    anything; an unlabeled sample never does. ℓ is 0 exactly for the segmentations that agree with
+    all that is known, and is the paper's ℓ when all is known.
 
     Every term is a sum over segments (s, u] of a charge that takes O(1) from a table, so that
-    loss-augmented inference stays an exact dynamic program; M|piece is not linear in M, which is
-    why this is a loss for segmentations only.
+    loss-augmented inference stays an exact dynamic program. M|piece is not linear in M, so this is
+    a loss for segmentations only.
 
-    Truths keep their partial labels; their completed parts do not enter (``completion_free``).
+    Truths keep their partial labels; the loss ignores their completed parts (``completion_free``).
 
     Examples
     --------
@@ -166,7 +167,7 @@ class ChargedForm:
     Parameters
     ----------
     form : LowRankForm
-        A; with charges it may have a shift but no reference partition with weight.
+        A; with charges it may have a shift, but no weighted reference partition.
     charges : Charges, optional
     scale : float
         α.

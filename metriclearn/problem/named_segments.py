@@ -5,9 +5,9 @@ emissions E_c(t) = Σ_{τ<t} ⟨W_c, φ_τ⟩, a named segmentation has the scor
 
     Σ_{segments (s,u], names c}  ‖S_u − S_s‖² / (u−s) + E_c(u) − E_c(s) − λ,
 
-which is linear in (B, W, λ). So hinge, solver and certificate are those of segmentations without
-names. B = 0 is a semi-Markov model with Potts transitions, W = 0 a segmentation without names. A
-segment named c′ after one named c may cost τ(c, c′): the score is linear in τ, too.
+which is linear in (B, W, λ). So hinge, solver and certificate are the same as for segmentations
+without names. B = 0 is a semi-Markov model with Potts transitions, W = 0 a segmentation without
+names. A segment named c′ after a segment named c may cost τ(c, c′); the score is linear in τ, too.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class NamedPartition(Partition):
 class PartialNames(PartialPartition):
     """Partial labels of a segmentation whose labels are names.
 
-    Labels mean the same in all recordings, and a label that recurs is the same name. Boundaries
-    without names, and names without exact boundaries, are possible.
+    A label means the same in all recordings, and wherever it recurs. Boundaries may be given
+    without names, and names without exact boundaries.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class NameScores(NamedTuple):
         For every position, the end of the first sample from there on whose name is given (T+1
         after the last one), and its name. A segment with such a sample has this name.
     transitions : array (C, C) or None
-        τ(c, c′), what a segment named c′ after one named c costs; ∞ where that is forbidden.
+        τ(c, c′), the cost of a segment named c′ after a segment named c; ∞ if that is forbidden.
     """
 
     emissions: NDArray
@@ -146,10 +146,11 @@ class NameScores(NamedTuple):
         return cls(emissions, _next_given(codes), transitions)
 
     def normalized(self, codes: NDArray | None, backward: bool = False) -> NameScores:
-        """The same where the best name of every sample scores 0; of the reversed samples.
+        """The same scores, shifted so that the best name of every sample scores 0; and those of the
+        reversed samples.
 
-        All segmentations get the same constant less. No sum of scores is then above 0, which is
-        what bounds of several segments rest on.
+        This subtracts the same constant from all segmentations. No sum of scores is then above 0,
+        as bounds over several segments require.
         """
         transitions = self.transitions
         if backward:
@@ -168,7 +169,7 @@ class NameScores(NamedTuple):
         return names
 
     def by_name(self, ends: NDArray) -> NDArray[np.float64]:
-        """The best sum of scores by the name of each segment, less the best of all, (K, C)."""
+        """The best sum of scores for every name of each segment, less the best of all, (K, C)."""
         scores, own = self._forward(ends), self._scores(ends)
         if self.transitions is None:
             return scores - scores.max(axis=1, keepdims=True)
@@ -189,7 +190,7 @@ class NameScores(NamedTuple):
         return scores
 
     def _forward(self, ends: NDArray) -> NDArray[np.float64]:
-        """The same, with τ those of the best names before added."""
+        """The same, plus the best scores of the segments before, with τ."""
         scores = self._scores(ends)
         if self.transitions is not None:
             for k in range(1, len(ends)):
@@ -197,7 +198,8 @@ class NameScores(NamedTuple):
         return scores
 
     def at(self, partition: Partition) -> float:
-        """The sum of scores under the names of a partition, or else under the best ones."""
+        """The sum of scores under the names of a partition, or under the best names if it has
+        none."""
         ends = partition.change_points
         names = partition.names if isinstance(partition, NamedPartition) else self.names_of(ends)
         starts = np.append(0, ends[:-1])
@@ -299,7 +301,7 @@ class NamedFeatures(LinearFeatures):
     Parameters
     ----------
     metric : PenalizedMetric
-        Its nonnegative weights are those of ``names``.
+        Its nonnegative weights belong to ``names``.
     names : NameParameters
     """
 
@@ -333,8 +335,8 @@ class NamedFeatures(LinearFeatures):
 class NamedLoss:
     """T ℓ = ‖M − N‖²_F + β · (number of samples with a wrong name).
 
-    With partial labels the first part is :class:`~metriclearn.problem.losses.KnownLoss`, and only
-    samples whose names are known count in the second; their completion counts in neither.
+    With partial labels the first term is :class:`~metriclearn.problem.losses.KnownLoss`, and the
+    second counts only samples whose names are known. Completed labels enter neither term.
 
     Parameters
     ----------

@@ -181,7 +181,7 @@ class Partition:
 
     @property
     def labeled_trace(self) -> float:
-        """Tr DM with the M of the partition itself: Σ 1/|C(t)| over labeled samples."""
+        """Tr DM for this partition's M: Σ 1/|C(t)| over labeled samples."""
         if self.share is None:
             return float(self.n_clusters)
         return float(np.sum(self.share / self.sizes[self.labels]))
@@ -318,7 +318,7 @@ def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int)
 
 
 def _whole_numbers(change_points: Any) -> NDArray[np.float64]:
-    """Change-points as floats that are whole numbers."""
+    """Check that change-points are whole numbers; returns floats."""
     try:
         ends = real_array("Partition", "change_points", change_points, None, allow=("empty",))
     except ValueError as error:

@@ -54,7 +54,7 @@ class Subspace:
 
     @property
     def constant(self) -> NDArray:
-        """Qᵀ1/√T of the constant unit vector, (q,)."""
+        """Qᵀ1/√T, the coordinates of the constant unit vector, (q,)."""
         # The vector 1 is a sum of clusters.
         constant = np.zeros(self.dimension)
         constant[: self.truth.n_clusters] = np.sqrt(self.truth.sizes / self.n_samples)
@@ -76,7 +76,7 @@ class Subspace:
 
 
 class Basis:
-    """An orthonormal basis Q of some subspace, as an array (T, q)."""
+    """A subspace given by an orthonormal basis Q, an array (T, q)."""
 
     # A basis of unknown origin has no truth.
     X = truth = None
@@ -86,7 +86,7 @@ class Basis:
 
     @property
     def constant(self) -> NDArray:
-        """Qᵀ1/√T of the constant unit vector, (q,)."""
+        """Qᵀ1/√T, the coordinates of the constant unit vector, (q,)."""
         return self.reduced(np.full((self.n_samples, 1), self.n_samples**-0.5))[:, 0]
 
     def reduced(self, X: NDArray) -> NDArray:
@@ -111,7 +111,7 @@ class Projector:
     vectors : array (q, k)
         V, orthonormal.
     subspace : Subspace, optional
-        Q; without it, ``vectors`` have T rows and are the basis themselves.
+        Q; without it, ``vectors`` have T rows and are themselves the basis.
     weights : array (k,), optional
         s, ones by default.
     filling : float

@@ -43,14 +43,14 @@ _RISE = 1e-12
 
 @runtime_checkable
 class Oracle(Protocol):
-    """argmax ⟨A, M⟩ over a set of partitions, for the kinds of form it can handle."""
+    """argmax ⟨A, M⟩ over a set of partitions, for the kinds of forms that it accepts."""
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Partition | Projector:
         """Best partition, with ``n_clusters`` clusters if given."""
 
 
 class Point(NamedTuple):
-    """A point w, as data sets see it.
+    """A point w, as metric, penalty and the forms of data sets under it.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Line(NamedTuple):
 
 
 class KeptLine(NamedTuple):
-    """The line of a truth, and the bytes of the metric where it touches if A is not linear."""
+    """The line of a truth and, if A is not linear, the bytes of the metric at which it touches."""
 
     key: bytes
     line: Line
@@ -83,7 +83,7 @@ class KeptLine(NamedTuple):
 
 @dataclass(frozen=True)
 class HingeTerms:
-    """The parts of L_i besides its data set and labels, see :class:`StructuredHinge`.
+    """What L_i consists of besides its data set and labels, see :class:`StructuredHinge`.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class HingeTerms:
     oracle : Oracle
         Loss-augmented inference.
     cone : MetricCone
-        Whose ``learns_penalty`` says whether λ is learned.
+        The feasible set of w; ``learns_penalty`` is true if λ is learned.
     loss_scale : float
         α.
     penalty : float
@@ -103,8 +103,8 @@ class HingeTerms:
     completion : callable (form, n_clusters, known) -> Partition, optional
         argmax ⟨A, M⟩ over the partitions that agree with the partial labels.
     ramp : bool
-        −max_M s_w(M) in place of −s_w(N_i), for counts that are known. L_i is then at most the
-        hinge and at least α times the loss of prediction, which it tends to for α → 0.
+        Use −max_M s_w(M) in place of −s_w(N_i), if counts are known. L_i is then at most the hinge
+        and at least α times the loss of the prediction; it tends to the latter for α → 0.
     """
 
     features: JointFeatures
@@ -142,9 +142,9 @@ class HingeShard:
     shares : array (N,)
         s.
     owners : int array (N,)
-        Which function of the risk a data set belongs to; sorted.
+        The function of the risk to which each data set belongs; sorted.
     lazy : bool
-        Whether samples are read when they are asked for, one by one.
+        Whether samples are read one by one, only when they are needed.
     """
 
     terms: HingeTerms
@@ -164,15 +164,15 @@ class HingeShard:
         return shard
 
     def __sizeof__(self) -> int:
-        """Size in bytes for Dask: the cumulative sums, once they are in memory."""
+        """Size in bytes, for Dask: that of the cumulative sums, once they are in memory."""
         rows = 0 if self.lazy else sum(truth.n_samples for truth in self.truths)
         return 8 * rows * self.terms.cone.n_features + 1000 * len(self.truths)
 
     def value_and_slope(self, w: NDArray, chosen: NDArray | None = None) -> Sums:
         """Weighted sums of the cuts at w, of all functions or of those ``chosen``.
 
-        With w of shape (2, n) the second row is where −s_w(N_i) is linearized. Where K_i is known
-        the penalty is 0, so that it changes neither the answer nor the value.
+        If w has the shape (2, n), −s_w(N_i) is linearized at the second row. If K_i is known, the
+        penalty is 0, so that it changes neither the answer nor the value.
         """
         terms = self.terms
         if w.ndim == 1:
@@ -232,7 +232,7 @@ class HingeShard:
         return np.array(rows)
 
     def complete(self, w: NDArray) -> list[Any]:
-        """Best completions under w; an old one stays where the new one is not better."""
+        """Best completions under w; an old completion stays unless the new one is better."""
         terms = self.terms
         point = terms.at(w)
         assert terms.completion is not None
@@ -249,7 +249,7 @@ class HingeShard:
         return truths
 
     def digest(self) -> bytes:
-        """32 bytes for every data set and its labels."""
+        """A digest of 32 bytes for every data set with its labels."""
         parts = []
         for samples, truth in zip(self.samples, self.truths):
             digest = hashlib.sha256(samples.scaled.tobytes())
@@ -273,11 +273,11 @@ class StructuredHinge:
     ----------
     terms : HingeTerms
     samples, truths : sequences of Samples and Partition, or of Nodes and NodeLabels
-        Truths that are completions keep their partial labels.
+        A truth that is a completion keeps its partial labels.
     sample_weight : array (N,), optional
-        s, once normalized to sum to one; equal by default.
+        s, normalized here to sum to one; equal by default.
     n_groups : int, optional
-        At most that many cuts per round, each the mean over neighboring data sets.
+        Largest number of cuts per round, each the mean over neighboring data sets.
     executor : Executor, optional
         Where and how shards of data sets are evaluated; here and one after another by default.
     """
@@ -336,8 +336,9 @@ class StructuredHinge:
     def linearized(self, w: NDArray) -> Self:
         """The majorant with −s_w(N_i) replaced by its tangent at w: equal to the risk there.
 
-        This is the risk itself if forms are linear, and with a ramp: a tangent would keep only one
-        of its two maxima, and with a small α the majorant would rise steeply on all sides.
+        This is the risk itself if forms are linear, and also with a ramp. There a tangent would
+        keep only one of the two maxima, and with a small α the majorant would rise steeply on all
+        sides.
         """
         if self.terms.features.linear or self.terms.ramp:
             return self
@@ -364,15 +365,15 @@ class StructuredHinge:
         return self._shares @ self.slopes_of_truths()[:, : self.terms.cone.n_metric]
 
     def complete(self, w: NDArray) -> list[Any]:
-        """Best completions under w; an old one stays where the new one is not better."""
+        """Best completions under w; an old completion stays unless the new one is better."""
         return list(chain(*self.executor.each(self._shards, HingeShard.complete, w)))
 
 
 def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) -> CutMemory:
     """Convert cuts of F under the completions of ``before`` to the completions of ``after``.
 
-    Exact where the loss does not look at the completions: F changes by the linear functions
-    s_w(H_i) − s_w(H′_i), and so do its minorants.
+    This is exact if the loss does not depend on the completions H_i: F then changes by the linear
+    functions s_w(H_i) − s_w(H′_i), and so do its minorants.
     """
     # A cut's slope has −s_w(H_i); the new one needs −s_w(H′_i).
     shift = before.slopes_of_truths() - after.slopes_of_truths()

@@ -1,4 +1,4 @@
-"""Files that are replaced whole or not at all, errors for damaged ones, and checkpoints."""
+"""Files that are replaced as a whole or not at all, errors for damaged files, and checkpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, lzm
 
 @contextmanager
 def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]) -> Iterator[None]:
-    """Turn the errors of a damaged or foreign file in the block into one clear ValueError.
+    """Turn errors in the block, caused by a damaged or foreign file, into one clear ValueError.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
     Raises
     ------
     ValueError
-        With the file and the reason. Messages that begin with the path pass through.
+        With the file and the reason. A message that begins with the path is not changed.
     OSError
         As raised by the operating system: no such file, no permission, an unreadable disk.
     """
@@ -75,7 +75,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     OSError
-        If it is a folder, or its folder is missing or may only be read.
+        If it is a folder, or its folder is missing or read-only.
     """
     target = Path(path).absolute()
     if target.is_dir():
@@ -99,14 +99,14 @@ def writable(path: str | os.PathLike[str]) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A stream that becomes the file ``path`` once the block ends without an error.
 
-    Until then it is a hidden file ``.NAME.*.tmp`` next to it, locked while its writer lives. The
-    file of a killed writer is removed when a file of that name is written again.
+    Until then it is a hidden file ``.NAME.*.tmp`` next to it, locked while its writer lives. If a
+    writer was killed, its hidden file is removed when a file of that name is written again.
 
     Raises
     ------
     OSError
-        If the file cannot be written, such as for a full disk or a folder that may only be read;
-        an older file stays as it was.
+        If the file cannot be written, for example because the disk is full or the folder is
+        read-only; an older file does not change.
     """
     target = writable(path)
     temporary = f"{target.parent}/.{target.name}.{token_hex(4)}.tmp"
@@ -191,8 +191,8 @@ class Checkpoint:
     who : str
         Name used in errors.
     *identity : numbers and arrays
-        They identify the problem. The file keeps a digest of them, rounded to nine digits of the
-        largest number of each, because the last bits may differ between machines.
+        They identify the problem. The file keeps a digest of them. Each is rounded to nine digits
+        of its largest number before, because the last bits may differ between machines.
     """
 
     def __init__(self, path: str, who: str, *identity: Any) -> None:
@@ -211,7 +211,7 @@ class Checkpoint:
             np.savez(stream, **state, identity=self.identity)
 
     def load(self) -> dict[str, NDArray]:
-        """The saved state; an empty one where there is no file.
+        """The saved state, or an empty one if there is no file.
 
         Raises
         ------

@@ -17,7 +17,7 @@ _SECONDS = number()
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C caused an error.
+    """Whether an error was caused by Ctrl-C.
 
     In compiled code, or while it is loaded, Ctrl-C becomes the cause of a SystemError.
     """
@@ -28,7 +28,8 @@ def is_interrupt(error: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Progress:
-    """State that a callback gets after each round; bare solvers have no ``estimator``."""
+    """The state that a callback gets after each round; without a learner there is no
+    ``estimator``."""
 
     round: int
     objective: float
@@ -41,7 +42,7 @@ class Progress:
 
     @property
     def relative_gap(self) -> float:
-        """objective − lower_bound, over the objective with no metric."""
+        """objective − lower_bound, divided by the objective with no metric."""
         return (self.objective - self.lower_bound) / max(self.scale, 1e-300)
 
 
@@ -156,7 +157,8 @@ class TimeLimit(Callback, BaseEstimator):
     Parameters
     ----------
     seconds : float
-        For every run: every strength of a path, and every turn with partial labels.
+        Time for every run, that is, for every strength of a path, and for every alternation with
+        partial labels.
     clock : callable () -> float
         Seconds since any moment: ``time.perf_counter``, or ``time.process_time`` for the time of
         the processor.

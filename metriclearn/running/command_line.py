@@ -51,7 +51,8 @@ def _positive(text: str) -> float:
 def command_line(
     program: str, main: Any, commands: Sequence[Any], version: str
 ) -> argparse.ArgumentParser:
-    """The parser of a program whose commands are functions; its result has the command as ``run``.
+    """The parser of a program whose commands are functions; it stores the chosen function as
+    ``run``.
 
     Parameters
     ----------
@@ -109,5 +110,5 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
 
 
 def counted(count: float, noun: str) -> str:
-    """Such as "1 file" and "2 files"."""
+    """A number with its noun, such as "1 file" and "2 files"."""
     return f"{count:g} {noun}{'' if count == 1 else 's'}"

@@ -11,7 +11,7 @@ from metriclearn.running.parameters import Needs
 
 
 class ComponentParameters(BaseEstimator):
-    """scikit-learn's parameters, except that a nested change replaces the component by a copy.
+    """Parameters as in scikit-learn, except that a nested change replaces the component by a copy.
 
     So a component can be a default value that all instances share. The table ``PARAMETERS`` lists
     the accepted values, see :func:`check_parameters`.

@@ -1,9 +1,9 @@
 """Evaluate the shards of a risk: by threads of this process, or by Dask on many machines.
 
-A shard holds some of the data sets. Its answer is :class:`Sums`, the weighted sums of values and
+A shard holds some of the data sets. It returns :class:`Sums`, the weighted sums of values and
 slopes of its functions; partitions never leave the machine that computed them. An executor places
-the shards and evaluates them. Sums are added in a fixed order, so the result does not depend on the
-place of a shard.
+the shards and evaluates them. Sums are added in a fixed order, so the result does not depend on
+where a shard is.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Shard(Protocol):
 
 
 class Executor(Protocol):
-    """Places shards and evaluates functions of them."""
+    """Places shards, and evaluates functions of shards."""
 
     def count(self, n_items: int) -> int:
         """Number of shards for ``n_items`` data sets."""
@@ -73,7 +73,7 @@ class Executor(Protocol):
     ) -> list[Any]:
         """``function(shard, *arguments)`` of placed shards, in their order.
 
-        ``total`` adds up a list of answers; with it, neighboring answers may be added.
+        ``total`` adds up a list of results; if it is given, neighboring results may be added.
         """
 
 
@@ -108,8 +108,8 @@ class ThreadExecutor(BaseEstimator):
     """Threads of this process; compiled oracles and BLAS run outside Python's lock.
 
     A lazy shard reads one data set at a time in every round and then drops it, so memory holds at
-    most one data set per thread. Learners give BLAS one thread while several threads work here, or
-    below 500 features.
+    most one data set per thread. Learners give BLAS one thread if there are several threads here,
+    or fewer than 500 features.
 
     Parameters
     ----------
@@ -164,8 +164,8 @@ class DaskExecutor:
         A string is the address of a scheduler such as ``"tcp://127.0.0.1:8786"``. Clusters and
         addresses are connected at first use.
     shards_per_thread : int
-        Shards per thread of the cluster at the time of placing. Other workers share the shards of
-        a lost one. Every shard takes the scheduler about 1 ms.
+        Number of shards per thread that the cluster has when shards are placed. If a worker is
+        lost, the others share its shards. Every shard takes the scheduler about 1 ms.
     retries : int
         Number of times in a row that a round is repeated after shards were lost.
     patience : float
@@ -267,7 +267,7 @@ class DaskExecutor:
     def _ask(
         self, placed: list[_Placed], total: Any, function: Callable[..., Any], *arguments: Any
     ) -> list[Any]:
-        """The answers; requests to one worker are one message, and sums return over a tree."""
+        """The results; requests to a worker are one message, and sums are added over a tree."""
         # workers pass a long w on to each other; a short one is sent with every task
         sent = [
             self.client.scatter(argument, hash=False) if np.size(argument) >= 2**11 else argument
@@ -316,7 +316,7 @@ class DaskExecutor:
         return self
 
     def __reduce__(self) -> Any:
-        """In another process: the same scheduler."""
+        """Rebuild the executor in another process, for the same scheduler."""
         numbers = ("shards_per_thread", "retries", "patience")
         options = {name: getattr(self, name) for name in numbers}
         return partial(DaskExecutor, self._address, **options), ()

@@ -29,7 +29,8 @@ def optional(name: str, extra: str) -> Any:
 
 
 def install(extra: str) -> str:
-    """The command that adds an extra to the installed metriclearn (PEP 610) or this checkout."""
+    """The command that installs an extra, for metriclearn as it is installed (PEP 610) or this
+    checkout."""
     wanted, text = f"metriclearn[{extra}]", None
     checkout = Path(__file__).parents[2]
     try:

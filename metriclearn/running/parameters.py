@@ -1,4 +1,4 @@
-"""Checks of what users pass: parameters, by tables of estimators and functions, and numbers."""
+"""Checks of what users pass: numbers, and parameters by the tables of estimators and functions."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def real_array(
 
 
 def _fault(array: NDArray, place: NDArray, signals: bool) -> tuple[str, str]:
-    """What stands at a place instead of a finite number, and what to do about it."""
+    """The value at a place that is not a finite number, and what to do about it."""
     value = "NaN" if np.isnan(array[tuple(place)]) else "inf"
     row = f" at row {', feature '.join(map(str, place))}" if array.ndim else ""
     if array.ndim > 2:
@@ -160,7 +160,7 @@ def _at_fault(table: Any) -> str:
 
 
 def dimensions(item: Any) -> int | None:
-    """The number of dimensions of an array, or None if the object is no array."""
+    """The number of dimensions of an array, or None if the object is not an array."""
     try:
         return np.ndim(item)
     except Exception:  # an object fails in whatever way it likes
@@ -168,7 +168,7 @@ def dimensions(item: Any) -> int | None:
 
 
 def check_scale(who: str, X: NDArray) -> None:
-    """Raise where squared distances of rows of X, (n, d), could overflow: beyond 1e150/√d."""
+    """Raise if squared distances of rows of X, (n, d), could overflow, that is, beyond 1e150/√d."""
     largest = np.abs(X).max(initial=0.0)
     if largest > 1e150 / np.sqrt(X.shape[1]):
         raise ValueError(
@@ -245,7 +245,8 @@ class Needs:
 def number(
     least: float = 0.0, most: float = np.inf, *, whole: bool = False, positive: bool = False
 ) -> Needs:
-    """A finite number from ``least`` to ``most``; ``positive`` leaves out 0, ``whole`` fractions.
+    """A finite number from ``least`` to ``most``; ``positive`` excludes 0, ``whole`` excludes
+    fractions.
 
     Unless ``most`` is given, numbers above 1e50 are refused like infinity, because their powers
     overflow, and whole numbers above 2**53, because floats skip some of them.
@@ -282,7 +283,7 @@ def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
 
 
 def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
-    """One of some strings, truth values or None, or a value that another row accepts."""
+    """One of given strings, truth values or None, or a value that another row accepts."""
     plain = [option for option in options if not isinstance(option, Needs)]
     rows = [option for option in options if isinstance(option, Needs)]
 

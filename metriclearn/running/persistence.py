@@ -178,11 +178,11 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 class _Parts(NamedTuple):
-    """What a file holds: arrays by their names, and estimators by their numbers.
+    """The content of a file: arrays by their names, and estimators by their numbers.
 
-    Estimators of scikit-learn are arrays of bytes, until one is made of them.
+    Estimators of scikit-learn are kept as arrays of bytes until they are needed.
 
-    ``places`` has what stands for each of them in the file, by its id, while they are written.
+    While writing, ``places`` maps the id of each of them to its place in the file.
     """
 
     arrays: dict[str, Any]
@@ -322,7 +322,7 @@ def _class_at(path: str, kind: str) -> type:
 
 
 def _made(cls: type, values: dict[str, Any]) -> Any:
-    """An instance made from the parameters that the class still has."""
+    """An instance of the class, made from those stored parameters that it still has."""
     gone = {k: v for k, v in values.items() if k not in signature(cls).parameters}
     if lost := [k for k, v in gone.items() if v is not None]:
         warnings.warn(
@@ -391,7 +391,7 @@ def _to_bytes(estimator: BaseEstimator) -> np.ndarray:
     Raises
     ------
     TypeError
-        If it holds objects of other packages.
+        If the estimator holds objects of other packages.
     """
     from skops import io
 

@@ -37,7 +37,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
     Parameters
     ----------
     source : object with __len__ and __getitem__
-        If it has a method ``subset(places)``, slices of it are sent to workers instead of all.
+        If it has a method ``subset(places)``, only slices are sent to workers, not all of it.
     check : callable
         (item, place, n_features) -> float64 array, or an error that names the place.
     """
@@ -74,7 +74,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return self
 
     def parts(self) -> list[StoredArrays]:
-        """Slices so small that tasks over them show progress."""
+        """Slices that are small enough for tasks over them to show progress."""
         return [self[i : i + _PART] for i in range(0, len(self), _PART)]
 
 

@@ -36,7 +36,7 @@ class Similarity(Protocol):
     Parameters
     ----------
     *args, **kwargs
-        A protocol has none; see :class:`GaussianSimilarity`.
+        The protocol itself has no parameters; see :class:`GaussianSimilarity`.
 
     See Also
     --------
@@ -57,7 +57,7 @@ class Similarity(Protocol):
         ...
 
     def oracle(self) -> Any:
-        """The spectral relaxation suited to such forms."""
+        """The spectral relaxation for these forms."""
         ...
 
 
@@ -70,8 +70,8 @@ class Neighborhood(BaseEstimator):
     radius : float
         In pixels, of ``Nodes.positions``.
     offsets : sequence of (columns, rows), optional
-        Steps in pixels, such as some of those within a radius drawn at random: only pairs that are
-        one such step apart, to within half a pixel. ``radius`` is then not used.
+        Steps in pixels, such as a random selection of those within a radius. Pairs are neighbors if
+        they are one such step apart, to within half a pixel. ``radius`` is then ignored.
 
     Raises
     ------
@@ -127,7 +127,7 @@ class Neighborhood(BaseEstimator):
         return pairs
 
     def _at_offsets(self, tree: Any) -> NDArray:
-        """Pairs that are one of the offsets apart, each once."""
+        """Pairs whose distance is one of the offsets, each pair once."""
         steps = np.asarray(self.offsets, dtype=np.float64)
         if not steps.size or steps.shape[1:] != (2,) or not np.all(np.isfinite(steps)):
             raise ValueError(
@@ -144,13 +144,13 @@ class Neighborhood(BaseEstimator):
 class GaussianSimilarity(ComponentParameters):
     """W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)), for all pairs or for neighbors.
 
-    One product costs O(S²(r + k)), or O(E(r + k)) for E pairs of neighbors. W is stored if
-    it fits the memory budget, else computed again in blocks of rows for every product.
+    One product costs O(S²(r + k)), or O(E(r + k)) for E pairs of neighbors. W is stored if it fits
+    into ``memory``; otherwise it is computed again, in blocks of rows, for every product.
 
     Parameters
     ----------
     neighborhood : Neighborhood, optional
-        Which pairs have a similarity other than 0; all by default.
+        The pairs with a similarity other than 0; all pairs by default.
     memory : float
         Bytes for similarities and for intermediate arrays; a neighborhood that needs more is
         refused.
@@ -263,9 +263,9 @@ class SimilarityFeatures:
     """The joint features of a similarity family and a metric family: A = W_B / T, not linear in B.
 
     Dividing the similarity by T gives it the eigenvalues of a matrix of trace 1, whatever the
-    resolution, so that α is of order 1 or less; the paper's unscaled problem is the same with
-    α_paper = αT, and its α = 1 is negligible against W_B. The maximum in the hinge is convex in B
-    as long as M has no negative entries, which a relaxation does not ensure.
+    resolution, so that α is of order 1 or less. The paper's unscaled problem is the same with
+    α_paper = αT; its α_paper = 1 is negligible compared with W_B. The maximum in the hinge is
+    convex in B if M has no negative entries, but a relaxation may have some.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ class SimilarityFeatures:
     Raises
     ------
     ValueError
-        From its similarity, where nodes do not fit its memory.
+        If nodes do not fit into the memory of the similarity.
 
     References
     ----------
@@ -318,7 +318,7 @@ class SimilarityFeatures:
     def gradient(
         self, samples: Nodes, form: SimilarityForm, partition: Projector | NodeLabels
     ) -> NDArray:
-        """d⟨A, M⟩/dw, exact, at the w of the form."""
+        """The exact d⟨A, M⟩/dw, at the w of the form."""
         values, vectors = np.linalg.eigh(form.operator.slope(partition.factor))
         roots = (vectors * np.sqrt(np.abs(values))).T  # a difference of two positive matrices
         positive, negative = roots[values > 0], roots[values <= 0]

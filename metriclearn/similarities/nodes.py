@@ -5,7 +5,7 @@ matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and every partition of the
 pixel matrix M = Ê M̃ Êᵀ with M̃ a projection of S×S. So traces and inner products of pixel matrices
 equal those for Êᵀ(·)Ê, with no approximation: sizes enter M exactly.
 
-Labels that are partly known enter the loss of
+Partial labels enter the loss of
 :class:`~metriclearn.problem.losses.FrobeniusLoss` in the same way, with D the diagonal of labeled
 pixels and H a completion: ÊᵀDÊ = Diag(share of labeled pixels) and ÊᵀDHÊ = R_D Rᵀ, where R is the
 root of H (ÊᵀHÊ = RRᵀ) and R_D the same with labeled pixels only.
@@ -37,14 +37,14 @@ class Nodes:
     ----------
     features : array (S, P), or (n, S, S) for similarities that are given
     sizes : array (S,)
-        Samples that each node stands for, positive.
+        Number of samples in each node, positive.
     positions : array (S, 2), optional
         Place of every node in pixels, for :class:`metriclearn.similarities.Neighborhood`.
 
     Attributes
     ----------
     start : array (S, k) or None
-        Leading eigenvectors of the last similarity, where the next search for them begins.
+        Leading eigenvectors of the last similarity; the next search for eigenvectors starts there.
 
     See Also
     --------
@@ -67,7 +67,8 @@ class Nodes:
     unit = 1.0  # similarities of nodes are divided by the number of samples already
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Aligned, as arrays out of a message are not: products of others round differently."""
+        """Copy arrays to aligned memory: arrays from a message are not aligned, and their products
+        round differently."""
         state["features"] = np.require(state["features"], requirements="A")
         vars(self).update(state)
 
@@ -87,11 +88,11 @@ class Nodes:
 
     @property
     def scaled(self) -> NDArray:
-        """Features and sizes, which tell graphs apart in checkpoints."""
+        """Features and sizes, which identify the graph in checkpoints."""
         return np.append(self.features, self.sizes)
 
     def once(self, name: str, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What ``make`` returns, kept under a name until it is asked for with another key."""
+        """The result of ``make``, cached under a name until another key is used."""
         if name not in self._kept or self._kept[name][0] != key:
             self._kept[name] = key, make()
         return self._kept[name][1]
@@ -104,27 +105,28 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class NodeLabels:
-    """A partition of the samples in S nodes, fully or partly known, or a completion of it.
+    """A partition of the samples of S nodes, fully or partly known, or its completion.
 
-    It takes the place of a :class:`~metriclearn.problem.partition.Partition` in losses and risks.
-    Samples without a label in a node that has labels follow its most frequent one; nodes without
-    any label are completed as a whole.
+    Losses and risks use it in place of a :class:`~metriclearn.problem.partition.Partition`.
+    Unlabeled samples in a node with labels get its most frequent label; a node without labels is
+    completed as a whole.
 
     Parameters
     ----------
     counts : array (S, K)
-        Labeled samples of cluster k in node s, which may hold several clusters; every cluster has
-        some.
+        Number of labeled samples of cluster k in node s. A node may hold several clusters; every
+        cluster has at least one sample.
     sizes : array (S,), optional
         Samples in every node, labeled or not; all are labeled by default.
     same : sequence of (start, stop)
         Spans of nodes that belong together.
     clusters : array (S,), optional
-        Of a completion: the cluster of every node's samples without a label.
+        In a completion: the cluster of the unlabeled samples of every node.
     balance : float
-        b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k of the n labeled samples
-        are in the cluster of each. With 0 clusters count alike, with −1 in proportion to their
-        sizes, and with 1 samples of small clusters count as much more as there are fewer of them.
+        b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k is the number of labeled
+        samples in the same cluster, and n that of all labeled samples. With 0 clusters count alike,
+        and with −1 in proportion to their sizes. With 1 a sample counts the more, the smaller its
+        cluster is.
 
     See Also
     --------
@@ -151,7 +153,7 @@ class NodeLabels:
         nodes: ArrayLike | None = None,
         same: Sequence[tuple[int, int]] = (),
     ) -> Self:
-        """Labels of T samples, −1 where unknown, and the node 0 … S-1 of each (one each)."""
+        """Labels of T samples, −1 where unknown, and the node 0 … S-1 of each sample."""
         array = np.ravel(np.asarray(labels))
         owners = np.arange(len(array)) if nodes is None else np.ravel(np.asarray(nodes))
         if len(owners) != len(array):
@@ -190,7 +192,7 @@ class NodeLabels:
 
     @cached_property
     def partial_labels(self) -> NodeLabels | None:
-        """The labels themselves, without a completion; None if all samples are labeled."""
+        """The partial labels, without a completion; None if all samples are labeled."""
         complete = self.sizes is None or np.all(self.counts.sum(axis=1) == self.sizes)
         return None if complete else self
 
@@ -207,7 +209,7 @@ class NodeLabels:
 
     @property
     def columns(self) -> NDArray[np.int64]:
-        """The cluster of every node that labels and spans fix, −1 for the others, (S,)."""
+        """The cluster of every node for which labels and spans determine it, else −1, (S,)."""
         groups = groups_of(self.nodes)[0]
         names = np.full(int(groups.max()) + 1, -1)
         names[groups[self.labeled]] = np.argmax(self.counts[self.labeled], axis=1)
@@ -215,17 +217,17 @@ class NodeLabels:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The cluster of every node, the most frequent one where it has several, (S,)."""
+        """The cluster of every node; the most frequent one if it has several, (S,)."""
         return np.argmax(self.counts, axis=1) if self.clusters is None else self.clusters
 
     def with_completion(self, partition: Partition) -> NodeLabels:
-        """The labels, completed as in a partition of the nodes that agrees with them."""
+        """The labels, completed by a partition of the nodes that agrees with them."""
         names = np.empty(partition.n_clusters, dtype=np.int64)
         names[partition.labels[self.labeled]] = np.argmax(self.counts[self.labeled], axis=1)
         return replace(self, clusters=names[partition.labels])
 
     def completed(self, clusters: NDArray[np.int64] | None) -> NDArray:
-        """Counts of all samples, where those unlabeled in a node have its cluster (−1: none)."""
+        """Counts of all samples; unlabeled samples of a node have its cluster (−1: none)."""
         if clusters is None or self.sizes is None:
             return self.counts
         counts, rows = self.counts.copy(), np.flatnonzero(clusters >= 0)
@@ -260,7 +262,7 @@ class NodeLabels:
 
     @property
     def labeled_trace(self) -> float:
-        """Tr DH: over clusters, the share of their samples that is labeled, weighted."""
+        """Tr DH: the weighted sum over clusters of the share of their samples that is labeled."""
         return float(np.sum(self._weighted.sum(axis=0) / self._scales[1] ** 2))
 
     def squared_norm(self, labels: NDArray) -> float:
@@ -289,8 +291,9 @@ def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None)
     """A partition of the nodes with a large ⟨A, H⟩ that agrees with the labels.
 
     Kernel K-means that keeps the labels, from two starts: the most similar cluster of labeled
-    samples, and constrained spectral clustering. O(products with K vectors), to a local maximum.
-    The number of clusters is the number of labels that are the most frequent one of some node.
+    samples, and constrained spectral clustering. It finds a local maximum, at the cost of products
+    with K vectors. The number of clusters is the number of labels that are the most frequent label
+    of some node.
     """
     K = int(known.nodes.labels.max()) + 1
     spectral = spectral_completion(form, K, known.nodes)
@@ -305,8 +308,8 @@ def _kernel_means(
     """Clusters of nodes and ⟨A, H⟩: groups without labels move to the nearest mean, repeatedly.
 
     With A = ΨΨᵀ a node of n samples is the point ψ/√n with weight n, and its squared distance to
-    the mean of a cluster is, up to a constant, q_k − 2m_sk. Each round raises ⟨A, H⟩ where A is
-    positive semidefinite; the best one is kept.
+    the mean of a cluster is, up to a constant, q_k − 2m_sk. Each round raises ⟨A, H⟩ if A is
+    positive semidefinite; the best round is kept.
     """
     groups, fixed = groups_of(known.nodes)[0], known.columns
     labeled = np.unique(fixed[known.labeled])  # clusters that hold labeled samples

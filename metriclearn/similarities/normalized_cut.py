@@ -55,7 +55,7 @@ class NormalizedCut:
         return self.operator.root**4 / self._normalized.root**2
 
     def matvec(self, V: NDArray) -> NDArray:
-        """The normalized similarity without its first eigenvector."""
+        """The normalized similarity with its first eigenvector removed."""
         flat = V.reshape(len(V), -1)
         rest = self._normalized.matvec(flat) - np.outer(self._leading, self._leading @ flat)
         return rest.reshape(V.shape)
@@ -84,9 +84,9 @@ class NormalizedCut:
 
 
 class ThresholdCut(BaseEstimator):
-    """Threshold the second eigenvector where the normalized cut is least; again until K parts.
+    """Threshold the second eigenvector where the normalized cut is least, and repeat up to K parts.
 
-    The part with the least best cut is divided next, as Shi and Malik do.
+    The part whose best cut has the least value is divided next, as by Shi and Malik.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class ThresholdCut(BaseEstimator):
         return labels
 
     def _split(self, cut: NormalizedCut) -> tuple[float, NDArray]:
-        """Value of the best two-way cut, and which nodes are on its other side."""
+        """Value of the best two-way cut, and which nodes are on its second side."""
         if cut.n_samples == 1:
             return np.inf, np.zeros(1, dtype=bool)
         second = cut.eigenpairs(2)[1][:, 1] / np.sqrt(cut.volumes)
@@ -156,7 +156,7 @@ class KMeansRounding(BaseEstimator):
 
 
 class Discretization(BaseEstimator):
-    """Rotate the rows of the K leading eigenvectors until they are nearest to indicators.
+    """Rotate the rows of the K leading eigenvectors to be as near to indicators as possible.
 
     Parameters
     ----------

@@ -49,7 +49,8 @@ class Operator(ABC):
         return (self.root[:, None] * product).reshape(V.shape)
 
     def slope(self, factor: NDArray) -> NDArray:
-        """d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix; or diagonal, with weights' derivatives."""
+        """d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix; or a diagonal one, with the derivatives of the
+        weights."""
         slope = self.unscaled_slope(self.root[:, None] * factor)
         if self.shares is None:
             return slope
@@ -60,15 +61,16 @@ class Operator(ABC):
         return slope - 0.25 * (self.unscaled_slope(plus) - self.unscaled_slope(minus))
 
     def rescaled(self, root: NDArray) -> Self:
-        """An operator of the same similarities with another root, a constant."""
+        """An operator of the same similarities with another root, taken as constant."""
         other = copy.copy(self)
         other.root, other.shares = root, None
         return other
 
     def normalized(self) -> Self:
-        """D^(-1/2) W D^(-1/2) with the degrees d = W r²: the root is r/√d, which moves with W.
+        """D^(-1/2) W D^(-1/2) with the degrees d = W r²: the root is r/√d, which depends on W.
 
-        A node without any similarity, not even to itself, has an empty row, and any d is right.
+        A node without any similarity, not even to itself, has an empty row; any d is correct for
+        it.
         """
         degrees = self.matvec(self.root) / self.root
         other = copy.copy(self)
@@ -85,8 +87,8 @@ class GaussianOperator(Operator):
     """W_ij = exp(−(x_i − x_j)ᵀB(x_i − x_j)) over all pairs, O(S²(r + k)) a product.
 
     Everything is computed from the upper half of W, in blocks of rows that stay in the cache. They
-    are kept when they take at most half of ``memory``, and otherwise computed again whenever they
-    are needed.
+    are kept if they take at most half of ``memory``; otherwise they are computed again for every
+    product.
 
     Parameters
     ----------
@@ -108,9 +110,9 @@ class GaussianOperator(Operator):
         self._left, self._right = np.hstack([2.0 * Z, squares, ones]), np.hstack([Z, ones, squares])
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray]]:
-        """Rows, and their similarities to the first of them and all that follow.
+        """Blocks of rows, and their similarities to the first of the rows and all later ones.
 
-        W holds every block twice, mirrored, but for the square of its rows.
+        Each block occurs in W twice, mirrored, except for its square on the diagonal.
         """
         yield from self._kept
         n, kept = len(self.root), []
@@ -152,7 +154,7 @@ class GaussianOperator(Operator):
 
 
 class NeighborhoodOperator(Operator):
-    """The Gaussian similarity of given pairs only, and 1 on the diagonal: O(E(r + k)).
+    """The Gaussian similarity of given pairs only, with 1 on the diagonal: O(E(r + k)).
 
     Takes at most ``BYTES_PER_PAIR`` of memory for every pair.
 
@@ -312,7 +314,7 @@ class SimilarityForm:
         return replace(self, truth=truth, weight=self.weight + weight)
 
     def compressed(self) -> Compressed:
-        """A − κN in the span of the factors [Ψ, R] of an operator that has them, A = ΨΨᵀ.
+        """A − κN in the span of the factors [Ψ, R], for an operator A = ΨΨᵀ.
 
         One QR decomposition of S×(D + K).
         """

@@ -1,6 +1,6 @@
 """What goes into a solver, what comes out, and the one loop of all solvers in between.
 
-A solver is asked a :class:`Problem`; it inherits its rounds from :class:`Iteration`, which keeps
+A solver takes a :class:`Problem`. It inherits its rounds from :class:`Iteration`, which keeps
 trace, checkpoint and callbacks, and :class:`Minimization`, which adds the best point and its bound.
 """
 
@@ -33,8 +33,8 @@ def product_rounding(slopes: NDArray, w: NDArray, cone: MetricCone) -> NDArray:
     """Bounds the rounding error of ⟨slope, w⟩ for every slope, (…, n) → (…).
 
     A metric may be large along directions that the data lack. The slope there is only rounding,
-    so for metrics the product of the lengths is taken. The coefficients of a penalty have other
-    units, and each of them counts alone.
+    so for metrics the bound uses the product of the two norms. The coefficients of a penalty have
+    other units, so each adds a term of its own.
     """
     n = cone.n_metric
     lengths = np.linalg.norm(slopes[..., :n], axis=-1) * np.linalg.norm(w[:n])
@@ -63,7 +63,7 @@ class Cuts(NamedTuple):
 
 
 class CutMemory(NamedTuple):
-    """Minorants of the functions of a risk, valid for any regularizer.
+    """Minorants of the functions of a risk. They are valid whatever the regularizer.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class CutMemory(NamedTuple):
         One record for every cut, see :func:`~metriclearn.solvers.dual_master.table_of`.
     anchor_offset : float
     anchor_slope : array (n,)
-        The minorant anchor_offset + ⟨anchor_slope, w⟩ of the whole risk that was met at the start.
+        The minorant anchor_offset + ⟨anchor_slope, w⟩ of the whole risk, computed at the start.
     """
 
     table: NDArray
@@ -101,7 +101,7 @@ class Trace:
     oracle_calls : list of int
         Loss-augmented inferences so far, over all data sets or groups of them.
     cache_hits : list of int
-        Inferences so far that a remembered cut made unnecessary.
+        Inferences saved so far because a remembered cut was good enough.
     """
 
     objective: list[float] = field(default_factory=list)
@@ -138,7 +138,7 @@ class Solution:
     Attributes
     ----------
     w : array (n,)
-        Best point met.
+        Best point found.
     objective, lower_bound : float
         Objective at w, and a bound that no point can beat.
     scale : float
@@ -149,7 +149,7 @@ class Solution:
     rank : int
         Rank of B at w; for a diagonal metric the number of non-zero weights.
     cuts : CutMemory or None
-        What a later start from here may use again.
+        Cuts that a later run can reuse when it starts from this solution.
     """
 
     w: NDArray
@@ -186,7 +186,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class Problem:
-    """Minimize risk + regularizer over a cone: all that a solver is asked.
+    """Minimize risk + regularizer over a cone: everything that a solver needs to know.
 
     Attributes
     ----------
@@ -194,16 +194,16 @@ class Problem:
     regularizer : Regularizer
         Ω.
     cone : MetricCone
-        Where w may be.
+        The feasible set of w.
     start : array (n,)
-        No metric, or nearly none: where solvers begin, and over whose objective gaps are relative.
+        A metric of zero, or nearly: solvers begin there, and gaps are relative to its objective.
     callbacks : sequence of Callback
-        Shown every round, and the solution.
+        Called after every round, and with the solution.
     warm : Solution or None
-        An earlier solution for the same risk under another regularizer: its point, its scale and
-        its cuts are used again.
+        An earlier solution for the same risk under another regularizer: the solver reuses its
+        point, scale and cuts.
     estimator : callable (array (n,)) -> estimator, optional
-        The learner fitted with a point, which callbacks may ask for.
+        Makes the learner as fitted at a point, for callbacks that need it.
     """
 
     risk: Any
@@ -245,20 +245,20 @@ class Solver(Protocol):
 
 
 class Stop(Exception):
-    """Ends the rounds, for the reason that it is given."""
+    """Raised to end the rounds; its argument is the reason."""
 
 
 class Iteration(ABC):
-    """Rounds until there is a reason to stop; a subclass defines the start and one round.
+    """Run rounds until there is a reason to stop; a subclass defines the start and one round.
 
-    The attributes that are numbers or arrays, and do not begin with an underscore, are the state:
-    a checkpoint keeps them after every round, and a later run of the same problem resumes from
-    them, bit for bit.
+    The state consists of all attributes that are numbers or arrays and do not begin with an
+    underscore. A checkpoint saves it after every round, and a later run of the same problem resumes
+    from it, bit for bit.
 
     Parameters
     ----------
     settings : estimator
-        Whose table of parameters is checked, and whose ``checkpoint`` may name a file.
+        Its parameters are checked against its table; its ``checkpoint`` may name a file.
     callbacks : sequence of Callback
     """
 
@@ -273,11 +273,11 @@ class Iteration(ABC):
 
     @abstractmethod
     def step(self) -> None:
-        """One round; raises :class:`Stop` where there is no way on."""
+        """One round; raises :class:`Stop` if no further step is possible."""
 
     @abstractmethod
     def record(self) -> Any:
-        """Add a row to the trace; returns what callbacks, where there are any, see of it."""
+        """Add a row to the trace; returns what callbacks see of it, if there are any."""
 
     @abstractmethod
     def solved(self) -> bool:
@@ -297,7 +297,7 @@ class Iteration(ABC):
         return {k: v for k, v in public.items() if isinstance(v, (numbers.Number, np.ndarray))}
 
     def restore(self, state: dict[str, NDArray]) -> None:
-        """Take up the state of an earlier run."""
+        """Restore the state of an earlier run."""
         # Arrays that own their memory can grow in place.
         for name, value in state.items():
             setattr(self, name, value.copy() if value.ndim else value.item())
@@ -330,7 +330,7 @@ class Iteration(ABC):
         return solution
 
     def close_round(self) -> None:
-        """Trace, checkpoint and callbacks; for steps of many rounds, too."""
+        """Update trace and checkpoint and call the callbacks, also for steps of many rounds."""
         self.round += 1
         progress = self.record()
         if self._file is not None:
@@ -344,14 +344,14 @@ class Iteration(ABC):
 
 
 class Minimization(Iteration):
-    """Rounds that lower risk + Ω over a cone, with the best point met and a lower bound.
+    """Rounds that lower risk + Ω over a cone, with the best point found and a lower bound.
 
     Parameters
     ----------
     problem : Problem
     settings : Solver
     omega : callable (array) -> float, optional
-        Ω(w) for a regularizer without terms, of which there is no bound.
+        Ω(w) for a regularizer without terms; no lower bound is known for it.
     """
 
     # No hinge plus Ω is below.
@@ -385,7 +385,7 @@ class Minimization(Iteration):
         """Prepare for the first round, from the cuts at the start."""
 
     def begin(self) -> None:
-        """Evaluate the start, or the point of the earlier solution that there is."""
+        """Evaluate the start, or the point of the earlier solution if there is one."""
         warm, who = self.problem.warm, type(self.settings).__name__
         start = (self.problem.start if warm is None else warm.w).copy()
         cuts, value = self.visit(start)
@@ -417,7 +417,7 @@ class Minimization(Iteration):
         return parts
 
     def visit(self, w: NDArray) -> tuple[Cuts, float]:
-        """Cuts and objective at w, which is remembered if it is the best so far."""
+        """Cuts and objective at w; w is remembered if it is the best point so far."""
         cuts = self.risk(w)
         self.oracle_calls += len(cuts.values)
         value = cuts.mean + self.omega(w)
@@ -431,9 +431,9 @@ class Minimization(Iteration):
     def raise_bound(self, offset: float, slope: NDArray) -> None:
         """Use a minorant b + ⟨g, w⟩ of the risk for the lower bound.
 
-        b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum, which limits the penalty where g grows with it. The
-        minorant may not, but the one that was met at the start, of few clusters, does, and so do
-        mixtures of the two. The penalty has no regularizer: where g falls with it, the bound needs
+        b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum. This limits the penalty if g grows with it. The given
+        minorant may not grow, but the one from the start, where clusters are few, does, and so do
+        mixtures of the two. The penalty has no regularizer, so if g falls with it, the bound needs
         that limit.
         """
         best, grows = self.objective, slope[-1] if self.cone.learns_penalty else 0.0
@@ -493,5 +493,5 @@ class Minimization(Iteration):
         )
 
     def memory(self) -> CutMemory | None:
-        """Cuts for a later start from this solution, where the solver keeps any."""
+        """Cuts for a later run that starts from this solution; None if the solver keeps none."""
         return None

@@ -51,14 +51,14 @@ class BundleDual(BaseEstimator):
     Each round solves the master problem over the working set of cuts (:class:`DualMaster`), asks
     the oracles for new cuts at its solution, and compares the best objective with the dual's lower
     bound. A model of few cuts has a solution that is too small: while the objective still falls
-    along that ray, the solution is stretched by at most 30 %. Before any oracle is asked, dropped
-    cuts are: while they raise the model by much of the gap, the master is solved again with them
-    instead. A proximal term keeps the query near the best point: halved when a round pays off,
-    raised when it does not. It serves every regularizer, squared or linear (L1, trace), and the
-    penalty of a cluster, which no regularizer touches. It does not enter the reported bound, which
-    holds for the original problem; for a diagonal metric with a linear regularizer that is the
-    linear program over the working set (:func:`~metriclearn.solvers.dual_master.linear_master`,
-    HiGHS).
+    along that ray, the solution is stretched by at most 30 %. Before it calls an oracle it looks at
+    dropped cuts. While they raise the model by much of the gap, it adds them and solves the master
+    again. A proximal term keeps the query near the best point. Its weight is halved after a round
+    that helps, and raised after one that does not. It works with every regularizer, squared or
+    linear (L1, trace), and with the penalty of a cluster, which is not regularized. The reported
+    bound holds for the original problem, without the proximal term. For a diagonal metric with a
+    linear regularizer the bound is the optimum of the linear program over the working set
+    (:func:`~metriclearn.solvers.dual_master.linear_master`, HiGHS).
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class BundleDual(BaseEstimator):
     keep_inactive : int
         Rounds after which a cut without weight leaves the working set.
     cache_size : int
-        Cuts per data set that are remembered after that.
+        Number of dropped cuts that are remembered for each data set.
     checkpoint : str or None
         File that keeps the state after every round; an interrupted ``minimize`` of the same problem
         resumes from it, with the same result.
@@ -104,10 +104,10 @@ class BundleDual(BaseEstimator):
 
 
 class _Bundle(Minimization):
-    """One run: the working set of cuts, those dropped, and the center of the proximal term.
+    """One run: the working set of cuts, the dropped cuts, and the center of the proximal term.
 
-    In the tables of cuts the penalty has a unit that gives it the curvature of the other
-    coordinates of the master problem: all slopes are divided by ``units``, which are 1 elsewhere.
+    In the tables of cuts, slopes are divided by ``units``. The unit of the penalty gives it the
+    curvature of the other coordinates of the master problem; all other units are 1.
     """
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
@@ -177,7 +177,7 @@ class _Bundle(Minimization):
         move(new, np.arange(len(new)), self.cuts)
 
     def _query(self) -> tuple[NDArray, float]:
-        """The master's solution, once remembered cuts have little to say about it; its model."""
+        """The master's solution, once remembered cuts barely change it, and its model."""
         for hits in range(_MOST_HITS + 1):
             w = self._solve_master()
             model = np.full(len(self.masses), -np.inf)
@@ -197,7 +197,8 @@ class _Bundle(Minimization):
         return w, objective
 
     def _solve_master(self) -> NDArray:
-        """w that minimizes model, Ω and proximal term; the bound that the multipliers prove."""
+        """The w that minimizes model + Ω + proximal term, and the bound that the multipliers
+        prove."""
         cuts, cone, terms, units = self.cuts, self.cone, self.terms, self.units
         n = cone.n_metric
         curvature = terms.curvature + self.proximity

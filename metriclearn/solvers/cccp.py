@@ -1,4 +1,4 @@
-"""Convex-concave procedure: a convex majorant at a time, the objective checked every time."""
+"""Convex-concave procedure: minimize one convex majorant after another, and check the objective."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _HALVINGS = 10
 class CCCP(ComponentParameters):
     """Minimize a majorant of the risk at the current point, go there, repeat.
 
-    The risk is a difference of convex functions, or nearly so, with a method ``linearized(w)``: the
-    majorant that equals it at w, its concave part replaced by its tangent.
+    The risk is a difference of convex functions, or nearly so. Its method ``linearized(w)`` returns
+    a majorant that equals it at w: the concave part is replaced by its tangent.
 
     The objective is evaluated after every outer step, and a step that would raise it is halved
-    until it does not: the trace never increases, even where the majorant is not convex. A lower
-    bound is not known; 0 bounds every hinge, so ``gap`` says nothing about the optimum.
+    until it does not: the trace never increases, even where the majorant is not convex. The only
+    lower bound is 0, which holds for every hinge, so ``gap`` does not measure the distance from the
+    optimum.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ class CCCP(ComponentParameters):
     def minimize_from(
         self, problem: Problem, starts: Sequence[NDArray]
     ) -> tuple[Solution, list[float]]:
-        """Minimize from every start; an interrupt or a callback that stops ends them all.
+        """Minimize from every start; an interrupt, or a callback that stops, ends all of them.
 
         Returns
         -------
@@ -120,12 +121,12 @@ class _Majorized(Minimization):
     settled = False
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """The objective at the start is what gaps are relative to."""
+        """Gaps are relative to the objective at the start."""
         if self.problem.warm is None:
             self.scale = self.objective
 
     def step(self) -> None:
-        """Minimize the majorant, and go there or as far on the way as the objective falls."""
+        """Minimize the majorant, and go there, or only as far as the objective falls."""
         w, before = self.best, self.objective
         majorant = Problem(self.risk.linearized(w), self.problem.regularizer, self.cone, w)
         inner = self.settings.solver.minimize(majorant)

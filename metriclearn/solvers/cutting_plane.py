@@ -1,4 +1,4 @@
-"""CuttingPlane: the cutting-plane method as it is written, its master problem in cvxpy."""
+"""CuttingPlane: the textbook cutting-plane method, with its master problem in cvxpy."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _ROUGHLY = 1e-3
 
 @dataclass(eq=False, repr=False)
 class CuttingPlane(BaseEstimator):
-    """Cutting planes: the readable reference, for any convex regularizer.
+    """Cutting planes: a readable reference solver for any convex regularizer.
 
     Each round minimizes the largest of all cuts so far plus Ω over the cone, a linear program
     (L1, trace of a diagonal metric), a quadratic program (squared norm of a diagonal metric) or a
     semidefinite program (full metrics), then adds cuts near its solution. Its optimum is the
     lower bound. Slower than :class:`~metriclearn.solvers.bundle.BundleDual`, and needs cvxpy.
 
-    Ω may be any object with ``expression(B)``, which makes a convex cvxpy expression of the
-    (P, P) metric B, besides the regularizers of this package.
+    Besides the regularizers of this package, Ω may be any object with a method ``expression(B)``
+    that returns a convex cvxpy expression of the (P, P) metric B.
 
     Parameters
     ----------
     n_slack : bool
         One cut for every data set and round (n-slack), or one for their mean (one-slack).
     stabilization : float
-        Share of the best point in the query, the rest is the master's solution: 0 is the plain
+        Weight of the best point in the query; the rest is the master's solution. 0 is the plain
         method, which oscillates, above all with one slack.
     cvxpy_solver : str or None
         Name of a solver that cvxpy knows; by default scipy's HiGHS for linear programs, Clarabel
@@ -112,11 +112,11 @@ class _Planes(Minimization):
         super().__init__(problem, settings, self._value if self.expressed else None)
 
     def identity(self) -> Sequence[Any]:
-        """What any run is known by, and the number of slacks."""
+        """Identifies the run in a checkpoint: what every solver uses, and the number of slacks."""
         return (*super().identity(), self.settings.n_slack)
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """Keep the cuts at the start, the first ones of the model."""
+        """Keep the cuts at the start, the first cuts of the model."""
         self.masses = cuts.weights if self.settings.n_slack else np.ones(1)
         self.cuts = self._table(cuts, start)
 
@@ -133,7 +133,7 @@ class _Planes(Minimization):
         return table_of(cuts if self.settings.n_slack else mean, w, self.cone)
 
     def _value(self, w: NDArray) -> float:
-        """Ω(w) of the user's own."""
+        """Ω(w) of a user's regularizer."""
         import cvxpy as cp
 
         B = cp.Constant(self.cone.metric.matrix(self.cone.split(w)[0]) / self.cone.unit**2)
@@ -190,8 +190,8 @@ class _Planes(Minimization):
         return cone.join(metric.coordinates(root), float(penalty.value or 0.0))
 
     def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
-        """What the multipliers prove, whatever their accuracy; for a Ω of the user's own, the
-        optimum that cvxpy reports as accurate, less its accuracy.
+        """The lower bound that the multipliers prove, however accurate they are. For a user's Ω,
+        the optimum that cvxpy reports, less its accuracy.
         """
         if not self.expressed:
             self.raise_bound(*combination(self.cuts, multipliers, self.masses))

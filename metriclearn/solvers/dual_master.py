@@ -17,7 +17,7 @@ _FIELDS = [("offset", float), ("rounding", float), ("weight", float), ("group", 
 
 
 def table_of(cuts: Cuts, w: NDArray, cone: MetricCone, units: NDArray | float = 1.0) -> NDArray:
-    """One record for every function: the minorant offset + ⟨slope, ·⟩ of it that was met at w.
+    """One record for every function: its minorant offset + ⟨slope, ·⟩ computed at w.
 
     Parameters
     ----------
@@ -25,14 +25,14 @@ def table_of(cuts: Cuts, w: NDArray, cone: MetricCone, units: NDArray | float = 
     w : array (n,)
     cone : MetricCone
     units : array (n,), optional
-        By which the coordinates of w are multiplied, and slopes therefore divided, in the table.
+        In the table, coordinates of w are multiplied by these units, and slopes divided by them.
 
     Returns
     -------
     structured array (number of functions,) with the fields
         ``slope`` (n,); ``offset``; ``rounding``, which bounds the error of the offset; ``weight``
-        in the master problem's solution, here 0; ``group``, the function that the cut is of; and
-        ``age``, the number of rounds for which it has had no weight.
+        in the master problem's solution, here 0; ``group``, the function to which the cut belongs;
+        and ``age``, the number of rounds for which it has had no weight.
     """
     linear = cuts.slopes @ w
     table = np.zeros(len(linear), dtype=[("slope", float, w.shape), *_FIELDS])
@@ -56,10 +56,10 @@ def combination(table: NDArray, weights: NDArray, masses: NDArray) -> tuple[floa
 
 
 def move(source: NDArray, places: NDArray, target: NDArray | None = None) -> None:
-    """Move records to the end of another table, or to nowhere; the last ones fill the gaps.
+    """Move records to the end of another table, or delete them; the last records fill the gaps.
 
-    Both tables, of which there must be no views, change in place: cuts of full metrics are long
-    to copy.
+    Both tables change in place, because cuts of full metrics are slow to copy. No view of them may
+    exist.
     """
     if target is not None:
         before = len(target)
@@ -72,7 +72,7 @@ def move(source: NDArray, places: NDArray, target: NDArray | None = None) -> Non
 
 
 def inactive(table: NDArray, most_rounds: int) -> NDArray:
-    """Places of the cuts that have had no weight for more than so many rounds, counting this one.
+    """Places of the cuts without weight for more than the given number of rounds, with this one.
 
     A negligible weight becomes 0, and the others of its function make up for it.
     """
@@ -85,7 +85,7 @@ def inactive(table: NDArray, most_rounds: int) -> NDArray:
 
 
 def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, NDArray]:
-    """The cut of every function that is highest at w, where it exceeds the function's ``model``.
+    """For every function the highest cut at w, if it exceeds the function's ``model``.
 
     Returns
     -------
@@ -126,7 +126,7 @@ class DualMaster:
         ρ.
     cone : MetricCone
     factors : structured array (J,), optional
-        Of the rows, where the metric has them.
+        Low-rank factors of the rows, if the metric has them.
     """
 
     rows: NDArray
@@ -281,9 +281,9 @@ def linear_master(
 ) -> NDArray | None:
     """Multipliers a of min_{x ≥ 0} Σ_i s_i max(0, max_{j in i} β_j + ⟨G_j, x⟩) + ⟨c, x⟩, by HiGHS.
 
-    The master problem without proximal term, for diagonal metrics with L1 or trace. The
-    combination Σ a_j (β_j + ⟨G_j, ·⟩) is the best minorant that the cuts have: its minimum with
-    the cost is the optimum of the program. Multipliers of a group sum to at most its mass.
+    The master problem without proximal term, for diagonal metrics with L1 or trace. The combination
+    Σ a_j (β_j + ⟨G_j, ·⟩) is the best minorant that the cuts can give: its minimum with the cost is
+    the optimum of the program. Multipliers of a group sum to at most its mass.
 
     Parameters
     ----------

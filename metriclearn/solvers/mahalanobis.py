@@ -45,8 +45,8 @@ class Metric(Protocol):
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Projection onto the cone, and its generalized Jacobian J at v.
 
-        The latter maps rows (K, n), and the places of k of them, G, to G J Gᵀ (k, k); a third
-        argument may have the factors of the rows.
+        J is a function of rows (K, n) and the places of k of them, G. It returns G J Gᵀ (k, k). A
+        third argument may hold factors of the rows.
         """
 
     def least(self, v: NDArray) -> float:
@@ -137,7 +137,7 @@ class FullMetric(BaseEstimator):
         return self.coordinates(kept.T), jacobian
 
     def factors(self, rows: NDArray) -> NDArray:
-        """Eigenvectors and eigenvalues of matrices of low rank, by a sketch of each, O(P³/8).
+        """Eigenvectors and eigenvalues of low-rank matrices, by a sketch of each, O(P³/8).
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class FullMetric(BaseEstimator):
         Returns
         -------
         structured array (k,) with the fields
-            ``vectors`` (q, P), orthonormal, with q = ⌊P/8⌋, and ``values`` (q,) by falling size.
+            ``vectors`` (q, P), orthonormal, with q = ⌊P/8⌋, and ``values`` (q,) in decreasing size.
             Values beyond the rank are 0. All are 0 if the rank is q or more, or if P is too small
             for the factors to save time.
         """
@@ -238,7 +238,7 @@ def _triangle(n_features: int) -> tuple[NDArray, NDArray, NDArray]:
 
 @lru_cache(maxsize=16)
 def _positions(n_features: int) -> NDArray:
-    """Where every entry of a symmetric matrix is in its triangle, (P²,)."""
+    """The index in the upper triangle of every entry of a symmetric matrix, (P²,)."""
     rows, columns, _ = _triangle(n_features)
     positions = np.empty((n_features, n_features), dtype=np.intp)
     positions[rows, columns] = positions[columns, rows] = np.arange(len(rows))
@@ -290,7 +290,7 @@ def _psd_root(
 
 @dataclass(frozen=True)
 class MetricCone:
-    """Where w lives: the metric's cone and, when the penalty of a cluster is learned, λ ≥ 0.
+    """The feasible set of w: the metric's cone and, if the penalty of a cluster is learned, λ ≥ 0.
 
     Parameters
     ----------
@@ -300,8 +300,8 @@ class MetricCone:
     learns_penalty : bool
         Whether w has λ as its last coordinate.
     unit : float
-        What the data were divided by: w is B·unit² for the B of the data as they were given, of
-        which a regularizer speaks.
+        The number that data were divided by. With B the metric of the data as given, to which
+        regularizers apply, w is B·unit².
     """
 
     metric: Metric
@@ -324,7 +324,7 @@ class MetricCone:
         return w[: self.n_metric], float(w[-1]) if self.learns_penalty else float("nan")
 
     def join(self, w_metric: NDArray, penalty: float) -> NDArray:
-        """The w that :meth:`split` takes apart."""
+        """Join metric coordinates and penalty into w, the inverse of :meth:`split`."""
         return np.append(w_metric, penalty) if self.learns_penalty else w_metric
 
     def project(self, v: NDArray) -> NDArray:

@@ -27,7 +27,7 @@ class RegularizationTerms:
     curvature : float
         μ of the squared part.
     slope : array (n_metric,)
-        Of the linear part, a multiple of the identity.
+        Slope of the linear part, a multiple of the identity.
     offset : float
         Ω(0).
     """
@@ -46,7 +46,7 @@ class RegularizationTerms:
 
     @cached_property
     def center(self) -> NDArray:
-        """Where Ω is least without the cone, for μ > 0; around it nothing large cancels."""
+        """The unconstrained minimum of Ω, for μ > 0; no large terms cancel near it."""
         return -self.slope / self.curvature
 
     @cached_property
@@ -65,9 +65,9 @@ class RegularizationTerms:
     def minimum(self, slope: NDArray, cone: MetricCone, best: float) -> float:
         """min ⟨g, w⟩ + Ω(w) over the metrics that may be optimal, at a penalty of 0.
 
-        Closed over the whole cone when μ > 0. When μ = 0 any optimum has ⟨slope, w⟩ ≤ F, the best
-        objective known, because risks are nonnegative, and slope = κI gives F/κ times the least
-        eigenvalue (or weight).
+        If μ > 0, the minimum over the whole cone has a closed form. If μ = 0, any optimum has
+        ⟨slope, w⟩ ≤ F, the best objective known, because risks are nonnegative. With slope = κI the
+        minimum is then F/κ times the least eigenvalue (or weight).
 
         Parameters
         ----------
@@ -111,8 +111,8 @@ _STRENGTH = Needs(
 class SquaredFrobenius(BaseEstimator):
     """Ω(B) = (μ/2)‖B − cI‖²_F, with ``strength`` μ > 0; for a diagonal metric (μ/2)‖b − c‖².
 
-    With ``center`` c = 0 it is the paper's, which draws the metric to 0. With c > 0 it draws the
-    metric to cI, the Euclidean metric of the features times c.
+    With ``center`` c = 0 it is the paper's regularizer, which draws the metric to 0. With c > 0 it
+    draws the metric to cI, the Euclidean metric of the features times c.
 
     Parameters
     ----------

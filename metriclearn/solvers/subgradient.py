@@ -17,7 +17,7 @@ from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution
 
 @dataclass(frozen=True)
 class Situation:
-    """What a step rule may use."""
+    """The quantities that a step rule may use."""
 
     round: int
     value: float
@@ -36,7 +36,7 @@ class StepRule(Protocol):
 
 @dataclass(eq=False, repr=False)
 class ConstantStep(BaseEstimator):
-    """γ = step in every round, which reaches a neighborhood of an optimum but no optimum."""
+    """γ = step in every round: reaches a neighborhood of an optimum, but not the optimum."""
 
     step: float = 1e-2
 
@@ -46,7 +46,7 @@ class ConstantStep(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class DecreasingStep(BaseEstimator):
-    """γ = step · scale / (‖g‖² √round), with the objective at the start as scale."""
+    """γ = step · scale / (‖g‖² √round); the scale is the objective at the start."""
 
     step: float = 1.0
 
@@ -58,10 +58,9 @@ class DecreasingStep(BaseEstimator):
 class PolyakStep(BaseEstimator):
     """γ = relaxation · (F(w) − target) / ‖g‖², the target between lower bound and best value.
 
-    The optimal value is not known; the target moves up to the best value like 1/√round, which
-    keeps the steps square-summable enough to converge when the lower bound is loose. A tight
-    bound from elsewhere, such as :class:`~metriclearn.solvers.bundle.BundleDual`'s, is a better
-    target.
+    As the optimal value is not known, the target approaches the best value like 1/√round. The steps
+    then converge even if the lower bound is loose. A tight bound from another solver, such as
+    :class:`~metriclearn.solvers.bundle.BundleDual`, is a better target.
 
     Parameters
     ----------
@@ -83,7 +82,7 @@ class PolyakStep(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class ProjectedSubgradient(ComponentParameters):
-    """w ← Π(w − γ(g + ∇Ω)), with the best iterate, an average, and an honest lower bound.
+    """w ← Π(w − γ(g + ∇Ω)), with the best iterate, an average, and a valid lower bound.
 
     With ``batch_size`` every step uses the subgradient of a random batch of data sets, and a
     round is one epoch of steps followed by one pass that evaluates the average of the epoch. The
@@ -145,14 +144,15 @@ class _Descent(Minimization):
     """One run: the current point, an average, and the mean cut behind the lower bound."""
 
     def identity(self) -> Sequence[Any]:
-        """What any run is known by, the numbers of the step rule, and how batches are drawn."""
+        """Identifies the run in a checkpoint, with the step rule's numbers and how batches are
+        drawn."""
         settings = self.settings
         rule = [v for v in vars(settings.step_rule).values() if isinstance(v, (int, float))]
         batches = (settings.batch_size or 0, settings.random_state, settings.average)
         return (*super().identity(), rule, batches)
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """No step has been made."""
+        """Prepare for the first step."""
         self.w = start
         self.value, self.slope = cuts.mean, cuts.slope
         # the mean of the cuts met, and the sum of the steps that weigh them
@@ -163,7 +163,7 @@ class _Descent(Minimization):
         self.restart = 2
 
     def step(self) -> None:
-        """Move from the current point and evaluate the next one, now and then the average."""
+        """Move from the current point, evaluate the next one, and now and then the average."""
         count = self.round + 1
         gamma = self._move(count) if self.settings.batch_size is None else self._epoch(count)
         # afresh at rounds 2, 4, 8, …, so that the average never reaches back beyond half of them
@@ -175,7 +175,7 @@ class _Descent(Minimization):
             self.visit(self.sum / self.sum_weight)
 
     def _move(self, count: int) -> float:
-        """One step along the whole subgradient; its length."""
+        """Make one step along the whole subgradient; returns its length."""
         w, gamma = self._descend(count, self.w, self.value, self.slope, self.lower_bound)
         # This point is optimal.
         if w is self.w:
@@ -206,7 +206,8 @@ class _Descent(Minimization):
     def _descend(
         self, count: int, w: NDArray, value: float, slope: NDArray, lower_bound: float
     ) -> tuple[NDArray, float]:
-        """A step from w, along the subgradient of the risk and Ω; where it leads, its length."""
+        """One step from w along the subgradient of risk + Ω: the new point, and the step's
+        length."""
         gradient, value = slope + self.terms.gradient(w), value + self.terms(w)
         norm = float(np.linalg.norm(gradient))
         if norm == 0.0:
@@ -227,7 +228,7 @@ class _Descent(Minimization):
         self.value, self.slope = cuts.mean, cuts.slope
 
     def _average_cuts(self, gamma: float) -> None:
-        """Add the cut at the current point to the mean; bound from the result."""
+        """Add the cut at the current point to the mean, and update the bound."""
         self.total += gamma
         share = gamma / self.total if self.total > 0 else 1.0
         offset = self.value - float(self.slope @ self.w)

@@ -2,8 +2,8 @@
 Clusters of any shape
 =====================
 
-Many runs of K-means vote on who belongs together (evidence accumulation, Fred & Jain 2005); a
-chain of votes makes a cluster.
+Many runs of K-means vote on which points belong together (evidence accumulation, Fred & Jain 2005).
+Points that are linked by a chain of votes form a cluster.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Which similarity counts?
 ========================
 
-Four matrices hold similarities of the nodes of a picture: by color, by place, and twice by chance.
-The weights are learned, a convex problem (section 5.1 of the paper).
+Four matrices hold similarities of the nodes of a picture: by color, by place, and two random ones.
+Learning their weights is a convex problem (section 5.1 of the paper).
 """
 
 import matplotlib.pyplot as plt

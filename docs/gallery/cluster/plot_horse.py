@@ -3,7 +3,7 @@ A horse
 =======
 
 Which colors and textures make two pieces of a picture alike? We learn the similarity from pictures
-with masks. Normalized cuts then divide a new picture by it.
+with masks. Normalized cuts then divide a new picture.
 """
 
 from metriclearn import FullMetric, GaussianSimilarity, NormalizedCutMetricLearner, Trace

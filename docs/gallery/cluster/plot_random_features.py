@@ -2,7 +2,7 @@
 Random features of a similarity
 ===============================
 
-All pairs of nodes are many. Random Fourier features approximate the Gaussian similarity, with an
+There are many pairs of nodes. Random Fourier features approximate the Gaussian similarity, with an
 error that falls as one over the square root of their number.
 """
 

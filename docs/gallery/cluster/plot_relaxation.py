@@ -2,8 +2,8 @@
 Above and below the best clustering
 ===================================
 
-To find the best of all partitions is hard. The spectral relaxation is never below it, local search
-never above, and the maximum lies between them.
+The best of all partitions is hard to find. Its value is never above that of the spectral
+relaxation, and never below that of a local search.
 """
 
 import matplotlib.pyplot as plt

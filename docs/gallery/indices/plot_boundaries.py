@@ -2,8 +2,8 @@
 Boundaries: near, missed, too many
 ==================================
 
-Four predictions against one truth. Each index sees another mistake: look which one is low for
-which prediction.
+Four predictions against one truth. Each index is sensitive to different mistakes: see which index
+is low for which prediction.
 """
 
 import matplotlib.pyplot as plt

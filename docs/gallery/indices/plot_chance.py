@@ -2,8 +2,9 @@
 Any index, corrected for chance
 ===============================
 
-What would an index be if the labels were shuffled? Exactly for some indices, by all tables for
-small samples, else by sampling; the difference is the corrected index.
+What would an index be if the labels were shuffled? The expectation is exact for some indices, and
+for small samples by enumerating all tables; otherwise it is sampled. The corrected index subtracts
+it.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Choosing the number of clusters
 ===============================
 
-Four groups of points, K-means for every K, and five indices that need no truth. All of them are
-scaled to their best value; the dot is what each would choose.
+Four groups of points, K-means for every K, and five indices that need no truth. Each index is
+divided by its best value; the dot marks the K that it would choose.
 """
 
 import matplotlib.pyplot as plt

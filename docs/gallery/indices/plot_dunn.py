@@ -2,8 +2,8 @@
 Eighteen ways to say that clusters are apart
 ============================================
 
-Dunn's index is a separation over a diameter. With six separations and three diameters there are
-eighteen indices. We add one outlier between two groups and see which of them change much.
+Dunn's index is a separation divided by a diameter. With six separations and three diameters there
+are eighteen indices. We add one outlier between two groups and see which of them change much.
 """
 
 import matplotlib.pyplot as plt

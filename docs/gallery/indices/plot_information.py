@@ -2,8 +2,9 @@
 Mutual information and the variation of information
 ===================================================
 
-A truth of five clusters, whose labels are shuffled for more and more samples. The variation of
-information is a distance; the adjusted mutual information is 0 without any remaining information.
+Five true clusters are compared with labels that are shuffled for more and more samples. The
+variation of information is a distance. The adjusted mutual information falls to 0 when all labels
+are random.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 How many are wrong?
 ===================
 
-Clusters have no names. The best matching gives them names, and counts who is off the diagonal.
+Clusters have no names. The best matching gives them names; samples off the diagonal are errors.
 """
 
 from metriclearn.baselines import Euclidean, MetricKMeans

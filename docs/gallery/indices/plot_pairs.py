@@ -2,8 +2,8 @@
 The Rand index, and what chance does to it
 ==========================================
 
-Random labels of more and more clusters against a truth of ten: the Rand index rises to 1 whatever
-the labels are. Corrected for chance it stays at 0.
+Random labels with more and more clusters are compared with a truth of ten. The Rand index rises
+towards 1 although the labels are random; corrected for chance, it stays at 0.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@ Is one method better, and do two indices agree?
 ===============================================
 
 Scores of two methods on a few data sets: the exact distribution of Mann and Whitney's U gives the
-probability of such a difference by chance. And two indices that rank models alike have a gamma near
-1.
+probability of such a difference by chance. If two indices rank models in a similar way, their gamma
+is near 1.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 States that come back
 =====================
 
-Who segments actions, speech or music has other measures, which read names. ``compare`` gives all
-measures of a field in one call.
+Segmentations of actions, speech or music have special measures, which use names. ``compare``
+returns all measures of a field in one call.
 """
 
 import matplotlib.pyplot as plt

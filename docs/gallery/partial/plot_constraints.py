@@ -3,7 +3,7 @@ Corrections of a prediction
 ===========================
 
 You know better in two places: one boundary is missing, one is wrong. The search is exact under
-what you say, and everything else moves as it must.
+these constraints; other boundaries move if this raises the score.
 """
 
 import numpy as np

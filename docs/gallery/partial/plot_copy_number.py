@@ -3,8 +3,8 @@ Annotated regions of copy-number profiles
 =========================================
 
 An expert marks where a profile has one breakpoint and where it has none, as for the neuroblastoma
-tumors of Hocking et al. (2013). From such regions the penalty of a segment is learned, as a
-function of each profile's own noise.
+tumors of Hocking et al. (2013). From such regions we learn the penalty of a segment, as a function
+of each profile's noise.
 """
 
 import numpy as np
@@ -22,7 +22,8 @@ from metriclearn.plots import plot_annotations
 
 
 def profile(seed):
-    """Log-ratios of 240 probes with three breakpoints, and what an expert says of five regions."""
+    """Log-ratios of 240 probes with three breakpoints, and an expert's annotations of five
+    regions."""
     random = np.random.default_rng(seed)
     ends = np.array([60, 110, 180]) + random.integers(-12, 12, size=3)
     levels = np.array([0.0, 0.7, -0.4, 0.3])[np.searchsorted(ends, np.arange(240), side="right")]

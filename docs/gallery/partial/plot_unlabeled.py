@@ -2,8 +2,8 @@
 Labels for a part only
 ======================
 
-Nobody labels everything. Unlabeled samples are −1; the learner completes them and learns from its
-completion, in turns, and charges a metric only for the labeled parts.
+Often only a part is labeled. Unlabeled samples are −1. The learner alternates between completing
+the labels and learning from them, and its loss counts only the labeled parts.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Better than what costs nothing
 ==============================
 
-Twenty of a hundred features tell the segments; the others change at other times. All methods use
-the same exact search, and each has the penalty that suits it best on the training sequences.
+Twenty of a hundred features change at the boundaries of segments; the others change at other times.
+All methods use the same exact search, each with the penalty that is best on the training sequences.
 """
 
 import matplotlib.pyplot as plt

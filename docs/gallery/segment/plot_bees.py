@@ -2,8 +2,8 @@
 Dances of bees
 ==============
 
-A dancing bee turns left, waggles, and turns right. Learned from three bees whose dances were
-segmented by hand, a metric segments the dance of the fourth.
+A dancing bee turns left, waggles, and turns right. A metric learned from three dances that were
+segmented by hand segments the dance of a fourth bee.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Learned features
 ================
 
-Here no feature tells the segments by its mean: what changes is how two of them go together. A
-small network learns features that do, by the gradient of the same exact search.
+Here no feature has different means in the segments: only the correlation of two features changes. A
+small network learns features whose means differ, with gradients from the same exact search.
 """
 
 from functools import partial

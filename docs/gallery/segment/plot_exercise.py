@@ -2,8 +2,8 @@
 Which exercise, and when
 ========================
 
-Motion capture of exercise routines. Exercises come back, so that segments get names:
-``fit_states`` learns the names, ``predict_states`` predicts them.
+Motion capture of exercise routines. Exercises recur, so segments get names: ``fit_states`` learns
+the names, ``predict_states`` predicts them.
 """
 
 import matplotlib.pyplot as plt

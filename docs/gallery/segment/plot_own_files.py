@@ -2,8 +2,8 @@
 A folder of your files
 ======================
 
-One CSV file per recording, a row per sample and a column of labels: that is all it takes. The
-model is one file, too, which holds no code.
+One CSV file per recording, a row per sample and a column of labels: that is all it takes. The model
+is one file, too, which contains no code.
 """
 
 import tempfile

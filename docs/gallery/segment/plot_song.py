@@ -2,8 +2,8 @@
 Verse and refrain of a song
 ===========================
 
-Sound becomes rows of spectral features, two a second; a metric learned from two songs with known
-parts finds the parts of a third one and names them.
+Sound becomes rows of spectral features, two per second. A metric learned from two songs with
+labeled parts finds the parts of a third song and names them.
 """
 
 from metriclearn import RecordingSegmenter

@@ -2,8 +2,8 @@
 Changes of the spread, not of the mean
 ======================================
 
-A metric compares means. Where it is the spread that changes, Hermite moments make a change of the
-mean of it, and the learner finds which moment it is.
+A metric compares means. Hermite moments turn a change of the spread into a change of a mean, and
+the learner finds which moment changes.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 How sure is a boundary?
 =======================
 
-What would the score lose without each boundary, exactly? Over labeled sequences such losses become
-probabilities, and a diagram says whether they can be believed.
+What would the score lose without each boundary, exactly? With labeled sequences such losses become
+probabilities, and a diagram shows whether these are calibrated.
 """
 
 import numpy as np

@@ -2,9 +2,9 @@
 Reading a learned metric
 ========================
 
-A diagonal metric is one weight per feature: highlighted are the three of twelve that the segments
-follow. A full one with the trace as a regularizer looks for few directions, and its eigenvalues
-show how many.
+A diagonal metric has one weight per feature; the three of twelve features that change with the
+segments are highlighted. A full metric with the trace as regularizer finds few directions, and its
+eigenvalues show how many.
 """
 
 from metriclearn import L1, ChangePointMetricLearner, DiagonalMetric, FullMetric, Trace

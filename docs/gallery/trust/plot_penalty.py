@@ -2,8 +2,8 @@
 Too many segments, too few: the change-point penalty
 ====================================================
 
-The penalty is the penalty of one more segment. All segmentations that are best for some penalty
-come from one exact path; where labels are known, so does the penalty that suits them.
+The penalty is the cost of one more segment. One exact path contains all segmentations that are
+optimal for some penalty. With labels, it also gives the penalty with the least loss.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 How strong a regularization?
 ============================
 
-Along a path of strengths, each fit starting from the one before; cross-validation over whole
-sequences chooses one, as ``LassoCV`` does.
+Along a path of strengths, each fit starts from the previous one. Cross-validation over whole
+sequences chooses a strength, as in ``LassoCV``.
 """
 
 from metriclearn import (

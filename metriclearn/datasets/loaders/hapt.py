@@ -95,8 +95,8 @@ def load_hapt(
         mean absolute difference of neighboring samples (g or rad/s); natural logarithms of
         0.001 plus the sd, and plus the root mean square of the frequencies up to 5 Hz and above
         (named log_sd, log_low_band, log_high_band). ``"extended"``: also min, max, median (g or
-        rad/s) and slope (per sample), and all ten of the norms of both vectors: 80 features.
-        ``"raw"``: the samples of the window (g and rad/s), six channels of each, named
+        rad/s) and slope (per sample), and all ten features of the norms of both vectors: 80
+        features. ``"raw"``: the samples of the window (g and rad/s), six channels of each, named
         ``acc_x_0``; ``"both"``: the raw features, then the basic ones.
     unlabeled : {"drop", "keep", "unknown"}
         ``"drop"`` leaves out windows that belong to a gap and joins the rest; ``"keep"`` makes
@@ -196,7 +196,7 @@ def _window_features(signals: Signals, window: int, features: str) -> Signals:
 
 
 def _owners(name: str, spans: NDArray, n_samples: int, window: int) -> NDArray[np.int64]:
-    """Number of the span or gap with most samples of every window.
+    """For every window the number of the span or gap that holds most of its samples.
 
     Spans, in order of time, and gaps are numbered together: gap 0, span 1, gap 2, ….
     """

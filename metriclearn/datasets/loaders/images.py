@@ -20,7 +20,7 @@ from metriclearn.running.extras import optional
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabeledImages(Items):
-    """N images, each with one or several label maps of its size.
+    """N images, each with one or several label maps of the same size.
 
     Parameters
     ----------
@@ -103,7 +103,8 @@ def load_images(
     FileNotFoundError
         If a folder does not exist, or an image has no label map.
     ValueError
-        If a file is damaged, two images have the same name, or sizes of image and labels differ.
+        If a file is damaged, two images have the same name, or an image and its labels have
+        different sizes.
 
     See Also
     --------
@@ -246,7 +247,7 @@ def _load(name: str, root: PathLike | None, images: str, masks: str) -> LabeledI
 
 
 def _opened(path: Path) -> Any:
-    """An image that is read completely."""
+    """Open an image and read all of it."""
     Image = optional("PIL.Image", "image")
     bomb = Image.DecompressionBombError
     with reading(path, "an image by Pillow", SyntaxError, bomb), Image.open(path) as image:
@@ -254,7 +255,7 @@ def _opened(path: Path) -> Any:
 
 
 def _read_rgb(path: Path) -> NDArray[np.uint8]:
-    """8-bit RGB, turned as the camera was held."""
+    """The image as 8-bit RGB, upright as the camera was held."""
     turned = optional("PIL.ImageOps", "image").exif_transpose(_opened(path))
     if turned.mode[0] not in "IF":
         return np.asarray(turned.convert("RGB"), dtype=np.uint8)
@@ -265,7 +266,7 @@ def _read_rgb(path: Path) -> NDArray[np.uint8]:
 
 
 def _read_labels(path: Path, unlabeled: int | None) -> NDArray:
-    """Gray values or palette indices; colors and fractions as numbers 0 … K-1."""
+    """Labels: gray values or palette indices, or numbers 0 … K-1 for colors and fractions."""
     values = np.asarray(_opened(path))
     if values.ndim == 2 and values.dtype.kind in "bui":
         labels = values.astype(np.int64)

@@ -29,10 +29,10 @@ _STILL = 0.01  # degrees, added before logarithms
 def load_gazecom(root: PathLike | None = None, step: int = 5) -> LabeledSequences:
     """Gaze of eleven viewers of films: fixation, saccade, smooth pursuit, noise.
 
-    Rows are means of ``step`` samples at 250 Hz. Features, over 16, 48 and 160 ms: natural
-    logarithm of the displacement in degrees, the displacement over the path's length, and the
-    logarithm of the standard deviation in degrees; the confidence of the tracker, 0 to 1. Groups
-    are viewers.
+    Rows are means of ``step`` samples at 250 Hz. Features over 16, 48 and 160 ms are the natural
+    logarithm of the displacement in degrees, the displacement divided by the length of the path,
+    and the logarithm of the standard deviation in degrees. The last feature is the confidence of
+    the tracker, 0 to 1. Groups are viewers.
 
     Data: Dorr, Martinetz, Gegenfurtner & Barth, Variability of eye movements when viewing dynamic
     natural scenes, Journal of Vision 10(10), 2010; labels of Startsev, Agtzidis & Dorr, Behavior
@@ -54,7 +54,7 @@ def load_gazecom(root: PathLike | None = None, step: int = 5) -> LabeledSequence
     Raises
     ------
     ValueError
-        If the step is no positive whole number, or the files are damaged or do not fit together.
+        If the step is not a positive whole number, or the files are damaged or do not fit together.
     FileNotFoundError
         If the files are missing.
 
@@ -88,7 +88,7 @@ def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequenc
     """Songs of a Bengalese finch: nine notes and silence, a row every 4 ms.
 
     Features are powers in 32 mel bands from 500 to 12,000 Hz in decibels relative to full scale,
-    and their change over 16 ms. Every bout is a group; all are of one bird.
+    and their change over 16 ms. Every bout is a group; all bouts are of one bird.
 
     Data: Koumura & Okanoya, Automatic recognition of element classes and boundaries in the birdsong
     with variable sequences, PLoS ONE 11(7), 2016. Cost O(rows).
@@ -99,7 +99,7 @@ def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequenc
         Folder with ``sequences_int8.npz`` and ``segments.csv``; see
         :func:`metriclearn.datasets.data_folder`.
     step : int
-        Stored rows of a row; a row has the label of its middle.
+        Number of stored rows that are averaged to one row, which has the label of its middle.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequenc
     Raises
     ------
     ValueError
-        If the step is no positive whole number, or the files are damaged or do not fit together.
+        If the step is not a positive whole number, or the files are damaged or do not fit together.
     FileNotFoundError
         If the files are missing.
 
@@ -181,8 +181,8 @@ def _chroma(values: NDArray) -> NDArray[np.float64]:
 def load_piano_keys(root: PathLike | None = None) -> LabeledSequences:
     """Local keys in movements of Mozart's piano sonatas, a row for every quarter note.
 
-    Features are profiles of twelve pitch classes, square roots of their shares of the sounding time
-    over 2, 8 and 32 quarters. Names are keys, such as ``G major``. Every movement is a group.
+    Features are profiles of the twelve pitch classes: square roots of their shares of the sounding
+    time over 2, 8 and 32 quarters. Names are keys, such as ``G major``. Every movement is a group.
 
     Data: Hentschel, Neuwirth & Rohrmeier, The annotated Mozart sonatas, TISMIR 4(1), 2021. Cost
     O(rows).
@@ -232,9 +232,10 @@ def _load(
     features: Callable[[NDArray], NDArray],
     viewers: bool = False,
 ) -> LabeledSequences:
-    """Features and names of segments of every recording, means and middles of ``step`` rows.
+    """Features and names of every recording: means of ``step`` rows, and the name at their middle.
 
-    With ``viewers`` names are VIEWER_FILM: groups are viewers, recordings in the order of films.
+    With ``viewers``, recordings are named VIEWER_FILM; groups are viewers, and recordings are in
+    the order of films.
     """
     file, column = _FILES[name]
     arrays = read(name, file, root)

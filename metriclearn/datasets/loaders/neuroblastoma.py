@@ -22,7 +22,7 @@ class AnnotatedProfiles(Items):
     Parameters
     ----------
     sequences : list of N arrays (T_i, 1)
-        Normalized log-ratios, no unit, in genomic order.
+        Normalized log-ratios, without a unit, in genomic order.
     regions : list of N lists of Region
     folds : list of N int arrays
         Cross-validation fold, 1 or 2, of every region.
@@ -69,8 +69,8 @@ def load_neuroblastoma(root: PathLike | None = None) -> AnnotatedProfiles:
     """Copy-number profiles of tumors, one sequence per profile and chromosome.
 
     An annotation says that no change-point, or exactly one, lies between two of the points of a
-    sequence; other points are not annotated. The folds of the source's cross-validation divide
-    annotations, not sequences: a sequence may have annotations in both.
+    sequence; other points are not annotated. The published folds for cross-validation divide
+    annotations, not sequences: a sequence may have annotations in both folds.
 
     Data: Hocking et al., SegAnnDB: interactive Web-based genomic segmentation, Bioinformatics
     30(11), 2014; Hocking & Srivastava, Labeled optimal partitioning, arXiv:2006.13967, 2020.

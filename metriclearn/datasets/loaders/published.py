@@ -32,15 +32,16 @@ def load_texts(
 ) -> LabeledSequences:
     """Documents that join excerpts of several texts, a row for every sentence.
 
-    Features: TF–IDF of words and a truncated SVD, summed over three sentences and scaled to length
-    1, and the cosine similarity of words in the three sentences before a row and the three from it
-    on. The published documents share excerpts. Here every excerpt is in one document only: a
-    document keeps the excerpts that no document before it has, if these are three or more. Labels
-    are segment numbers, and every document is a group.
+    Features are the TF–IDF of words after a truncated SVD, summed over three sentences and scaled
+    to length 1, and the cosine similarity of the words in the three sentences before a row and in
+    the three from it on. The published documents share excerpts. Here every excerpt is in one
+    document only: a document keeps the excerpts that no earlier document has, if there are at least
+    three of them. Labels are segment numbers, and every document is a group.
 
-    With ``held_out``, further documents follow, which keep only excerpts of a random share that no
-    other document has. They share excerpts with each other, so each is in the group of one of
-    several that do not, the one with which it shares most.
+    With ``held_out``, a random share of the excerpts is kept out of these documents, and further
+    documents consist of them alone. These share excerpts with each other, so groups are formed
+    around several documents that do not: each of the others joins the one with which it shares
+    most.
 
     Data: Choi, Advances in domain independent linear text segmentation, NAACL 2000. Cost
     O(sentences · words in a sentence · components).
@@ -51,15 +52,15 @@ def load_texts(
         Folder with ``documents_choi_disjoint.csv.xz``; see
         :func:`metriclearn.datasets.data_folder`.
     fitted : sequence of str, optional
-        Names of the documents that vocabulary, weights of words and SVD are fitted to, such as
-        those for training; all by default.
+        Names of the documents to which vocabulary, weights of words and SVD are fitted, such as the
+        training documents; all by default.
     n_components : int
         Dimensions of the SVD.
     held_out : float
         Share of the excerpts for documents named ``held out …``.
     fitted_root : path, optional
-        Folder of the documents that features are fitted to, if it is another than ``root``, such
-        as the folder that a model was trained on.
+        Folder of the documents to which features are fitted, if it is not ``root``, such as the
+        folder on which a model was trained.
 
     Returns
     -------
@@ -168,13 +169,14 @@ class PenaltyTargets(Items):
     ----------
     names : list of N str
     features : list of N arrays (P,)
-        As they are published: −∞ and NaN where a logarithm has no value.
+        Values as published: −∞ and NaN where a logarithm has no value.
     intervals : list of N arrays (2,)
-        The natural logarithms of the penalties with the fewest errors lie between.
+        Interval of the natural logarithms of the penalties with the fewest errors.
     starts, errors : lists of N arrays
-        Where each piece of the function log penalty → number of errors begins, and its value.
+        The number of errors is a piecewise constant function of the log penalty: where each piece
+        begins, and its value.
     n_labels : list of N int
-        Labels of every sequence.
+        Number of labels of every sequence.
     feature_names : list of P str
 
     Raises
@@ -231,9 +233,10 @@ def load_penalties(
     Parameters
     ----------
     name : str
-        Of the set: ``systematic`` or ``detailed`` (DNA copy numbers), or a ChIP-seq set.
+        Name of the set: ``systematic`` or ``detailed`` (DNA copy numbers), or a ChIP-seq set.
     folds : str, optional
-        Which folds: by default ``sequenceID`` for copy numbers, ``equal_labels`` for the others.
+        Name of the folds: by default ``sequenceID`` for copy numbers, ``equal_labels`` for the
+        others.
     root : path, optional
         Folder with ``NAME_inputs.csv.xz``, ``NAME_outputs.csv.xz``, ``NAME_evaluation.csv.xz`` and
         ``folds.csv.xz``; see :func:`metriclearn.datasets.data_folder`.

@@ -38,12 +38,12 @@ def load_beedance(
     root : path, optional
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     derived : bool
-        Add ten features that separate the regimes, each over a centered window. Every channel gets
-        the natural logarithms of its mean absolute step between frames and of the root mean
-        square change of this step, which is large in waggling. The heading, which stays near one
-        value, gets its mean and the logarithm of its size. The smoothed path gets its mean turn
-        in radians per frame (left and right differ in sign) and the logarithm of its mean speed.
-        Directions are no features: a bee may turn left from any direction.
+        Add ten features that separate the regimes, each over a centered window. For every channel:
+        the natural logarithms of its mean absolute step between frames and of the root mean square
+        change of this step, which is large in waggling. For the heading, which stays near one
+        value: its mean and the logarithm of its size. For the smoothed path: its mean turn in
+        radians per frame (left and right differ in sign) and the logarithm of its mean speed.
+        Directions are not features, because a bee may turn left from any direction.
     window : int
         Frames, odd.
 
@@ -238,7 +238,7 @@ def _of_change_points(
     changes: Mapping[str, ArrayLike],
     feature_names: Sequence[str],
 ) -> LabeledSequences:
-    """A data set labeled by segment numbers, from the first samples of new segments.
+    """A data set labeled by segment numbers, given the first samples of new segments.
 
     Raises
     ------

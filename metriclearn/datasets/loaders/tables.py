@@ -170,7 +170,8 @@ def load_letters(root: PathLike | None = None) -> LabeledTable:
 
 
 def load_libras(root: PathLike | None = None) -> LabeledTable:
-    """Libras Movement (Dias et al. 2009): 360 hand curves of 45 points (x, y), 15 kinds of 24.
+    """Libras Movement (Dias et al. 2009): 360 hand curves of 45 points (x, y), 24 of each of 15
+    kinds.
 
     Parameters
     ----------

@@ -63,8 +63,8 @@ def load_tcpd(
     root : path, optional
         Folder with the files; see :func:`metriclearn.datasets.data_folder`.
     names : sequence of str, optional
-        Series to load, in this order; by default, sorted, all in ``annotations.json`` that are in
-        the folder or can be downloaded.
+        Series to load, in this order. By default all series in ``annotations.json`` that are in the
+        folder or can be downloaded, sorted.
     base_url : str, optional
         A mirror to download from.
 
@@ -108,7 +108,7 @@ def load_tcpd(
 def _series(
     name: str, content: dict[str, Any], annotations: dict[str, list[int]]
 ) -> AnnotatedSeries:
-    """A series from the content of its file, gaps filled in linearly, with its annotations.
+    """A series from the content of its file, with gaps filled linearly, and its annotations.
 
     Raises
     ------

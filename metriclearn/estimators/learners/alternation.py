@@ -8,16 +8,16 @@ them), and s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score. Alternation minim
 over w = (B, λ) and the completions. ℓ(M, known) charges M only on labeled parts (for segmentations
 :class:`~metriclearn.problem.losses.KnownLoss`, for clusterings the rows of labeled samples,
 :class:`~metriclearn.problem.losses.FrobeniusLoss`), so missing labels cost nothing. On unlabeled
-stretches the hinge only requires that H_i is as good as the best M. Given H, F is convex in w and
-is Eq. (9) when everything is known; given w, the best H_i is the partition of highest score that
+stretches the hinge only requires that H_i is as good as the best M. Given H, F is convex in w, and
+equals Eq. (9) if all labels are known. Given w, the best H_i is the partition of highest score that
 agrees with known_i. This is the concave-convex procedure for the latent structured hinge max_M [α ℓ
 + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), of which F is an upper bound.
 
-Both steps lower F: the first one exactly when the completion oracle is exact, as it is for
-change-points; a completion that does not raise the score is not taken, and a step that would
-raise F, which only a loss that looks at the completions can cause, ends the alternation. The
-second starts from the w it has, with all its cuts moved to the new completions (they stay valid,
-as only the linear part −s_w(H) changes).
+Neither step raises F. The completion step is exact if its oracle is, as for change-points, and
+rejects completions that do not raise the score. If a step would raise F, the alternation ends; only
+a loss that depends on the completions can cause this. The metric step starts from the present w,
+with all its cuts converted to the new completions (they stay valid, as only the linear part −s_w(H)
+changes).
 
 References: R. Lajugie, S. Arlot, F. Bach, Large-Margin Metric Learning for Partitioning Problems,
 section 5.2; C.-N. Yu and T. Joachims, Learning structural SVMs with latent variables, ICML 2009.
@@ -55,7 +55,7 @@ CutKnown = Callable[[NDArray, PartialPartition], list[Piece]]
 
 @runtime_checkable
 class FirstMetric(Protocol):
-    """The metric of the first completion."""
+    """The metric for the first completion."""
 
     def components(
         self,
@@ -78,7 +78,7 @@ class PrincipalStart(BaseEstimator):
     Parameters
     ----------
     n_components : int
-        Capped at the number of features.
+        At most the number of features.
 
     Raises
     ------
@@ -99,11 +99,11 @@ class KnownStart(BaseEstimator):
     """The metric learned only from the labeled parts: annotated stretches, or labeled samples.
 
     Each stretch of a sequence is a separate data set, and so are the labeled samples of a table.
-    This is the convex problem of full labels, which no wrong completion can mislead. On one draw of
+    This is the convex problem of full labels, so no wrong completion can affect it. On one draw of
     the synthetic data with 30 % of the labels, the validation loss was 0.25, 0.44 and 1.11 for
-    three regularizers, against 1.32, 1.04 and 1.69 after principal components. Annotated regions
-    are cut out, too, and completed under principal components. If the labeled parts contain no
-    changes, principal components are used instead.
+    three regularizers, against 1.32, 1.04 and 1.69 with principal components. Annotated regions are
+    cut out, too, and completed under principal components. If the labeled parts contain no changes,
+    principal components are used instead.
 
     See Also
     --------
@@ -154,7 +154,7 @@ class Alternation(BaseEstimator):
     Parameters
     ----------
     max_alternations : int
-        Metric steps at most; 1 learns from the first completion only.
+        Largest number of metric steps; 1 learns from the first completion only.
     start : FirstMetric
         The metric of the first completion: ``KnownStart()``, or ``PrincipalStart()`` as in the
         paper.
@@ -185,15 +185,15 @@ class Alternation(BaseEstimator):
 
 @dataclass
 class AlternationTrace:
-    """What happened, one entry per metric step.
+    """The progress of the alternation, one entry per metric step.
 
     Attributes
     ----------
     completed, learned : list of float
-        F after completing (before the first step, of the first completion with no metric) and
-        after learning: completed[0] ≥ learned[0] ≥ completed[1] ≥ …
+        F after completing (at first, F of the first completion without a metric) and after
+        learning: completed[0] ≥ learned[0] ≥ completed[1] ≥ …
     changed : list of int
-        How many completions differ from the ones before.
+        How many completions differ from the previous ones.
     reason : str
         "settled" (completions repeat), "stalled" (completing does not lower F),
         "max_alternations", or the solver's "interrupted" or "callback".
@@ -209,18 +209,19 @@ class AlternationTrace:
 
 
 class Turns(Iteration):
-    """Learn from the completions of a risk, complete, and so on until completions repeat.
+    """Learn from the completions of a risk, complete again, and so on until completions repeat.
 
-    A round is a metric step, before which labels are completed. After ``run`` the attributes
-    ``hinge`` and ``trace`` are the hinge with its last completions, and what happened.
+    A round completes the labels and then makes a metric step. After ``run``, the attribute
+    ``hinge`` is the hinge with its last completions, and ``trace`` the record of all steps.
 
     Parameters
     ----------
     problem : Problem
-        Whose risk, a :class:`StructuredHinge`, has the first completions and one function per data
+        Its risk is a :class:`StructuredHinge` with the first completions and one function per data
         set.
     solve : callable (Problem) -> Solution
-        Minimizes the problem with other completions, from an earlier solution where it has one.
+        Minimizes the problem with other completions, from an earlier solution if the problem has
+        one.
     settings : Alternation
     """
 
@@ -246,7 +247,7 @@ class Turns(Iteration):
         self.seen = [list(self.hinge.truths)]
 
     def step(self) -> None:
-        """Complete, but for the first time, and learn."""
+        """Complete, except in the first round, and learn."""
         problem, before, changed = self.problem, self.hinge, len(self.hinge.truths)
         if self.round > 0:
             last, truths = self.last, before.complete(self.last.w)
@@ -271,12 +272,12 @@ class Turns(Iteration):
             raise Stop(self.last.reason)
 
     def record(self) -> None:
-        """The solver has shown its rounds itself."""
+        """Nothing to show: the solver has reported its rounds."""
         _, learned, changed = self.rows[-1]
         _LOGGER.info("metric step %d: F %.6g, %d new completions", self.round, learned, changed)
 
     def solved(self) -> bool:
-        """Never known before the labels have been completed once more."""
+        """False: only another completion can tell whether the alternation has converged."""
         return False
 
     def solution(self, reason: str) -> Solution:
@@ -295,7 +296,7 @@ class Turns(Iteration):
         return super().state() | solution | ({} if cuts is None else cuts._asdict())
 
     def restore(self, state: dict[str, NDArray]) -> None:
-        """Take up what :meth:`state` gave: the steps, the last solution and the completions."""
+        """Restore what :meth:`state` returned: the steps, the last solution and the completions."""
         if not state:
             return
         super().restore({name: state[name] for name in super().state()})

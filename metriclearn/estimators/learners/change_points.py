@@ -79,24 +79,24 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     min_size : int
         Smallest number of samples in a predicted segment, and in training.
     standardize : bool
-        Divide features by their pooled within-sequence standard deviation before learning, so
-        that ``strength`` means the same for all; ``components_`` includes it and applies to data
-        in their own units.
+        Divide features by their pooled within-sequence standard deviation before learning, so that
+        ``strength`` has the same meaning for all data; ``components_`` includes this scaling and
+        applies to unscaled data.
     oracle : Oracle, optional
         Inference over segmentations, ``oracle(form, n_clusters)``, in place of ``ChangePoints``,
-        in learning from full labels and in :meth:`predict`. A parameter ``min_size`` that it has
-        is set to the learner's.
+        in learning from full labels and in :meth:`predict`. If it has a parameter ``min_size``, it
+        gets the learner's.
     alternation : Alternation
-        How partial labels are completed and learned from, in turns; not used with full labels.
+        How to alternate between completing partial labels and learning; not used with full labels.
     callbacks : sequence of callbacks
         Objects with ``on_round(progress)``, which may return True to stop, and
         ``on_end(solution)``: see :mod:`metriclearn.running.callbacks`.
     n_jobs : int, optional
-        Threads over sequences, as in joblib. BLAS gets one thread below 500 features, where
-        more would only wait for each other.
+        Threads over sequences, as in joblib. BLAS gets one thread if there are fewer than 500
+        features, because more threads would only wait for each other.
     executor : Executor, optional
-        Where the data sets are and oracles run, such as ``DaskExecutor(client)``, see
-        :mod:`metriclearn.running.executors`; in place of ``n_jobs``.
+        Determines where data sets are kept and oracles run, such as ``DaskExecutor(client)``, see
+        :mod:`metriclearn.running.executors`; replaces ``n_jobs``.
     verbose : bool, optional
         Progress bar at once (True), never (False), or in a terminal when fitting takes longer
         than a few seconds (None).
@@ -108,11 +108,11 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     penalty_ : float or None
         λ; None after fitting with ``n_segments="given"``.
     feature_penalty_ : FeaturePenalty or None
-        The cost of changes in addition to λ, with ``coef_``; None for other penalties.
+        The fitted penalty of changes in addition to λ, with ``coef_``; None for other penalties.
     training_losses_ : dict of str to float
-        Mean ℓ of "learned", "one segment" and "Euclidean", with the best of ten penalties, on
-        the first 5,000 training samples; empty for partial labels, given numbers of segments and
-        with an ``executor``.
+        Mean ℓ of "learned", "one segment" and "Euclidean" (with the best of ten penalties) on the
+        first 5,000 training samples; empty for partial labels, given numbers of segments and with
+        an ``executor``.
     completions_ : list of int arrays (T_i,), or None
         Partial labels, completed.
     alternation_ : AlternationTrace or None
@@ -120,7 +120,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     solution_ : Solution
         Objective, lower bound, gap, trace and reason for stopping.
     scale_ : array (P,)
-        Standard deviations features were divided by (ones without ``standardize``).
+        The standard deviations by which features were divided (ones without ``standardize``).
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -182,7 +182,7 @@ class Segmentations(Task):
     def read(self, X: Any, y: Any) -> Training:
         """Every run of equal labels is a segment.
 
-        The hinge is an upper bound only if the labels are among the possible answers of inference.
+        The hinge is an upper bound only if inference can return the labels.
         """
         learner, who = self.learner, type(self.learner).__name__
         data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
@@ -207,7 +207,7 @@ class Segmentations(Task):
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
         """Best segmentations that agree with the labels, under the first metric.
 
-        Their penalty is the one at which segmentations made without the annotations have the least
+        The penalty is chosen so that segmentations computed without the annotations have the least
         loss on the labels.
         """
         learner, arrays, truths = self.learner, training.data.arrays, training.truths
@@ -277,7 +277,8 @@ WITHOUT_FEATURE_PENALTY = Needs(
 
 
 def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
-    """Maximal stretches that constraints cover, those that share a position in one."""
+    """Maximal stretches that constraints cover; constraints that share a position are in one
+    stretch."""
     covered = np.zeros(known.n_samples + 1, dtype=np.int64)
     for region in known.constraints:
         covered[region.start + 1 : region.stop] = 1

@@ -35,10 +35,10 @@ _LEAST_WITHIN = 1e-2
 
 @runtime_checkable
 class RelaxableOracle(Oracle, Protocol):
-    """Loss-augmented inference of clusterings, exact or not, and what bounds it from above.
+    """Loss-augmented inference of clusterings, exact or not, with an upper bound.
 
     ``over_partitions`` says whether all answers are partitions; ``relaxation`` is an oracle whose
-    values are upper bounds of the maximum over partitions, the oracle itself where its own are.
+    values are upper bounds of the maximum over partitions; it may be the oracle itself.
     """
 
     over_partitions: bool
@@ -59,13 +59,13 @@ class Certificate:
     Attributes
     ----------
     upper : float
-        F̄ at the fitted metric, so F there is no larger.
+        F̄ at the fitted metric; F there is at most this.
     lower_bound : float
-        What no metric can be below: in F where ``over_partitions``, else in F̄; with partial
-        labels, in the objective of the final completions.
+        Lower bound over all metrics: of F if ``over_partitions``, else of F̄; with partial labels,
+        for the final completions.
     over_partitions : bool
-        Whether all cuts came from partitions, as with a local search. The values of a local search
-        may miss the maximum, and the gap of its ``solution_`` says nothing of F.
+        Whether all cuts came from partitions, as with a local search. A local search may miss the
+        maximum, so the gap of its ``solution_`` does not bound F.
     """
 
     upper: float
@@ -89,8 +89,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     where L_i is the margin-rescaled hinge for clustering data set i by maximizing
     (1/T)[Tr(XBXᵀM) − λ Tr M] under the loss ℓ = ‖M − N‖²_F / T. Its loss-augmented problem is
     relaxed to projections M, solved exactly by an eigendecomposition in the span of the data and
-    the labels (section 4.2): after one pass over the data, a round costs O((P+K)³) however many
-    samples there are. New data are clustered by K-means, or DP-means, under the learned metric.
+    the labels (section 4.2): after one pass over the data, a round costs O((P+K)³), whatever the
+    number of samples. New data are clustered by K-means, or DP-means, under the learned metric.
 
     Parameters
     ----------
@@ -98,13 +98,13 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         ``FullMetric()`` or ``DiagonalMetric()`` (one weight per feature).
     regularizer : Regularizer
         ``SquaredFrobenius``, ``Trace`` or ``L1`` (diagonal metrics), each with ``strength``. The
-        effect of a ``Trace`` strength does not depend on the number of samples T, that of a
-        ``SquaredFrobenius`` strength falls like 1/T.
+        effect of the strength of ``Trace`` does not depend on the number of samples T; that of
+        ``SquaredFrobenius`` falls like 1/T.
     solver : Solver
         ``BundleDual`` (certified) or ``ProjectedSubgradient``.
     penalty : "learned" or float
         Penalty λ ≥ 0 of a cluster, where K is unknown; "learned" makes it a variable of the convex
-        problem. As in eq. (7) it is paid once however large the cluster is: learn it on data sets
+        problem. As in Eq. (7) a cluster pays it once, whatever its size, so learn it on data sets
         about as large as those to be clustered.
     loss_scale : float
         α > 0, the scale of ℓ inside the margin; it only rescales B and λ, and acts as a factor on
@@ -117,23 +117,23 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         ``LocalSearch`` (a lower bound) or ``Averaged`` (both); see the notes for the choice.
     standardize : bool
         Divide features by their pooled standard deviation within the clusters before learning;
-        ``components_`` includes it and applies to data in their own units.
+        ``components_`` includes this scaling and applies to unscaled data.
     alternation : Alternation
-        How partial labels (−1 where unknown) are completed, by K-means that keeps them, and learned
-        from, in turns; the loss is then on the rows of labeled samples
-        (:class:`~metriclearn.problem.losses.FrobeniusLoss`), K the number of labels of each data
-        set, and the relaxation over the leading eigenvectors. Not used with full labels.
+        How to alternate between completing partial labels (−1 where unknown), by K-means that keeps
+        them, and learning. The loss then counts only the rows of labeled samples
+        (:class:`~metriclearn.problem.losses.FrobeniusLoss`), K is the number of labels of each data
+        set, and the relaxation uses the leading eigenvectors. Not used with full labels.
     callbacks : sequence of callbacks
         See :mod:`metriclearn.running.callbacks`.
     n_init : int
         Starts of K-means or DP-means in :meth:`predict`.
     random_state : int, RandomState or None
-        Of these starts; fitting is deterministic.
+        Seed of these starts; fitting is deterministic.
     n_jobs : int, optional
         Threads over data sets, as in joblib.
     executor : Executor, optional
-        Where the data sets are and oracles run, such as ``DaskExecutor(client)``, see
-        :mod:`metriclearn.running.executors`; in place of ``n_jobs``.
+        Determines where data sets are kept and oracles run, such as ``DaskExecutor(client)``, see
+        :mod:`metriclearn.running.executors`; replaces ``n_jobs``.
     verbose : bool, optional
         Progress bar at once (True), never (False), or when fitting takes long (None).
 
@@ -144,7 +144,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     penalty_ : float or None
         λ; None after fitting with ``n_clusters="given"``.
     n_clusters_ : int or None
-        K of the training sets, where all have the same.
+        K of the training sets, if all have the same; else None.
     solution_ : Solution
         Objective, lower bound, gap, trace and reason for stopping, with the oracle's values.
     completions_ : list of int arrays (T_i,), or None
@@ -152,11 +152,11 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     alternation_ : AlternationTrace or None
         Objective F after every completion and every metric step.
     relaxed_objective_ : float
-        The objective of the metric with the relaxed hinge: no less than the one over partitions.
+        The objective of the metric with the relaxed hinge, an upper bound of that over partitions.
     certificate_ : Certificate
         The bounds of these objectives. With a local search they prove less than the solver's gap.
     scale_ : array (P,)
-        Standard deviations features were divided by (ones without ``standardize``).
+        The standard deviations by which features were divided (ones without ``standardize``).
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -172,8 +172,9 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     largest within one standard error of the best (docs/results/clustering_defaults.md). There
     relaxation, local search and their average do equally well; the relaxation is the fastest by
     far. On Digits as a whole the average is better, as in
-    :class:`~metriclearn.estimators.learners.whitened.WhitenedClusteringLearner`. That features are
-    scaled within clusters, and not in all, was chosen on held-out quarters of Iris and of Wine.
+    :class:`~metriclearn.estimators.learners.whitened.WhitenedClusteringLearner`. Scaling features
+    by deviations within clusters, not by total ones, was chosen on held-out quarters of Iris and of
+    Wine.
 
     Examples
     --------
@@ -206,7 +207,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
     @property
     def certificate_(self) -> Certificate:
-        """What the solver's bounds say about the metric."""
+        """Bounds on the metric's objective, from the solver's bounds."""
         check_is_fitted(self)
         lower_bound = float(self.solution_.lower_bound)
         over_partitions = self.oracle.over_partitions and self.completions_ is None
@@ -243,13 +244,13 @@ class Clusterings(Task):
 
     @staticmethod
     def sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
-        """With the truth, where it is known, for the basis of the relaxation."""
+        """Samples with their truth, if it is known, for the basis of the relaxation."""
         if truth.partial_labels is not None:
             return Samples(X, scale)
         return Samples(X, scale, truth)
 
     def scale(self, training: Training, unit_bits: int = 20) -> NDArray:
-        """Pooled standard deviations within the clusters, at least 1 % of those in all."""
+        """Pooled standard deviations within the clusters, at least 1 % of the total ones."""
         scale = super().scale(training, unit_bits)
         if not self.learner.standardize:
             return scale

@@ -1,6 +1,7 @@
-"""What all large-margin learners share: read, complete, state the problem, minimize, keep, report.
+"""The steps of all large-margin learners: read, complete, state the problem, minimize, keep,
+report.
 
-A learner has a :class:`~metriclearn.estimators.learners.task.Task`, which stands for what differs
+A learner has a :class:`~metriclearn.estimators.learners.task.Task`, which holds what differs
 between samples in order (change-points), samples without order (clustering) and nodes (normalized
 cuts).
 """
@@ -125,7 +126,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     @property
     @abstractmethod
     def task(self) -> Task:
-        """What distinguishes these labels from others, with the parameters of this learner."""
+        """The task for this kind of labels, with the parameters of this learner."""
 
     def fit(
         self,
@@ -140,17 +141,17 @@ class LargeMarginLearner(LearnedMetric, ABC):
         Parameters
         ----------
         X : sequence of (T_i, P) arrays or data frames, or one (T, P) array
-            Another object with ``__len__`` and ``__getitem__`` is asked for its data sets one at
-            a time, in every round; workers of Dask keep theirs. A (T,) array is a signal with one
+            Another object with ``__len__`` and ``__getitem__`` is read one data set at a time, in
+            every round; workers of Dask keep their data sets. A (T,) array is a signal with one
             feature.
         y : sequence of (T_i,) labels (any hashables) or Partition, or one
-            The labels of a sequence can also be change-points as in ruptures: integers that rise to
-            T_i.
+            The labels of a sequence can also be change-points as in ruptures: increasing integers
+            up to T_i.
         sample_weight : array (N,), optional
             Weight of every data set.
         groups : array (N,), optional
-            Data sets that cross-fitting does not divide, such as those of one user. Only learners
-            of names cross-fit.
+            Group of every data set, such as its user; cross-fitting does not divide groups. Only
+            learners of names cross-fit.
 
         Raises
         ------
@@ -180,17 +181,18 @@ class LargeMarginLearner(LearnedMetric, ABC):
 
 @dataclass(frozen=True)
 class Statement:
-    """A convex problem, and what turns its solution into a metric in the units of the data.
+    """A convex problem, and the numbers that convert its solution to the units of the data.
 
     Attributes
     ----------
     problem : Problem
     training : Training
-        What it was stated from; partial labels are completed.
+        The data from which the problem was stated; partial labels are completed.
     scale : array (P,)
-        Standard deviations that features are divided by, beyond the unit of the problem's cone.
+        The standard deviations by which features are divided, in addition to the unit of the
+        problem's cone.
     extra : FeaturePenalty, NameWeights or None
-        Learned together with the metric and linear in weights; its weights are not set yet.
+        What is learned together with the metric, linear in weights that are not set yet.
     """
 
     problem: Problem
@@ -227,7 +229,7 @@ def read_training(
 def complete_labels(learner: LargeMarginLearner, training: Training) -> Training:
     """The training data with first completions of partial labels, under a first metric.
 
-    Complete labels among partial ones become partial labels that leave nothing open.
+    If some labels are partial, complete ones become partial labels without unknown parts.
 
     Raises
     ------
@@ -296,8 +298,9 @@ def minimize(
 ) -> tuple[LargeMarginLearner, Solution]:
     """A fitted copy of a learner, and the solution with its cuts.
 
-    Partial labels are completed and learned from in turns. The solver gets the callbacks and a
-    progress bar. BLAS keeps to one thread below 500 features, where more would wait for each other.
+    With partial labels, completion and learning alternate. The solver gets the callbacks and a
+    progress bar. BLAS uses one thread if there are fewer than 500 features, because more threads
+    would wait for each other.
     """
     fitted, problem = copy.copy(learner), statement.problem
     keep_features(fitted, statement.training.data)
@@ -362,7 +365,7 @@ def with_metric(
 
 
 def report(learner: LargeMarginLearner, statement: Statement) -> None:
-    """Log how fitting ended, and warn if the result is less than was asked for."""
+    """Log how fitting ended, and warn if the result does not meet the request."""
     solution, who, problem = learner.solution_, type(learner).__name__, statement.problem
     _LOGGER.info("%s", solution)
     varies = np.isfinite(learner.scale_)
@@ -393,7 +396,7 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
 
 
 def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str | None:
-    """What makes a fit degenerate, a key of ``_CONCERNS``, or None."""
+    """The reason why a fit is degenerate, a key of ``_CONCERNS``, or None."""
     truths, varies = problem.risk.truths, np.isfinite(learner.scale_)
     counts = np.array(list(map(attrgetter("n_clusters"), truths)))
     lengths = np.array(list(map(attrgetter("n_samples"), truths)))

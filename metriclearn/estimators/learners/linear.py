@@ -86,7 +86,7 @@ class PrincipalComponents(MetricOfData):
     Parameters
     ----------
     n_components : int
-        Capped at the number of features.
+        At most the number of features.
     whiten : bool
         Divide every component by its standard deviation.
 
@@ -123,7 +123,7 @@ class RelevantComponents(LearnedMetric):
     """Whiten the covariance within segments, clusters or chunklets (RCA, Bar-Hillel et al. 2003).
 
     Ĉ = Σ_k Σ_{x∈C_k} (x − μ_k)(x − μ_k)ᵀ / N and B = Ĉ⁻¹. A chunklet is a group of samples known to
-    belong together, with all labels a cluster; N samples are in chunklets.
+    belong together; with full labels it is a cluster. N samples are in chunklets.
 
     Parameters
     ----------
@@ -134,10 +134,10 @@ class RelevantComponents(LearnedMetric):
     shrinkage : float in [0, 1]
         Share of the diagonal mixed into the covariance, for few samples.
     contiguous : bool
-        How labels that are no Partition are read: each run of equal labels is a chunklet, as in
-        sequences, or, with False, all samples of a label, as in tables, −1 being in no chunklet;
-        a PartialPartition then gives chunklets by its labels and its same spans, and with True by
-        the segments that are known.
+        How labels that are not a Partition are read. With True, as for sequences, each run of equal
+        labels is a chunklet, and a PartialPartition gives its known segments. With False, as for
+        tables, all samples of a label are a chunklet, and a PartialPartition gives chunklets by its
+        labels and its ``same`` spans. Samples with −1 are in no chunklet.
 
     Attributes
     ----------
@@ -196,7 +196,8 @@ class RelevantComponents(LearnedMetric):
 
 
 def _chunklets(known: Partition | PartialPartition, contiguous: bool) -> tuple[Partition, int]:
-    """Groups of samples known to be together, all others alone, and how many are in groups."""
+    """Groups of samples known to belong together, each other sample alone, and how many are in
+    groups."""
     if isinstance(known, Partition):
         return known, known.n_samples
     if contiguous:

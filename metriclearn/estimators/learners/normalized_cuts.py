@@ -41,20 +41,20 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 
     The similarity W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)) of superpixels or pixels, with B
     learned as in section 5.1 of Lajugie, Arlot & Bach: the structured hinge for max_M Tr W_B M,
-    whose concave part −Tr W_B N is replaced by its tangent again and again (CCCP), under the loss
-    ‖M − N‖²_F of the full-resolution label maps. Images are then divided by normalized cuts under
-    the learned similarity.
+    whose concave part −Tr W_B N is repeatedly replaced by its tangent (CCCP), with the loss ‖M −
+    N‖²_F of the full-resolution label maps. Images are then divided by normalized cuts under the
+    learned similarity.
 
     Data sets are (H, W, 3) RGB images, :class:`ImageNodes` or (T, P) arrays; their labels are
     (H, W) label maps, (T,) labels, or a Partition or PartialPartition of the pixels row by row,
     with −1 where unknown.
 
-    Two departures from the paper, both for what its α = 1 does (training then drives B to a
-    useless, nearly diagonal W): similarities are divided by the number of pixels, so that α,
-    ``loss_scale``, is of the order of their eigenvalues at any resolution; and several starts are
-    tried, as the objective is not convex. The relaxed M may have negative entries, for which the
-    majorant is not convex in B either: every outer step is checked, ``solution_.trace`` never
-    increases, and there is no lower bound.
+    We depart from the paper in two ways, because with its α = 1 training drives B to a useless,
+    nearly diagonal W. Similarities are divided by the number of pixels, so that α, ``loss_scale``,
+    is of the order of their eigenvalues at any resolution; and several starts are tried, as the
+    objective is not convex. The relaxed M may have negative entries, and then the majorant is not
+    convex in B either. So every outer step is checked, ``solution_.trace`` never increases, and
+    there is no lower bound.
 
     Parameters
     ----------
@@ -63,50 +63,53 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     regularizer : Regularizer
         ``Trace``, ``L1`` or ``SquaredFrobenius``, each with ``strength``.
     solver : CCCP
-        With any solver of this package inside. One outer step from every start decides which start
-        is continued (``trial_rounds=1``); with ``CCCP()`` all are, at about three times the cost.
+        It may contain any solver of this package. One outer step from every start decides which
+        start is continued (``trial_rounds=1``); ``CCCP()`` continues all of them, at about three
+        times the cost.
     similarity : Similarity
         ``GaussianSimilarity`` (all pairs, or a sparse neighborhood; with a memory budget),
         ``FourierSimilarity`` (random features), or ``GivenSimilarities``, whose data sets are
         (n, S, S) arrays of similarities and whose learned weights make the problem convex.
     features : ImageFeatures
-        What images are turned into; not used for feature arrays.
+        Computes features of images; not used for feature arrays.
     rounding : Rounding
         ``ThresholdCut`` (Shi & Malik), ``KMeansRounding`` (Ng, Jordan & Weiss) or
         ``Discretization`` (Yu & Shi).
     loss_scale : float
         α > 0, relative to a similarity of trace 1.
     normalized : bool
-        Train on D^(-1/2) W D^(-1/2) with the degrees D, constant within an outer step where there
-        is no ramp.
+        Train on D^(-1/2) W D^(-1/2) with the degrees D, which are constant within an outer step
+        unless ``ramp`` is set.
     ramp : bool
-        max_M Tr W_B M in place of Tr W_B N, whose difference from the other maximum over α tends to
-        the loss of the relaxed prediction for α → 0 (structured ramp loss, Do et al. 2008; direct
-        loss, McAllester, Hazan & Keshet 2010): for labels that no metric separates by a margin,
-        such as tens of regions, where the hinge is least with a metric near 0. The objective is
-        then descended without majorants.
+        Use max_M Tr W_B M in place of Tr W_B N. The difference of the two maxima, divided by α,
+        tends to the loss of the relaxed prediction for α → 0 (structured ramp loss, Do et al. 2008;
+        direct loss, McAllester, Hazan & Keshet 2010). This suits labels that no metric separates by
+        a margin, such as tens of regions, for which the hinge is least with a metric near 0. The
+        objective is then minimized by descent, without majorants.
     balance : float
-        b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k of the n labeled samples
-        are in the cluster of each. 0 is the paper's; with 1 small regions count more, with −1 all
-        regions in proportion to their sizes, as in a covering.
+        b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k is the number of labeled
+        samples in the same cluster, and n that of all labeled samples. 0 is the paper's loss. With
+        1 small regions count more, and with −1 regions count in proportion to their sizes, as in a
+        covering.
     starts : sequence of float
         Training begins at each of these multiples of the Euclidean metric of standardized features,
         and continues from the one with the least objective.
     standardize : bool
-        Divide features by their pooled within-image standard deviation before learning. If not,
-        ``starts`` are for features over the power of 2 that is nearest to the largest of these.
+        Divide features by their pooled within-image standard deviation before learning. If False,
+        ``starts`` refer to features divided by the power of 2 nearest to the largest of these
+        deviations.
     alternation : Alternation
-        How partial labels (−1 where unknown) are completed and learned from, in turns; the loss
-        is then on the rows of labeled samples, K the number of labels of each image. The first
-        completion is under the metric of labeled nodes, or principal components. Not used with
-        full labels.
+        How to alternate between completing partial labels (−1 where unknown) and learning. The loss
+        then counts only the rows of labeled samples, and K is the number of labels of each image.
+        The first completion uses a metric learned from labeled nodes, or principal components. Not
+        used with full labels.
     callbacks : sequence of callbacks
         As for :class:`ChangePointMetricLearner`.
     n_jobs : int, optional
         Threads over images, as in joblib.
     executor : Executor, optional
-        Where the images are and oracles run, such as ``DaskExecutor(client)``, see
-        :mod:`metriclearn.running.executors`; in place of ``n_jobs``.
+        Determines where images are kept and oracles run, such as ``DaskExecutor(client)``, see
+        :mod:`metriclearn.running.executors`; replaces ``n_jobs``.
     verbose : bool, optional
         Progress bar at once (True), never (False), or in a terminal after a few seconds (None).
 
@@ -117,16 +120,16 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     solution_ : Solution
         Objective and trace of the best start.
     start_objectives_ : list of (float, float)
-        Every start, and the objective reached from it in as many outer steps as it was tried.
+        Every start, and the objective that it reached in the outer steps it was given.
     completions_ : list of label maps or label arrays, or None
         Partial labels, completed.
     alternation_ : AlternationTrace or None
         Objective after every completion and every metric step, never rising.
     scale_ : array (P,)
-        Standard deviations features were divided by (ones without ``standardize``).
+        The standard deviations by which features were divided (ones without ``standardize``).
     eigenvalue_threshold_ : float
-        Where K is not given, it is the number of eigenvalues of the normalized similarity above
-        this, at most ``max_clusters_``.
+        If K is not given, it is the number of eigenvalues of the normalized similarity above this
+        threshold, at most ``max_clusters_``.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -205,7 +208,7 @@ class Cuts(Task):
         return list(map(self.learner.scaled, training.data.arrays, repeat(scale)))
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
-        """A similarity in place of linear features."""
+        """Joint features of the similarity, in place of linear features."""
         learner = self.learner
         unknown = any(map(attrgetter("partial_labels"), truths))
         approximate = unknown or learner.balance
@@ -218,11 +221,12 @@ class Cuts(Task):
         }
 
     def start(self, cone: MetricCone, training: Any = None, scale: Any = None) -> NDArray:
-        """The Euclidean metric, of which ``starts`` are multiples."""
+        """The Euclidean metric; ``starts`` are multiples of it."""
         return self.learner.metric.identity(cone.n_features)
 
     def complete(self, training: Training, fit: Any = None) -> list[Any]:
-        """Completions under a mean over first components, or equal weights of given ones."""
+        """Completions under a metric from the first components, or under equal weights of given
+        similarities."""
         learner, truths = self.learner, training.truths
         scale = self.scale(training)
         nodes = self.samples(training, scale)
@@ -242,7 +246,7 @@ class Cuts(Task):
     def _of_labeled_nodes(
         self, training: Training, unit: float, arrays: list[NDArray], *_: Any
     ) -> NDArray:
-        """Components learned from the labeled nodes of every image, and all their pairs."""
+        """Components learned from all pairs of labeled nodes of every image."""
         truths = training.truths
         weights = np.ones(len(truths)) if training.weights is None else training.weights
         used = [i for i, truth in enumerate(truths) if len(truth.labeled) > 1]
@@ -263,6 +267,6 @@ class Cuts(Task):
         return components * np.sqrt(len(components))
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
-        """Add the threshold that counts regions."""
+        """Add the threshold of eigenvalues that determines the number of regions."""
         counts = list(map(attrgetter("n_clusters"), problem.risk.truths))
         fitted.set_threshold(problem.risk.samples, counts, problem.cone.unit)

@@ -2,9 +2,9 @@
 
 A :class:`Task` is a small object that reads the parameters of a learner and changes nothing. It
 reads data and labels, makes the samples and the terms of the hinge, chooses where solvers start,
-and completes partial labels. Everything else is the same for all learners and stands in
-:mod:`metriclearn.estimators.learners.large_margin`. The methods here serve samples with linear
-features; a task overrides what differs.
+and completes partial labels. Everything else is the same for all learners and is in
+:mod:`metriclearn.estimators.learners.large_margin`. The methods here are for samples with linear
+features; a task overrides those that differ.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ class Training:
     Attributes
     ----------
     data : DataSets
-        Only data sets of positive weight.
+        Only the data sets with a positive weight.
     truths : list of Partition, PartialPartition or NodeLabels (N,)
     weights : array (N,) or None
-        Positive, the largest is 1.
+        Positive weights; the largest is 1.
     groups : int array (N,) or None
-        Data sets that cross-fitting does not divide; None: every data set is one.
+        Group of every data set, which cross-fitting does not divide; None: every data set is a
+        group.
     classes : array (C,) or None
-        The labels that names of segments stand for.
+        The labels that the codes of names stand for.
     """
 
     data: Any
@@ -67,16 +68,16 @@ class Task(ABC):
     Parameters
     ----------
     learner : LargeMarginLearner
-        Whose parameters are read.
+        The task reads its parameters.
     count_is_given : bool
         Whether inference is given the number of clusters.
     completes : tuple (bool, str)
-        The ``count_is_given`` that partial labels need, and the setting for it in words.
+        The ``count_is_given`` that partial labels need, and for messages the setting that gives it.
     one_is_few : bool
-        Whether a single data set may leave the penalty open.
+        Whether the penalty may be undetermined if there is a single data set.
     starts : sequence of float or None
-        Multiples of the start, from each of which an objective that is not convex is minimized. Its
-        solver has no lower bound. None for convex objectives.
+        Multiples of the start. An objective that is not convex is minimized from each of them,
+        without a lower bound. None for convex objectives.
     """
 
     learner: Any
@@ -94,10 +95,10 @@ class Task(ABC):
         """First completions of partial labels, under a first metric that ``fit`` may learn."""
 
     def scale(self, training: Training, unit_bits: int = _UNIT_BITS) -> NDArray:
-        """What features are divided by, (P,): pooled standard deviations, ∞ for constant features.
+        """The divisors of features, (P,): pooled standard deviations, ∞ for constant features.
 
         Without ``standardize`` it is the power of 2^``unit_bits`` nearest to the largest deviation.
-        That is 1 for most data, and dividing by a power of 2 changes no digit.
+        This is 1 for most data, and dividing by a power of 2 is exact.
         """
         data, who = training.data, type(self.learner).__name__
         short = np.flatnonzero(data.lengths < 2)
@@ -128,7 +129,7 @@ class Task(ABC):
     extra_name: ClassVar[str] = "feature_penalty_"  # fitted attribute
 
     def extra_weights(self, training: Training, unit: float) -> Any:
-        """A fitted copy of what is learned with the metric and linear in weights, or None."""
+        """A fitted copy of what is learned besides the metric and is linear in weights, or None."""
         penalty = self.learner.penalty
         if not isinstance(penalty, FeaturePenalty):
             return None
@@ -153,12 +154,13 @@ class Task(ABC):
         """Features, loss and oracles of the hinge."""
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
-        """No metric; where the count is given, a small identity, as no metric makes all ties.
+        """A zero metric; if the count is given, a small identity, as a zero metric makes everything
+        tie.
 
-        Small: the samples then score about as much as the loss. Where every sample is a cluster
-        there is only one answer, and no metric is needed. The penalty is just above the loss scale
-        times the largest loss that one more cluster can add, so that a single cluster is the
-        answer there. This bounds the penalty.
+        The identity is scaled so that samples score about as much as the loss. If every sample is a
+        cluster, there is only one answer, and no metric is needed. The penalty is just above the
+        loss scale times the largest loss that one more cluster can add. With it a single cluster is
+        optimal at the start, which gives a bound on the penalty.
         """
         learner, truths = self.learner, training.truths
         if not self.count_is_given:
@@ -175,7 +177,7 @@ class Task(ABC):
         return cone.join(small * cone.metric.coordinates(np.eye(cone.n_features)), 0.0)
 
     def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
-        """Losses on training data of a fitted learner and of plain answers, where that is cheap."""
+        """Losses on training data of a fitted learner and of simple baselines, if that is cheap."""
         return {}
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:

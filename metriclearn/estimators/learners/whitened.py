@@ -1,7 +1,8 @@
-"""Large-margin learning after a linear map of the features: B = WᵀCW, C learned, W computed before.
+"""Large-margin learning after a linear map of the features: B = WᵀCW with W computed first, C
+learned.
 
-W is the whitening within segments or clusters (relevant component analysis), or the components of
-any metric that is in use already.
+W is the whitening within segments or clusters (relevant component analysis), or the components of a
+given metric.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ _REFERRED = ChangePointMetricLearner(
 class MappedLearner(LearnedMetric, ABC):
     """Learn C of B = WᵀCW with large margin from the mapped features X Wᵀ.
 
-    A subclass has the parameter ``learner`` for C, and it defines how labels are read and computes
-    W. It may change the learner before it is fitted.
+    A subclass has the parameter ``learner`` for C. It defines how labels are read, computes W, and
+    may change the learner before it is fitted.
     """
 
     # Whether every run of equal labels is a segment.
@@ -64,7 +65,7 @@ class MappedLearner(LearnedMetric, ABC):
 
     @property
     def solution_(self) -> Solution:
-        """What the inner learner's solver found."""
+        """The solution of the inner learner."""
         return self.learner_.solution_
 
     @abstractmethod
@@ -80,8 +81,9 @@ class MappedLearner(LearnedMetric, ABC):
     ) -> Self:
         """Find W, then learn C; parameters as for the learner of C.
 
-        Features that are constant in every data set get no weight. All sequences of positive
-        weight count alike in W, clusterings by their weights; in C both count by their weights.
+        Features that are constant in every data set get no weight. W does not depend on the weights
+        of sequences, as long as they are positive, but on those of clusterings; C depends on the
+        weights of both.
 
         Raises
         ------
@@ -144,9 +146,9 @@ class WhitenedMetricLearner(MappedSegmenter):
 
     With W the whitening of the covariance within segments (RCA, directions ordered by how much
     they vary between segments), the metric is B = WᵀCW and C is learned with large margin. On
-    correlated features, such as features of sound and pictures, a regularized C near a multiple of
-    the identity is a far better start than a regularized B: W removes variation that is unrelated
-    to the labels. Cost: O(P³) in addition to the inner learner.
+    correlated features, such as those of sound and pictures, it is far better to draw C to a
+    multiple of the identity than B: W removes variation that is unrelated to the labels. Cost:
+    O(P³) in addition to the inner learner.
 
     Parameters
     ----------
@@ -204,10 +206,9 @@ class ReferenceMetricLearner(MappedSegmenter):
 
     where s = α/λ₀ sets the scale: λ₀ is the penalty that suits the reference best (least training
     loss, found exactly) and α the scale of the loss. Whatever the units, a large μ gives the
-    reference, which is where unsupervised methods stop, and a small one the metric that the labels
-    ask for within the span of W. So a strength chosen on held-out sequences does as well as the
-    reference, or better, up to the luck of the choice. Cost: one fit of the reference, and one of
-    the inner learner in r dimensions.
+    reference metric, and a small μ the metric that fits the labels best within the span of W. So
+    with a strength chosen on held-out sequences the result is usually at least as good as the
+    reference. Cost: one fit of the reference, and one of the inner learner in r dimensions.
 
     Parameters
     ----------
@@ -272,24 +273,25 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     The objective is Eq. (9) of the paper.
 
     With W the whitening of a covariance S, the metric is B = WᵀCW and C is learned with large
-    margin. K-means looks for round clusters of one size. S within clusters (RCA's whitening,
-    ``between=0``) provides them, and a strongly regularized C keeps the directions in which
-    clusters differ, in proportion to how much they do; with the total covariance (``between=1``)
-    all those directions count alike, and strong regularization has nearly the same limit as
-    :class:`~metriclearn.baselines.ClosedFormMetric`. ``shrinkage=1`` is
-    :class:`ClusteringMetricLearner` itself. The defaults had nearly the least loss on 60 small
-    tables (docs/results/clustering_defaults.md); their local search depends slightly on the order
-    of the samples. Cost: O(TP² + P³) in addition to the inner learner.
+    margin. K-means looks for round clusters of one size. Whitening by the covariance within
+    clusters (RCA, ``between=0``) makes them round, and a strongly regularized C keeps the
+    directions in which clusters differ, in proportion to how much they differ. With the total
+    covariance (``between=1``) all those directions count alike, and strong regularization has
+    nearly the same limit as
+    :class:`~metriclearn.baselines.ClosedFormMetric`. ``shrinkage=1`` is the same as
+    :class:`ClusteringMetricLearner`. The defaults had nearly the least loss on 60 small tables
+    (docs/results/clustering_defaults.md); their local search depends slightly on the order of the
+    samples. Cost: O(TP² + P³) in addition to the inner learner.
 
     With ``toward`` = μ, C minimizes
 
         Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r),
 
-    over the mapped data sets Z_i. Under C = cI with c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩ the truth
-    scores as much as the loss of a partition that shares nothing with it; h, the mean of K_i/T_i,
-    is the unit of the hinge. Whatever the units and the number of samples, a large μ gives the
-    metric WᵀW itself, the metric of RCA or of a ``reference``. It also keeps the directions in
-    which the training clusters do not differ, because other clusters may differ there.
+    over the mapped data sets Z_i. The scale c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩ is such that under
+    C = cI the score of the truth equals the loss of a partition that shares nothing with it; h, the
+    mean of K_i/T_i, is the unit of the hinge. Whatever the units and the number of samples, a large
+    μ gives the metric WᵀW, that of RCA or of a ``reference``. This also keeps directions in which
+    the training clusters do not differ, because other clusters may differ there.
 
     Parameters
     ----------
@@ -301,10 +303,11 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     shrinkage : float in [0, 1]
         Share of the diagonal in S, for few samples.
     between : float in [0, 1]
-        Share of the covariance between clusters that is added to the one within: 0 within, 1 total.
+        Share of the covariance between clusters that is added to the covariance within them: 0
+        gives the covariance within clusters, 1 the total one.
     reference : estimator with ``fit(X, y)`` and ``components_``, optional
         Its components become W, in place of a whitening, such as ``ClosedFormMetric(0.1)`` of
-        :mod:`metriclearn.baselines`; ``shrinkage`` and ``between`` are then not used.
+        :mod:`metriclearn.baselines`; ``shrinkage`` and ``between`` are then ignored.
     toward : float, optional
         μ > 0; replaces the learner's regularizer, which draws C to zero.
 
@@ -316,7 +319,7 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     learner_ : ClusteringMetricLearner
         Fitted to whitened features.
     solution_ : Solution
-        What its solver found; ``learner_.certificate_`` says what that is worth.
+        The solver's result for C; ``learner_.certificate_`` has valid bounds.
 
     Raises
     ------

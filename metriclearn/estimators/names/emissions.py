@@ -1,4 +1,4 @@
-"""Emission features: what single samples and their neighbors in time say about names."""
+"""Emission features: evidence about names in single samples and their neighbors in time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StandardWindows:
 
     @classmethod
     def of(cls, context: int, arrays: Sequence[NDArray]) -> Self:
-        """With means and deviations of training data; constant features become 0."""
+        """Standardize by means and deviations of training data; constant features become 0."""
         lengths = np.array([len(X) for X in arrays], dtype=float)
         # Squares may overflow; dividing by a power of 2 changes no digit.
         largest = np.max([np.abs(X).max(axis=0) for X in arrays], axis=0)
@@ -49,7 +49,7 @@ class StandardWindows:
         return cls(context, mean * unit, np.where(varies, deviation * unit, np.inf))
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """(T, (2·context + 1)·P); the first and the last sample stand for those beyond the ends."""
+        """(T, (2·context + 1)·P); the first and the last sample are repeated beyond the ends."""
         # Samples that are side by side are in order: the rows are views of one flat array.
         width = (2 * self.context + 1) * X.shape[1]
         windows = sliding_window_view(self._padded(X).ravel(), width)
@@ -67,7 +67,7 @@ class StandardWindows:
         return total
 
     def _padded(self, X: NDArray) -> NDArray[np.float64]:
-        """Standardized samples, with those that stand for the ones beyond the ends."""
+        """Standardized samples, with the first and the last repeated beyond the ends."""
         T, context = len(X), self.context
         padded = np.empty((T + 2 * context, X.shape[1]))
         standard = padded[context : context + T]
@@ -131,7 +131,7 @@ class NeighborFeatures(ComponentParameters):
         return np.hstack([self.windows_.transform(X), np.ones((len(X), 1))])
 
     def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
-        """φ of the training recording ``index``, the same as for a new one."""
+        """φ of the training recording ``index``, computed as for a new recording."""
         return self.transform(X)
 
 
@@ -140,10 +140,11 @@ class FramePosteriors(ComponentParameters):
     """Log-probabilities of names by a classifier of samples with their neighbors, and a constant.
 
     The probabilities of a training recording come from models that have not seen its group
-    (cross-fitting): learned scores otherwise trust a classifier as far as it has memorized its
-    training data. Where the other groups have fewer than two names, the model has seen all of them.
-    Features are standardized by means and deviations of all training recordings. The probabilities
-    of a new recording are the mean over these models.
+    (cross-fitting): otherwise the scores would be learned from probabilities that are too
+    confident, because the classifier has memorized its training data. If the other groups have
+    fewer than two names, the model is fitted to all groups. Features are standardized by means and
+    deviations of all training recordings. The probabilities of a new recording are the mean over
+    these models.
 
     Parameters
     ----------
@@ -152,14 +153,15 @@ class FramePosteriors(ComponentParameters):
     context : int
         Number of neighbors on each side.
     n_folds : int
-        At most one for each group. A single group is divided into as many parts of equal length.
+        At most one fold per group. A single group is divided into ``n_folds`` parts of equal
+        length.
 
     Attributes
     ----------
     windows_ : StandardWindows
     models_ : list of fitted classifiers
     fold_of_ : list of int arrays (T_i,)
-        Which model has not seen a sample of the training recordings.
+        For every training sample, the number of the model that has not seen it.
     n_names_ : int
 
     Raises
@@ -211,7 +213,7 @@ class FramePosteriors(ComponentParameters):
         codes : sequence of int arrays (T_i,)
             Names, −1 where unknown.
         groups : int array (N,), optional
-            Recordings of one group are not divided; by default every recording is one.
+            Group of every recording; a group is not divided. By default every recording is a group.
         """
         check_parameters(self)
         groups = np.arange(len(arrays)) if groups is None else groups
@@ -259,7 +261,7 @@ class FramePosteriors(ComponentParameters):
         return self._logs(probabilities)
 
     def _probabilities(self, model: Any, rows: NDArray) -> NDArray[np.float64]:
-        """(T, C); names that a model has not met have the probability 0."""
+        """Probabilities (T, C); names that a model has not seen have the probability 0."""
         probabilities = np.zeros((len(rows), self.n_names_))
         probabilities[:, model.classes_] = model.predict_proba(rows)
         return probabilities
@@ -281,7 +283,7 @@ def discriminant(rows: NDArray, names: NDArray) -> tuple[NDArray, NDArray]:
     ----------
     rows : array (n, Q)
     names : array (n,)
-        Two values or more; the scores are in their order.
+        At least two different names; scores are in their order.
     """
     # This import is slow, and few users need it.
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -300,7 +302,7 @@ def discriminant(rows: NDArray, names: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def default_classifier() -> Any:
-    """A random forest, which needs no choices and no scaling of features."""
+    """A random forest, which needs no tuning and no scaling of features."""
     from sklearn.ensemble import RandomForestClassifier
 
     return RandomForestClassifier(200, min_samples_leaf=3, n_jobs=-1, random_state=0)
@@ -317,14 +319,14 @@ class NameWeights:
     emissions : NeighborFeatures or FramePosteriors
         Fitted.
     classes : array (C,)
-        The labels that names stand for.
+        The labels that codes of names stand for.
     n_features : int
         Q.
     coef : array (C, Q)
         W.
     transitions : array (C, C) or None
-        τ, what a segment with the second name costs after one with the first, in addition to the
-        penalty of a segment; ∞ where neighbors must differ.
+        τ, the cost of a segment with the second name after a segment with the first, in addition to
+        the penalty of a segment; ∞ on the diagonal if neighbors must differ.
     unit : float
         τ for a weight of 1; 0 where τ is not learned.
     """

@@ -42,11 +42,10 @@ _LEAST = 1e-3
 class FrameClassifier(Streaming, SegmenterWithoutMetric):
     """Classify every sample with its neighbors in time, then smooth the names.
 
-    The plain way to segments with names: any classifier of scikit-learn on windows of features,
-    and the sequence of names of the largest probability with a penalty for every switch (the
-    Viterbi algorithm), or the most frequent name within a moving window. The penalty, or the width,
-    has the least mean loss ‖M − N‖²_F on groups left out; then the classifier is fitted again to
-    all recordings.
+    The standard way to find segments with names: a classifier of scikit-learn on windows of
+    features, followed by the Viterbi algorithm with a penalty for every switch of names, or by the
+    most frequent name within a moving window. The penalty, or the width, has the least mean loss ‖M
+    − N‖²_F on groups left out; then the classifier is fitted again to all recordings.
 
     Parameters
     ----------
@@ -56,10 +55,10 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         Number of neighbors on each side.
     smoothing : "viterbi" or "mode"
     amount : "tuned" or number
-        The penalty of a switch in nats, or the width of the window in samples; an even one counts
-        as one more.
+        The penalty of a switch in nats, or the width of the window in samples; an even width is
+        increased by one.
     n_folds : int
-        At most one for each group.
+        At most one fold per group.
 
     Attributes
     ----------
@@ -67,9 +66,9 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         The labels, sorted.
     classifier_ : fitted classifier
     penalty_ : float or None
-        Of a switch, in nats.
+        Penalty of a switch, in nats.
     width_ : int or None
-        Of the window of the most frequent name, in samples.
+        Width of the window of the most frequent name, in samples.
     losses_ : array (candidates,) or None
         Mean loss of every penalty or width on the groups left out.
 
@@ -120,7 +119,8 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         X : sequence of (T_i, P) arrays, or one
         y : (T_i,) labels for each of them, −1 where unknown
         groups : array (N,), optional
-            Recordings that are not divided, such as those of one user.
+            Group of every recording, such as its user; recordings of one group are left out
+            together.
         """
         fitted, data, truths = read_labeled(self, X, y, segments=True, partial=True)
         who, arrays = type(self).__name__, data.arrays
@@ -153,7 +153,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         Parameters
         ----------
         X : sequence of (T_i, P) arrays
-            Others than those of the training.
+            Recordings that were not used for training.
         y : (T_i,) labels, change-points or partial labels, for each of them
         """
         self.tune_together([self], [(X, y)])
@@ -161,15 +161,16 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
 
     @staticmethod
     def tune_together(models: Sequence[FrameClassifier], parts: Sequence[tuple[Any, Any]]) -> None:
-        """Set one penalty, or width, for models of one kind: the best, each on its own data.
+        """Set the same penalty, or width, for several models: the best on average, each model on
+        its data.
 
         Parameters
         ----------
         models : sequence of FrameClassifier
             Fitted, with the same parameters.
         parts : sequence of (X, y)
-            Recordings and labels for each model, as for :meth:`tune_penalty`. Models beyond the
-            parts take the penalty of the others.
+            Recordings and labels for each model, as for :meth:`tune_penalty`. Models without a part
+            get the same penalty.
         """
         logs, truths = [], []
         for model, (X, y) in read_parts(FrameClassifier, models, parts):
@@ -214,7 +215,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         Raises
         ------
         ValueError
-            For the most frequent name in a window.
+            If smoothing is by the most frequent name in a window.
         """
         if self.penalty_ is None:
             raise ValueError(
@@ -228,13 +229,13 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return StreamSource(read, *terms, self.context, self.context)
 
     def segmented(self, data: DataSets, n_segments: None = None) -> list[NamedPartition]:
-        """The segments with their names, codes of ``classes_``, of every recording."""
+        """The segments of every recording, with their names as codes of ``classes_``."""
         return self.segmented_at(data, [self.penalty_])[0]
 
     def segmented_at(
         self, data: DataSets, penalties: Sequence[float | None], n_segments: None = None
     ) -> list[list[NamedPartition]]:
-        """What :meth:`segmented` finds with each of some penalties in place of ``penalty_``."""
+        """The results of :meth:`segmented` for several penalties in place of ``penalty_``."""
         logs = list(map(self._logs, data.arrays))
         return [[self._smoothed(one, penalty) for one in logs] for penalty in penalties]
 

@@ -58,28 +58,29 @@ class NamedSegmentLearner(ChangePointMetricLearner):
 
         (1/T) Σ_{(s,u], c}  ‖S_u − S_s‖²_B / (u−s) + Σ_{t in (s,u]} ⟨W_c, φ_t⟩ − λ,
 
-    is linear in (B, W, λ), which one certified convex problem learns: the hinge of
-    :class:`~metriclearn.ChangePointMetricLearner` with ‖M − N‖² plus β for every sample with a
-    wrong name as the loss. Boundaries and names are predicted together and exactly. A regularizer
-    covers W as it covers B. With ``transitions`` the score has less of Σ τ(c, c′) over neighboring
-    segments named c and c′, and τ is learned in the same problem.
+    is linear in (B, W, λ). One certified convex problem learns them: the hinge of
+    :class:`~metriclearn.ChangePointMetricLearner`, where the loss is ‖M − N‖² plus β for every
+    sample with a wrong name. Boundaries and names are predicted together and exactly. The
+    regularizer applies to W as it does to B. With ``transitions``, Σ τ(c, c′) over neighboring
+    segments named c and c′ is subtracted from the score, and τ is learned in the same problem.
 
     Parameters
     ----------
     metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
 oracle, alternation, callbacks, n_jobs, executor, verbose
-        As for :class:`~metriclearn.ChangePointMetricLearner`; the penalty is no ``FeaturePenalty``.
+        As for :class:`~metriclearn.ChangePointMetricLearner`; the penalty cannot be a
+        ``FeaturePenalty``.
     emissions : NeighborFeatures or FramePosteriors
         φ of every sample. Posteriors of a classifier are often better, and need two recordings or
         more.
     name_loss : float or None
         β; by default the number of segments over the number of samples in the training data.
     transitions : bool
-        Whether to learn what a segment named c′ costs after one named c, in addition to λ.
+        Whether to learn the cost of a segment named c′ after a segment named c, in addition to λ.
     neighbors_differ : bool
         Whether two neighboring segments must have different names; not with partial labels. Either
-        makes the exact search slower, O(r + C) for each start alive at each end and O(C²) for each
-        sample, and a margin takes a search for each boundary.
+        option makes the exact search slower: O(r + C) for each live start at each end and O(C²) for
+        each sample. Margins then take one search per boundary.
 
     Attributes
     ----------
@@ -138,11 +139,12 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         )
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
-        """Learn probabilities of change-points and of names from labeled data left out of training.
+        """Learn probabilities of change-points and of names from labeled data not used for
+        training.
 
-        For change-points as :meth:`ChangePointMetricLearner.calibrate`. For names two numbers of
-        :class:`~metriclearn.estimators.names.probabilities.NameCalibration`, which have the largest
-        likelihood.
+        Change-points are calibrated as in :meth:`ChangePointMetricLearner.calibrate`. For names,
+        the two parameters of :class:`~metriclearn.estimators.names.probabilities.NameCalibration`
+        are fitted by maximum likelihood.
 
         Parameters
         ----------
@@ -158,7 +160,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         Raises
         ------
         ValueError
-            If no sample has a label of the training, or as for segments without names.
+            If no sample has a label that occurred in training, or as for segments without names.
         """
         super().calibrate(X, y, tolerance)
         data = self.read_data(X)
@@ -174,8 +176,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     def predict_proba(self, X: Any, n_segments: Any = None) -> Any:
         """Probabilities of the names of ``classes_`` for every sample, (T, C) for each data set.
 
-        All samples of a predicted segment have the same, from the scores of names for the whole
-        segment.
+        All samples of a predicted segment have the same probabilities, from the scores of names for
+        the whole segment.
 
         Parameters
         ----------
@@ -186,7 +188,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         Raises
         ------
         ValueError
-            Before :meth:`calibrate`, and after a fit that follows it.
+            Before :meth:`calibrate`, or after the learner has been fitted again.
         """
         data = self.read_data(X)
         known: NameCalibration | None = getattr(self, "name_calibration_", None)
@@ -319,8 +321,8 @@ class NamedSegmentations(Segmentations):
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
         """As for segments without names, where more clusters can also make more names wrong.
 
-        A single segment with the rarest name of its recording has all other samples wrong already,
-        so that more segments can add β for each sample of the rarest name and no more.
+        If a recording is one segment with its rarest name, all samples of other names are wrong
+        already. So further segments can add β only for the samples of the rarest name.
         """
         start = super().start(cone, training, scale)
         if not self.count_is_given:

@@ -22,12 +22,12 @@ class NameCalibration:
     Attributes
     ----------
     temperature : float
-        θ. Learned scores are those of a margin, so that only their order means something.
+        θ. Scores are learned for a margin, so only their order is meaningful, not their size.
     power : float
-        0, 0.5 or 1. The samples of a segment depend on each other, so a score that sums over many
-        of them is not as sure as it is large.
+        0, 0.5 or 1. The samples of a segment depend on each other, so a sum of scores over many
+        samples overstates the confidence.
     coef : array (C, Q)
-        Of the learner whose scores they are: scores of another one are not calibrated.
+        Weights of the learner that was calibrated; other learners' scores are refused.
 
     References
     ----------
@@ -47,14 +47,14 @@ class NameCalibration:
         classes: NDArray,
         coef: NDArray[np.float64],
     ) -> Self:
-        """θ and power of the largest likelihood of labels that were left out.
+        """θ and power that maximize the likelihood of labels not used for training.
 
         Parameters
         ----------
         scored : sequence of (array (K, C), int array (K,))
             Scores of names for the segments of every recording, and the lengths of the segments.
         labelings : sequence of (T,) labels
-            Others than those of ``classes`` do not count.
+            Labels that are not in ``classes`` are ignored.
         classes : array (C,)
         coef : array (C, Q)
 

@@ -1,4 +1,5 @@
-"""FeaturePenalty: what a change costs, as a linear function of the sequence and of the boundary."""
+"""FeaturePenalty: the cost of a change, as a linear function of features of sequence and
+boundary."""
 
 from __future__ import annotations
 
@@ -37,9 +38,10 @@ class FeaturePenalty(ComponentParameters):
 
     is linear in (B, v, λ), so hinge, oracles, solver and certificate are the same as for a learned
     constant λ, the special case without features. ψ are the features standardized over the
-    positions of the training sequences, so λ ≥ 0 is the penalty where they are typical. The
-    regularizer covers v, too: Ω(B, v·strength/T̄) with T̄ the mean length of the training
-    segments, because the score of a segment is a sum over its samples and its penalty is not.
+    positions of the training sequences, so λ ≥ 0 is the penalty at average features. The
+    regularizer applies to v, too: Ω(B, v·strength/T̄). We divide by the mean length T̄ of the
+    training segments, because the score of a segment is a sum over its samples and its penalty is
+    not.
 
     Features of new sequences are clipped to their range in training, so penalties are not
     extrapolated: a constant sequence has the penalty of the quietest training sequence.
@@ -47,13 +49,14 @@ class FeaturePenalty(ComponentParameters):
     Parameters
     ----------
     features : sequence of features
-        Each an object with ``transform``, from a list of sequences to what it says of each, such as
+        Each is an object with ``transform``, which takes a list of sequences and returns features
+        of each, such as
         :class:`~metriclearn.features.SequenceFeatures` and
         :class:`~metriclearn.features.BoundaryFeatures`, or a function of one sequence (T, P).
-        The result for a sequence is an array (q,), or (T+1, q) with a row for every position 0 … T,
-        of which the first and the last are not used. Streams need an attribute ``looks_back``: the
-        number of samples before a position that its row depends on, and ``looks_ahead`` where it
-        depends on samples after it. ``SequenceFeatures(window=…)`` and
+        The result for a sequence is an array (q,), or (T+1, q) with a row for every position 0 … T;
+        the first and the last row are not used. For streams a feature needs an attribute
+        ``looks_back``, the number of samples before a position on which its row depends. If it also
+        depends on later samples, it needs ``looks_ahead``. ``SequenceFeatures(window=…)`` and
         ``BoundaryFeatures(unit="data")`` have them.
     nonnegative : bool or sequence of bool
         Whether v ≥ 0, of all columns or of each: a change may only cost more where the feature is
@@ -63,8 +66,8 @@ class FeaturePenalty(ComponentParameters):
     Attributes
     ----------
     mean_, deviation_ : arrays (q,)
-        Of the features over the training sequences, each with the same weight; the deviation of a
-        constant one is ∞.
+        Mean and deviation of the features over the training sequences, which all have the same
+        weight; the deviation of a constant feature is ∞.
     range_ : array (2, q)
         Smallest and largest features of the training sequences.
     coef_ : array (q,)
@@ -111,7 +114,7 @@ class FeaturePenalty(ComponentParameters):
         X : iterable of (T_i, P) arrays
         truths : sequence of Partition
         unit : float
-            What the data are divided by in learning, where they are not standardized.
+            The number by which data are divided in learning if they are not standardized.
 
         Raises
         ------
@@ -172,12 +175,12 @@ class FeaturePenalty(ComponentParameters):
         return np.hstack(parts)
 
     def reach(self) -> tuple[int, int]:
-        """How many samples before a position, and from it on, its features depend on.
+        """The numbers of samples before a position, and from it on, on which its features depend.
 
         Raises
         ------
         ValueError
-            If a feature does not state the first of them by an attribute ``looks_back``.
+            If a feature has no attribute ``looks_back``.
         """
         back = ahead = 0
         for feature in self.features:

@@ -1,4 +1,4 @@
-"""Max-margin interval regression, and the intervals of penalties that suit annotations.
+"""Max-margin interval regression, and the intervals of penalties that fit annotations.
 
 Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection using max margin
 interval regression, ICML 2013; Hocking et al., BMC Bioinformatics 14:164, 2013.
@@ -28,16 +28,15 @@ Truth = Partition | PartialPartition
 
 @dataclass(eq=False, repr=False)
 class IntervalRegression(RegressorMixin, BaseEstimator):
-    """A linear, or quadratic, function whose values should lie well inside given intervals.
+    """Fit a linear or quadratic function whose values lie well inside given intervals.
 
     Minimizes, over w and a free intercept b, for standardized features x and intervals [l, h],
 
         (1/n) Σ [m − (z − l)]₊² + [m − (h − z)]₊² + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b:
 
-    the squared hinge of max-margin interval regression with an elastic net, convex. Ends of −∞
-    and +∞ cost nothing; features that do not vary are not used. With ``products`` p > 0 the
-    features p·x_i x_j, i ≤ j, are added to x. The smaller p is, the more strongly they are
-    penalized.
+    the convex squared hinge of max-margin interval regression, with an elastic net. Infinite ends
+    cost nothing; features that do not vary are ignored. With ``products`` p > 0 the features p·x_i
+    x_j, i ≤ j, are added to x. The smaller p is, the more strongly they are penalized.
 
     Parameters
     ----------
@@ -198,8 +197,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
 def label_error(ends: NDArray, truth: Truth) -> float:
     """Error of a segmentation: annotations that it contradicts, or ‖M − N‖²_F.
 
-    For a PartialPartition every constraint that the segmentation breaks counts one, as in the
-    field's label error; for a Partition the error is the loss times T.
+    For a PartialPartition, the error is the number of constraints that the segmentation breaks, the
+    usual label error. For a Partition it is the loss times T.
     """
     if isinstance(truth, Partition):
         return FrobeniusLoss()(Partition(ends=ends), truth) * truth.n_samples
@@ -214,9 +213,9 @@ def path_errors(path: SegmentationPath, truth: Truth) -> NDArray[np.float64]:
 def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, float]:
     """Logarithms of the ends of the widest interval of penalties with the least error.
 
-    Exact: the optimal segmentation is piecewise constant in the penalty and the path has all its
-    pieces. Widest in ratio; −∞ and +∞ where the least error is kept however small or large the
-    penalty is.
+    This is exact: the optimal segmentation is piecewise constant in the penalty, and the path has
+    all pieces. Width is the ratio of the ends. An end is −∞ or +∞ if the error stays least for
+    arbitrarily small or large penalties.
     """
     wrong = np.asarray(errors, dtype=np.float64)
     with np.errstate(divide="ignore"):

@@ -1,4 +1,4 @@
-"""Learning the penalty of a segment from annotated sequences, the metric being fixed."""
+"""Learning the penalty of a segment from annotated sequences, with a fixed metric."""
 
 from __future__ import annotations
 
@@ -70,9 +70,10 @@ class SegmentCounts(StatelessTransformer):
     log_penalties : sequence of float
         Natural logarithms of the penalties, in units of squared distance of Z.
     representation : transformer, optional
-        Makes Z from a sequence and learns nothing, such as a Pipeline of
-        :class:`~metriclearn.features.SlidingMoments` with a scale: in units of each sequence's own
-        noise, penalties mean the same for all. By default Z is the sequence itself.
+        Computes Z from a sequence without fitting, such as a Pipeline of
+        :class:`~metriclearn.features.SlidingMoments` with a scale: in units of each sequence's
+        noise, a penalty has the same meaning for all sequences. By default Z is the sequence
+        itself.
     min_size : int
         Smallest number of samples in a segment.
 
@@ -137,7 +138,8 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         Applied to every sequence first, such as :class:`~metriclearn.features.HermiteMoments`
         or a scikit-learn Pipeline; the sequence as it is by default.
     sequence_features : transformer
-        One row of every sequence as given, before ``representation``: ``SequenceFeatures(…)``,
+        Computes one row of features from every sequence as given, before ``representation``:
+        ``SequenceFeatures(…)``,
         :class:`SegmentCounts`, or both in scikit-learn's FeatureUnion.
     regression : IntervalRegression
     min_size : int
@@ -145,16 +147,17 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     max_segments : int
         Paths are not refined beyond this number of segments.
     own_weight : float ≥ 0
-        How far annotations of a sequence that are given to ``predict`` move its penalty: z becomes
-        the minimizer of (z − z₀)² + own_weight · (the regression's squared hinge on the interval
-        of those annotations), as a free intercept per sequence with a ridge would do.
+        How far annotations passed to ``predict`` move the penalty of their sequence. z becomes the
+        minimizer of (z − z₀)² + own_weight · (the regression's squared hinge on the interval of
+        those annotations). This is like an intercept per sequence with a ridge penalty.
 
     Attributes
     ----------
     components_ : array (r, P)
         Lᵀ; the identity.
     paths_ : list of SegmentationPath
-        Of the training sequences under the metric; not saved, :meth:`paths` makes them again.
+        Paths of the training sequences under the metric; not saved, but :meth:`paths` computes them
+        again.
     intervals_ : array (N, 2)
         Target intervals of the training sequences.
     training_errors_ : array (N, 2)
@@ -205,7 +208,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         ----------
         X, y : sequences, labels
         paths : sequence of SegmentationPath, optional
-            :meth:`identity_paths` of these sequences, where they are known already.
+            :meth:`identity_paths` of these sequences, if they have been computed already.
 
         Raises
         ------
@@ -268,7 +271,8 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
             Annotations of these sequences: the segmentation agrees with them (as in LOPART), and
             they move the penalty by ``own_weight``.
         paths : sequence of SegmentationPath, optional
-            :meth:`paths` of these sequences, where they are known already; used with ``known``.
+            :meth:`paths` of these sequences, if they have been computed already; used with
+            ``known``.
         """
 
         def program(form: LowRankForm, fact: Any, min_size: int) -> Any:
@@ -303,7 +307,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         X, known, paths : see :meth:`predict_change_points`
             Only segmentations that agree with the annotations are compared.
         tolerance : int ≥ 0
-            Samples by which a change-point may be elsewhere and still be the same.
+            Change-points at most so many samples apart count as the same.
 
         Returns
         -------
@@ -316,7 +320,8 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return self._search(X, known, paths, program)
 
     def _search(self, X: Any, known: Any, paths: Any, program: Callable[..., Any]) -> Any:
-        """What a program finds in every sequence at its penalty, of those that agree."""
+        """Run a program on every sequence at its penalty, among segmentations that agree with
+        ``known``."""
         _PATHS.check(type(self).__name__, "paths", paths)
         data = self.read_data(X)
         if paths is not None and len(paths) != len(data.arrays):
@@ -358,7 +363,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return -errors / max(1, sum(counts))
 
     def _begin(self, X: Any) -> tuple[Self, DataSets, list[NDArray]]:
-        """A copy that represents the sequences, with the identity for a metric; both of them."""
+        """A copy with the identity as its metric, and the sequences as it represents them."""
         fitted, data, _ = read_labeled(self, X)
         fitted.representation_ = None
         if self.representation is not None:
@@ -368,7 +373,8 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return fitted, data, represented
 
     def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
-        """All optima with up to about as many segments as are asked for or annotated twice."""
+        """The path up to ``max_segments``, or up to twice the number of annotations if that is
+        more."""
         facts: Any = truth.change_points if isinstance(truth, Partition) else ()
         facts = truth.constraints if isinstance(truth, PartialPartition) else facts
         most = min(len(Z) // self.min_size, max(self.max_segments, 2 * len(facts)))
@@ -400,7 +406,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
 class BayesianCriterion(PenaltyLearner):
     """The unsupervised penalty of the BIC, 2 r σ² log T for r columns and noise σ.
 
-    One more segment has r means and one position to estimate, and squared residuals of Gaussian
+    Each further segment has r means and one position to estimate, and squared residuals of Gaussian
     noise have the weight 1/(2σ²). σ is :func:`~metriclearn.features.hermite.noise_scale`, averaged
     over columns. y is not used; with ``known`` the segmentation agrees with it. The parameters are
     the same as for :class:`PenaltyLearner`, but the regression is not used.
@@ -408,7 +414,7 @@ class BayesianCriterion(PenaltyLearner):
     Parameters
     ----------
     representation, sequence_features, regression, min_size, max_segments, own_weight
-        As of :class:`PenaltyLearner`; they are not learned here.
+        As for :class:`PenaltyLearner`; nothing is learned here.
 
     Raises
     ------

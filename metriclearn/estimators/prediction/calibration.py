@@ -1,4 +1,4 @@
-"""Margins as probabilities: how often changes that lose so much were true on labeled data."""
+"""Margins as probabilities: how often changes with such a loss were true in labeled data."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _LARGEST = 1e300
 
 @dataclass(frozen=True)
 class Calibration:
-    """The probability that a predicted change-point is true, rising with its loss.
+    """The probability that a predicted change-point is true, as an increasing function of its loss.
 
     Attributes
     ----------
     losses, probabilities : arrays (n,)
-        Points of the curve, which is linear between them and level beyond.
+        Points of the curve, which is linear between them and constant beyond.
     tolerance : int
-        Samples from a true change within which a change-point is true.
+        A change-point is true if a true change is at most so many samples away.
     components : array (r, P)
     penalty : float or None
-        Of the segmenter whose margins they are: margins of another one are not calibrated.
+        Metric and penalty of the segmenter that was calibrated; margins of another one are refused.
     """
 
     losses: NDArray[np.float64]
@@ -70,9 +70,9 @@ class Calibration:
 
 
 def uncalibrated(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probabilities before there is a calibration, 1 − exp(−2 loss)/2, of losses over the penalty.
+    """Probabilities without a calibration: 1 − exp(−2 loss)/2, for losses divided by the penalty.
 
-    They are even for a change whose gain is only its penalty.
+    A change that gains no more than its penalty has the probability 1/2.
     """
     return 1.0 - np.exp(-2.0 * np.minimum(losses, 300.0)) / 2.0
 

@@ -1,4 +1,4 @@
-"""What every clustering estimator with a metric can do once it is fitted."""
+"""Methods of every fitted clustering estimator with a metric."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MahalanobisClusterer(LearnedMetric):
     """Predictions of a fitted metric ``components_``, with K or with a ``penalty_`` per cluster.
 
     Subclasses fit ``components_`` (r, P), ``penalty_`` (None where K is given) and
-    ``n_clusters_`` (the K of the training sets where they agree, else None), and have the
+    ``n_clusters_`` (the K of the training sets if all have the same, else None), and have the
     parameters ``n_clusters`` ("given", a number or None), ``n_init`` and ``random_state``.
     """
 
@@ -37,10 +37,10 @@ class MahalanobisClusterer(LearnedMetric):
         """Cluster of every sample, (T,) for each data set, numbered by first appearance.
 
         Maximizes Tr(XBXᵀM) − λ Tr M over partitions, locally. If K is known, K-means runs from
-        ``n_init`` starts. Otherwise, with ``penalty_``, the better result is taken of DP-means,
-        from as many starts, and of a local search from the rounded relaxation. K-means then adds
-        one cluster at a time while the value rises: DP-means opens a cluster only for a single
-        sample that pays λ alone, so by itself it often ends with too few.
+        ``n_init`` starts. Otherwise, with ``penalty_``, we take the better result of two methods:
+        DP-means, from as many starts, and a local search from the rounded relaxation. K-means then
+        adds one cluster at a time while the value rises. This is needed because DP-means opens a
+        cluster only for a single sample that is worth λ, so it often ends with too few clusters.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class MahalanobisClusterer(LearnedMetric):
         return self._penalized(Z) if count is None else self._k_means(Z, int(count))
 
     def _k_means(self, Z: NDArray, count: int) -> Partition:
-        """Exactly K clusters; equal samples are parted only where fewer than K are distinct."""
+        """Exactly K clusters; equal samples are separated only if fewer than K are distinct."""
         means = KMeans(count, n_init=self.n_init, random_state=self.random_state)
         clusters = Partition.from_labels(means.fit_predict(Z))
         if clusters.n_clusters == count:

@@ -18,7 +18,7 @@ from metriclearn.running.parameters import component, number
 class ColumnSegmenter(MahalanobisSegmenter):
     """A learner fitted to neighboring features; the others have weight 0 in its metric.
 
-    For data sets with columns for several learners, such as raw signals and features of them.
+    For data sets whose columns are for different learners, such as raw signals and their features.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class ColumnSegmenter(MahalanobisSegmenter):
 
     @property
     def solution_(self) -> Any:
-        """What the inner learner's solver found, where it has one."""
+        """The solution of the inner learner, if it has a solver."""
         return self.learner_.solution_
 
     def fit(self, X: Any, y: Any) -> Self:

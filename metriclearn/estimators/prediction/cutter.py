@@ -49,12 +49,13 @@ class Graphs(DataSets):
 
     @property
     def n_features(self) -> int:
-        """P, the number of features, or of given similarities."""
+        """P, the number of features or of given similarities."""
         return self.arrays[0].n_features
 
     @cached_property
     def measures(self) -> Measures:
-        """Samples of every data set, and magnitudes and deviations of its features over them."""
+        """For every data set the number of samples, and the magnitudes and deviations of its
+        features."""
         return measure(np.repeat(n.features, n.sizes.astype(int), axis=0) for n in self.arrays)
 
     def subset(self, places: NDArray) -> Self:
@@ -69,12 +70,12 @@ class Graphs(DataSets):
 
 @dataclass(frozen=True, eq=False)
 class SampleLabels(NodeLabels):
-    """Labels of nodes that know which samples they come from.
+    """Labels of nodes, with the samples from which they come.
 
     Parameters
     ----------
     codes : int array, of the samples' shape
-        Number of the label, by first appearance; −1 where unknown.
+        Codes of the labels, numbered by first appearance; −1 where unknown.
     values : array (K,)
         The labels.
     segments : int array or None
@@ -88,7 +89,8 @@ class SampleLabels(NodeLabels):
 
     @property
     def completion(self) -> NDArray:
-        """The labels of the samples; unknown ones are taken from the clusters of the nodes."""
+        """The labels of the samples; unknown labels are filled in from the clusters of the
+        nodes."""
         spread = self.labels if self.segments is None else self.labels[self.segments]
         return self.values[np.where(self.codes < 0, spread, self.codes)]
 
@@ -110,7 +112,7 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
     Raises
     ------
     ValueError
-        If there is nothing, or something that is no data set.
+        If there are no data sets, or one of them cannot be read as such.
     """
     several = isinstance(X, Sequence)
     # A list of lists of numbers is one table.
@@ -184,8 +186,8 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) 
     Raises
     ------
     ValueError
-        If they have another shape than the samples, none is known, or there are more of them than
-        nodes.
+        If labels have another shape than the samples, if none is known, or if there are more labels
+        than nodes.
     """
     nodes, segments = graphs.arrays[i], graphs.segments[i]
     shape = (nodes.n_samples,) if segments is None else segments.shape
@@ -233,7 +235,7 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) 
 
 @dataclass(eq=False, repr=False)
 class NormalizedCutSegmenter(LearnedMetric):
-    """Predictions of estimators that have fitted ``components_``, ``scale_`` and a threshold.
+    """Predictions of estimators with fitted ``components_``, ``scale_`` and a threshold.
 
     Every subclass has the parameters ``similarity``, ``features``, ``rounding`` and ``balance``.
     """
@@ -277,9 +279,9 @@ class NormalizedCutSegmenter(LearnedMetric):
         return self.predict([image], n_clusters)[0]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean ‖D^½(M − N)‖²_F over samples, with K as in the labels: more is better.
+        """Minus the mean ‖D^½(M − N)‖²_F over samples, with K as in the labels; larger is better.
 
-        D is I with ``balance=0``. Samples with the label −1 do not count.
+        D is I with ``balance=0``. Samples with the label −1 are ignored.
         """
         graphs = self._read_graphs(X)
         truths = read_node_labels(type(self).__name__, y, graphs, self.balance)
@@ -290,7 +292,8 @@ class NormalizedCutSegmenter(LearnedMetric):
         return check_features(self, graphs)
 
     def _divide(self, nodes: Nodes, n_clusters: int | None) -> NDArray[np.int64]:
-        """Clusters of the nodes; as many as eigenvalues above the threshold by default."""
+        """Clusters of the nodes; by default as many as there are eigenvalues above the
+        threshold."""
         cut = self._cut(self.scaled(nodes))
         if n_clusters is None:
             values, _ = cut.eigenpairs(min(self.max_clusters_, nodes.n_samples))
@@ -304,13 +307,14 @@ class NormalizedCutSegmenter(LearnedMetric):
         return float(np.mean(losses))
 
     def _cut(self, scaled: Nodes, unit: float = 1.0) -> NormalizedCut:
-        """The cut of features over ``scale_`` and the unit."""
+        """The cut for features divided by ``scale_`` and the unit."""
         # ∞ · 0 is NaN.
         scale = np.minimum(self.scale_ * unit, np.finfo(np.float64).max)
         return NormalizedCut(self.similarity.operator(scaled, self.components_ * scale))
 
     def scaled(self, nodes: Nodes, scale: NDArray | None = None) -> Nodes:
-        """Features over a scale (P,), by default the fitted one; centered, for accuracy."""
+        """Features divided by a scale (P,), by default the fitted one, and centered, for
+        accuracy."""
         if self.similarity.given:
             return nodes
         mean = nodes.sizes @ nodes.features / np.sum(nodes.sizes)

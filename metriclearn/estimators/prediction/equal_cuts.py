@@ -1,4 +1,4 @@
-"""EqualCuts: segments of one length, without a look at the data."""
+"""EqualCuts: segments of equal length, whatever the data."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _MOST_LENGTHS = 100
 
 @dataclass(eq=False, repr=False)
 class EqualCuts(SegmenterWithoutMetric):
-    """Segments of one length: the trivial answer that a method has to beat.
+    """Segments of equal length: a trivial baseline that a method has to beat.
 
-    The length has the least mean loss ‖M − N‖²_F on the training recordings, of at most a hundred
-    lengths; of several the shortest. Features are not used.
+    The length is chosen among at most a hundred, by the least mean loss ‖M − N‖²_F on the training
+    recordings; the shortest of equally good lengths. Features are not used.
 
     Parameters
     ----------
     n_segments : int, optional
-        In every recording, in place of a length; 1 is the answer without any boundary.
+        Number of segments of every recording, in place of a length; 1 means no boundary at all.
 
     Attributes
     ----------
     length_ : float or None
-        Samples of a segment, ∞ if no label needs a boundary; None where ``n_segments`` is given.
+        Samples in a segment, ∞ if no boundary is best; None if ``n_segments`` is given.
 
     Raises
     ------
@@ -69,7 +69,7 @@ class EqualCuts(SegmenterWithoutMetric):
         ----------
         X : sequence of (T_i, P) arrays, or one
         y : labels, change-points or partial labels, for each of them
-            Where samples are labeled −1, only the labeled parts count.
+            If some samples are labeled −1, only the labeled parts count.
         """
         if unknown:
             refuse_unknown(self, unknown)
@@ -105,7 +105,7 @@ class EqualCuts(SegmenterWithoutMetric):
         return data.as_passed([one.change_points for one in self.segmented(data, n_segments)])
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
-        """The number of its segment for every sample, (T,) for each recording."""
+        """Segment number of every sample, (T,) for each recording."""
         data = self.read_data(X)
         return data.as_passed([found.labels for found in self.segmented(data, n_segments)])
 
@@ -123,7 +123,7 @@ class EqualCuts(SegmenterWithoutMetric):
 
 
 def _equal(n_samples: int, count: int) -> Partition:
-    """So many segments, one at least, whose lengths differ by one sample at most."""
+    """At least one and at most ``count`` segments, whose lengths differ by at most one sample."""
     count = min(max(count, 1), n_samples)
     ends: NDArray = np.linspace(0, n_samples, count + 1).round().astype(np.int64)
     return Partition(ends=ends[1:])

@@ -1,4 +1,4 @@
-"""What every change-point estimator with a metric can do once it is fitted."""
+"""Methods of every fitted change-point estimator with a metric."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class PlottedSegmenter:
         Parameters
         ----------
         X : (T, P) or (T,) array or data frame
-            The three features are drawn in which its metric sees most.
+            Of its features, the three with the largest weight in the metric are drawn.
         y : labels, change-points or Partition, optional
-            The truth, from which n_segments follows where the learner needs it.
+            The truth; the learner takes n_segments from it if it needs that.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         title : str, optional
-            Replaces the message.
+            Replaces the default title.
         **options
             For ``predict_change_points``, such as ``n_segments``; with ``return_margins=True`` pale
             bands show where boundaries may move for a tenth of the median loss.
@@ -116,8 +116,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     """Predictions of a fitted metric ``components_`` with a ``penalty_`` per segment.
 
     Subclasses fit ``components_`` (r, P) and ``penalty_``, and have the parameters
-    ``n_segments`` (None or "given") and ``min_size``. ``penalty_unit_`` is that of
-    :meth:`tune_penalty`.
+    ``n_segments`` (None or "given") and ``min_size``. :meth:`tune_penalty` sets ``penalty_unit_``.
     """
 
     penalty_: float | None
@@ -133,8 +132,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     ) -> Any:
         """Change-points of every data set, as in ruptures: segment ends, the last one T.
 
-        Memory beside X: 8(r+2)T bytes for a metric of rank r, whether X is in single or double
-        precision, in memory or mapped from a file (``np.load(file, mmap_mode="r")``).
+        Memory in addition to X: 8(r+2)T bytes for a metric of rank r, whether X is in single or
+        double precision, in memory or mapped from a file (``np.load(file, mmap_mode="r")``).
 
         Parameters
         ----------
@@ -158,7 +157,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return data.as_passed([partition.change_points for partition in partitions])
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
-        """The name of every sample where names were learned, else the number of its segment.
+        """The name of every sample if names were learned, else the number of its segment.
 
         Parameters
         ----------
@@ -179,9 +178,9 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
         """How sure every predicted change-point is, exactly, in units of the penalty.
 
-        Two pruned programs and little more with the penalty, two in a narrow window and wider ones
-        for what they leave open with given numbers of segments. An ``oracle`` of the estimator is
-        not used: margins come from the exact program.
+        With the penalty this costs little more than two pruned programs. With given numbers of
+        segments it costs two programs in a narrow window, and more in wider windows if these are
+        not enough. An ``oracle`` of the estimator is ignored: margins come from the exact program.
 
         Parameters
         ----------
@@ -189,13 +188,13 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         n_segments : int or sequence of int, optional
             Number of segments; by default it follows from ``penalty_``.
         tolerance : int, optional
-            Samples by which a change-point may be elsewhere and still be the same; by default that
+            Change-points at most so many samples apart count as the same; by default the tolerance
             of :meth:`calibrate`, or 0.
 
         Returns
         -------
         :class:`~metriclearn.BoundaryMargins`, or a list of them
-            With ``probabilities`` where the metric and the penalty have been calibrated with this
+            They have ``probabilities`` if the metric and the penalty have been calibrated with this
             tolerance.
         """
         data = self.read_data(X)
@@ -220,9 +219,9 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return data.as_passed(margins)
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
-        """Learn probabilities of change-points from labeled data, best from others than training.
+        """Learn probabilities of change-points from labeled data, preferably not the training data.
 
-        A predicted change-point is true where a true one is within the tolerance. With
+        A predicted change-point is true if there is a true one within the tolerance. With
         ``n_segments="given"`` the numbers of segments are taken from y.
 
         Parameters
@@ -239,7 +238,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         Raises
         ------
         ValueError
-            If nothing but single segments is predicted, or data or labels cannot be used.
+            If no change-point is predicted in any data set, or data or labels cannot be used.
         """
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True)
@@ -254,26 +253,28 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         """Set the penalty that has the least mean loss on labeled data, ideally not the training
         data.
 
-        Exact, with partial labels in all but rare cases: optimal segmentations are piecewise
-        constant in λ, and their path has all of them, see :func:`~metriclearn.best_penalty`. The
-        metric, and the penalties of positions that a ``FeaturePenalty`` has learned, stay; after
-        ``n_segments="given"`` there is a penalty then.
+        The minimum is exact, except in rare cases with partial labels: optimal segmentations are
+        piecewise constant in λ, and their path contains all of them, see
+        :func:`~metriclearn.best_penalty`. The metric, and the penalties of positions that a
+        ``FeaturePenalty`` has learned, do not change. A learner fitted with ``n_segments="given"``
+        gets a penalty in this way.
 
         Parameters
         ----------
         X : (T, P) array or sequence of them
-            Sequences shorter than ``min_size`` are single segments and tell nothing.
+            Sequences shorter than ``min_size`` are ignored, because they are always single
+            segments.
         y : labels, change-points or partial labels, for each of them
-            What partial labels say is what counts, see
+            With partial labels only the labeled parts count, see
             :class:`~metriclearn.problem.losses.KnownLoss`.
         unit : None or "variance"
             The unit of the penalty: squared distances, or the variance of each sequence under the
             metric, for sequences that differ in contrast. Scores of :meth:`boundary_margins` are in
-            this unit, too. The next ``fit`` forgets it.
+            this unit, too. The next ``fit`` resets it.
 
         Returns
         -------
-        self, with another ``penalty_``, and ``penalty_unit_``
+        self, with a new ``penalty_`` and ``penalty_unit_``
 
         Raises
         ------
@@ -289,7 +290,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         parts: Sequence[tuple[Any, Any]],
         unit: str | None = None,
     ) -> None:
-        """Give models of one kind the penalty of least mean loss, each on its own data.
+        """Give several models the same penalty: the one of least mean loss, each model on its own
+        data.
 
         Parameters
         ----------
@@ -297,7 +299,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             Fitted learners with the same parameters, such as one for each fold.
         parts : sequence of (X, y)
             Recordings and labels for each model, as for :meth:`MahalanobisSegmenter.tune_penalty`.
-            Models beyond the parts take the penalty of the others.
+            Models without a part get the same penalty.
         unit : None or "variance"
 
         Raises
@@ -329,7 +331,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def fit_states(
         self, X: Any, y: Any, metric: MetricEstimator | None = None, named: bool = True
     ) -> Self:
-        """Learn from recurring labels the names by which :meth:`predict_states` calls segments.
+        """Learn from recurring labels the names that :meth:`predict_states` gives to segments.
         Segmentations are learned with every run of equal labels as a separate segment, because the
         search for change-points returns only contiguous segments. Here equal labels are one cluster
         wherever they stand.
@@ -340,11 +342,12 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         y : (T,) labels for each of them, −1 where unknown
         metric : estimator with ``components_``, optional
             Learns the metric of states: ``ClusteringMetricLearner()`` minimizes the hinge of the
-            same loss over partitions in which labels recur. By default states have the metric of
-            the segments.
+            same loss over partitions in which labels recur. By default states use the metric of the
+            segments.
         named : bool
-            Whether a label means the same in all data sets. If not, the penalty of a state is
-            learned, at which the labeled segments of each are clustered with the least mean loss.
+            Whether a label means the same in all data sets. If not, a penalty of a state is
+            learned: the one at which clustering the labeled segments of each data set has the least
+            mean loss.
 
         Returns
         -------
@@ -353,8 +356,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         Raises
         ------
         ValueError
-            If no label is known, none of two segments to learn a penalty from, or data or labels
-            cannot be used.
+            If no label is known, if a penalty is to be learned but no data set has two segments, or
+            if data or labels cannot be used.
         """
         who, data = type(self).__name__, self.read_data(X)
         SWITCH.check(who, "named", named)
@@ -371,12 +374,13 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return self
 
     def predict_states(self, X: Any, n_states: Any = None, random_state: int | None = 0) -> Any:
-        """State of every sample: the segments of :meth:`predict`, and one name for alike ones.
+        """State of every sample: the segments of :meth:`predict`, with one name for similar
+        segments.
 
-        With ``n_states``, K-means of the segments of each data set, weighed by their lengths.
-        Without, the name of the nearest state where :meth:`fit_states` has learned names; else
-        DP-means. Its penalty of a state is the learned one, or the penalty of a segment: one more
-        state then costs as much as a change-point.
+        With ``n_states``, K-means clusters the segments of each data set, weighted by their
+        lengths. Without it, a segment gets the name of the nearest state if :meth:`fit_states` has
+        learned names; else DP-means clusters the segments. Its penalty of a state is the learned
+        one, or the penalty of a segment, so that one more state costs as much as a change-point.
 
         Parameters
         ----------
@@ -384,7 +388,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         n_states : int or sequence of int, optional
             Number of states in each data set.
         random_state : int or None
-            For the starts of K-means.
+            Seed of the starts of K-means.
 
         Returns
         -------
@@ -408,8 +412,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
 
-        With ``n_segments="given"`` the numbers of segments come from y. Partial labels count where
-        something is known, see :class:`~metriclearn.problem.losses.KnownLoss`.
+        With ``n_segments="given"`` the numbers of segments come from y. With partial labels only
+        the labeled parts count, see :class:`~metriclearn.problem.losses.KnownLoss`.
         """
         data = self.read_data(X)
         who = type(self).__name__
@@ -470,13 +474,13 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return StreamSource(read, *terms, behind, ahead)
 
     def read_data(self, X: Any) -> DataSets:
-        """Arrays in single precision stay as they are: sums of them are in double precision."""
+        """Arrays in single precision are not converted: their sums are in double precision."""
         return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
 
     def segmented(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
-        """What the program, by default the oracle, finds in every data set.
+        """The result of a program, by default the oracle, for every data set.
 
-        Warns where the penalty makes segments of fewer than two samples on average.
+        Warns if the penalty makes segments of fewer than two samples on average.
         """
         if n_segments is None and self.penalty_ is None:
             raise ValueError(

@@ -1,8 +1,8 @@
-"""States: segments that recur, under one name.
+"""States: recurring segments under one name.
 
-A state is a union of segments. Its score Tr(XBXᵀM) − λ Tr M and its loss against recurring labels
-depend only on the mean and the length of each segment, so both are objectives of K-means and
-DP-means with weights.
+A state is a union of segments. The score Tr(XBXᵀM) − λ Tr M of states and their loss against
+recurring labels depend only on the mean and the length of each segment, so weighted K-means and
+DP-means optimize them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class States:
     components : array (r, P)
         Lᵀ of the metric in which segments are compared.
     names : array (S,) or None
-        Labels of the states, where these mean the same in all data sets.
+        Labels of the states, if these mean the same in all data sets.
     means : array (S, r) or None
-        Of the labeled samples XL of each.
+        Means of the labeled samples XL of each state.
     penalty : float
-        λ of a state more, where there are no names.
+        λ of an additional state, if there are no names.
     """
 
     components: NDArray
@@ -49,11 +49,12 @@ class States:
     def learn(
         cls, components: NDArray, arrays: Sequence[NDArray], labels: Sequence[NDArray], named: bool
     ) -> Self:
-        """Means of the labeled states; or if not ``named`` the penalty of a state.
+        """Means of the labeled states or, unless ``named``, the penalty of a state.
 
         It has the least mean loss ‖M − N‖²_F / T when the labeled segments are clustered with it.
         The candidates are the penalties at which two segments a and b of a data set become one
-        state, |a||b| / (|a| + |b|) ‖μ_a − μ_b‖². The middle one of equally good neighbors wins.
+        state, |a||b| / (|a| + |b|) ‖μ_a − μ_b‖². Among equally good neighboring penalties the
+        middle one is chosen.
         """
         Z = [array @ components.T for array in arrays]
         if named:
@@ -102,7 +103,7 @@ class States:
 
 
 def _means(Z: NDArray, clusters: Partition) -> NDArray:
-    """Means of the rows of Z = XL over clusters, (K, r), or (K, 1) where the metric is zero."""
+    """Means of the rows of Z = XL over clusters, (K, r), or (K, 1) if the metric is zero."""
     rows = Z if Z.shape[1] else np.zeros((len(Z), 1))
     return clusters.pool(rows) / clusters.sizes[:, None]
 

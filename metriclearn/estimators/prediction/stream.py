@@ -1,4 +1,4 @@
-"""SegmenterStream: change-points of samples that still come, final as soon as they can be."""
+"""SegmenterStream: change-points of a stream, returned as soon as they are final."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class StreamSource(NamedTuple):
     Attributes
     ----------
     read : callable
-        From a stretch of samples (T, P) to features (T, p), scores of names (T, C) or None, and
-        penalties of a change after each sample (T,) or None. Those of a sample depend on
-        ``behind`` samples before it and ``ahead`` after it, and at both ends as for whole
-        sequences.
+        Converts a stretch of samples (T, P) to features (T, p), scores of names (T, C) or None, and
+        penalties of a change after each sample (T,) or None. The row of a sample depends on
+        ``behind`` samples before it and ``ahead`` after it; both ends of the stretch are treated
+        like those of whole sequences.
     components : array (r, p)
         The metric of the features.
     penalty : float
-        Of a segment.
+        The penalty of a segment.
     min_size : int
     classes : array (C,) or None
-        The labels that names stand for.
+        The labels that codes of names stand for.
     behind, ahead : int
     """
 
@@ -77,17 +77,17 @@ class StreamSource(NamedTuple):
 
 
 class StreamedSegments(NamedTuple):
-    """Segments of a stream, in the order of time.
+    """Segments of a stream, in order of time.
 
     Attributes
     ----------
     ends : int array (K,)
-        Where they end, in samples since the start of the stream.
+        Their ends, in samples since the start of the stream.
     names : array (K,) or None
-        The label of each, for segmenters that know names.
+        The label of each segment, if the segmenter has learned names.
     losses : array (K−1,) or None
-        Of pending segments: what the score loses without the change at each end but the last, as
-        in :class:`~metriclearn.BoundaryMargins`, the final changes being kept.
+        For pending segments: how much lower the score would be without the change at each end but
+        the last, as in :class:`~metriclearn.BoundaryMargins`. Final changes are kept.
 
     See Also
     --------
@@ -110,7 +110,7 @@ class StreamedSegments(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The source, its metric, and the arrays of the program as kernels take them."""
+    """The source, its metric, and the program's arrays in the form that kernels take."""
 
     source: StreamSource
     components: NDArray
@@ -119,23 +119,23 @@ class _Kept(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class SegmenterStream(ComponentParameters):
-    """Change-points of samples that still come, by a fitted segmenter.
+    """Change-points of a stream of samples, by a fitted segmenter.
 
-    All segments that :meth:`push` and :meth:`finish` return are together those that
-    ``predict_change_points`` returns for all samples at once: exactly, up to ties within rounding,
-    and whatever the chunks. A segment is returned once it belongs to the answer whatever comes.
-    Memory is O(samples since the last final change), the time is about the same as for the
-    whole sequence at once. A stream can be saved at any moment with :func:`metriclearn.save`, and
-    takes more samples after :func:`metriclearn.load`.
+    :meth:`push` and :meth:`finish` together return exactly the segments that
+    ``predict_change_points`` returns for all samples at once, up to ties within rounding. It does
+    not matter how samples are divided into chunks. A segment is returned as soon as no later sample
+    can change it. Memory is O(samples since the last final change), the time is about the same as
+    for the whole sequence at once. A stream can be saved at any moment with
+    :func:`metriclearn.save`, and continues after :func:`metriclearn.load`.
 
     Parameters
     ----------
     segmenter : fitted segmenter
         Its ``stream()`` makes the stream.
     max_delay : int, optional
-        Samples after which a change is final at the latest, which bounds memory and delay. Where
-        it decides, the segments may differ from a search over all samples at once. The first time
-        there is a warning, and ``exact_`` is False from then on.
+        A change becomes final after so many samples at the latest, which bounds memory and delay.
+        If this limit decides a change, segments may differ from a search over all samples at once.
+        The first time it does, there is a warning, and ``exact_`` is False from then on.
 
     Attributes
     ----------
@@ -146,8 +146,8 @@ class SegmenterStream(ComponentParameters):
     Raises
     ------
     ValueError
-        For segmenters whose answers depend on the whole sequence in other ways, rows that cannot be
-        used, and calls after :meth:`finish`.
+        For segmenters whose features or penalties depend on the whole sequence, for rows that
+        cannot be used, and for calls after :meth:`finish`.
 
     References
     ----------
@@ -177,7 +177,7 @@ class SegmenterStream(ComponentParameters):
     max_delay: int | None = None
 
     def start(self) -> Self:
-        """Forget everything and wait for the first row; ``segmenter.stream()`` has called it."""
+        """Forget everything and wait for the first row; ``segmenter.stream()`` calls this."""
         check_parameters(self)
         check_is_fitted(self.segmenter)
         source = self.segmenter.stream_source()
@@ -202,7 +202,7 @@ class SegmenterStream(ComponentParameters):
         Parameters
         ----------
         rows : (n, P) array or data frame
-            n may be 0. A 1-D array is one row, or n samples where there is one feature.
+            n may be 0. A 1-D array is one row or, if there is one feature, n samples.
         """
         self.check_running("push")
         X, exact = self.checked(rows), self.exact_
@@ -216,9 +216,9 @@ class SegmenterStream(ComponentParameters):
         Parameters
         ----------
         margins : bool
-            With ``losses``, by two programs over these samples. Where ``max_delay`` has made the
-            stream forget samples of the first pending segment, losses are those of removing one
-            change only, which are upper bounds.
+            Whether to compute ``losses``, by two programs over these samples. If the stream has
+            forgotten samples of the first pending segment because of ``max_delay``, each loss is
+            that of removing a single change, an upper bound.
         """
         self.check_running("pending")
         if self.offset_ is None:
@@ -253,7 +253,7 @@ class SegmenterStream(ComponentParameters):
         return self._reported(found, exact)
 
     def copy(self) -> Self:
-        """A stream that goes on from here without changing this one; the segmenter is shared."""
+        """A copy that continues from here independently of this stream; the segmenter is shared."""
         other = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):
@@ -268,7 +268,7 @@ class SegmenterStream(ComponentParameters):
 
     @property
     def classes(self) -> NDArray | None:
-        """The labels that names stand for."""
+        """The labels that codes of names stand for."""
         return self._kept().source.classes
 
     def check_running(self, method: str) -> None:
@@ -280,7 +280,7 @@ class SegmenterStream(ComponentParameters):
             )
 
     def checked(self, rows: Any) -> NDArray[np.float64]:
-        """Rows of the features of the training, (n, P)."""
+        """Read rows, which must have the features of the training data, (n, P)."""
         n_features = self.segmenter.n_features_in_
         if hasattr(rows, "columns") and len(rows):
             rows = check_features(self.segmenter, read_data_sets(self.who, rows)).arrays[0]
@@ -302,7 +302,7 @@ class SegmenterStream(ComponentParameters):
         return X
 
     def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
-        """Read checked rows; the segments that are final from now on, in parts."""
+        """Read checked rows; yields the segments that become final, in parts."""
         self.n_samples_ += len(X)
         found = []
         for begin in range(0, len(X), _BLOCK):
@@ -353,7 +353,7 @@ class SegmenterStream(ComponentParameters):
         return features, scores, penalties
 
     def _follow(self, features: NDArray, scores: Any, penalties: Any) -> list[StreamedSegments]:
-        """Hand samples to the program; the segments that are final then."""
+        """Pass samples to the program; yields the segments that become final."""
         if not len(features):
             return []
         if self.offset_ is None:
@@ -382,7 +382,7 @@ class SegmenterStream(ComponentParameters):
         return found
 
     def _settled(self, change: int) -> list[StreamedSegments]:
-        """Commit changes up to one that is final; forget what is not needed any more."""
+        """Commit changes up to a final one; forget what is no longer needed."""
         clock, found = self.clock_, []
         now, base = int(clock[NOW]), int(clock[BASE])
         first = base + 1
@@ -431,7 +431,7 @@ class SegmenterStream(ComponentParameters):
         self._forget(0, 1)
 
     def _reserve(self, n: int) -> None:
-        """Room for n more samples, and not for many times as many positions as there are."""
+        """Make room for n more samples, without much more room than there are positions."""
         used, room = int(self.clock_[NOW]) + 1, len(self.sums_)
         if used + n <= room <= max(8 * (used + n), 4 * _BLOCK):
             return
@@ -447,7 +447,7 @@ class SegmenterStream(ComponentParameters):
         self.kept_ = self._kept()._replace(state=self._state(self._kept().source))
 
     def _kept(self) -> _Kept:
-        """What model files leave out, as it follows from what they hold."""
+        """What model files leave out because it follows from what they hold."""
         if not hasattr(self, "kept_"):
             source = self.segmenter.stream_source()
             components = np.ascontiguousarray(source.components, dtype=np.float64)
@@ -458,7 +458,7 @@ class SegmenterStream(ComponentParameters):
         return self.kept_
 
     def _state(self, source: StreamSource) -> tuple[Signal, Program, Progress]:
-        """The arrays as the kernels take them."""
+        """The arrays in the form that kernels take."""
         signal = Signal(self.sums_, 0.0, source.min_size, c=-float(source.penalty), head=self.head_)
         if self.penalties_ is not None:
             signal = signal._replace(penalties=self.penalties_)
@@ -493,13 +493,13 @@ class Streaming:
     stream_type: ClassVar[type[SegmenterStream]] = SegmenterStream
 
     def stream(self, max_delay: int | None = None) -> SegmenterStream:
-        """Change-points of samples that still come, by this segmenter as it is fitted now.
+        """Change-points of a stream of samples, by this segmenter as it is fitted now.
 
         Parameters
         ----------
         max_delay : int, optional
-            Samples after which a change is final at the latest. By default there is no limit, and
-            the result is the same as of ``predict_change_points``.
+            A change becomes final after so many samples at the latest. By default there is no
+            limit, and the result is the same as that of ``predict_change_points``.
 
         Returns
         -------
@@ -508,8 +508,7 @@ class Streaming:
         Raises
         ------
         ValueError
-            If answers depend on the whole sequence in other ways than through the best
-            segmentation.
+            If features or penalties depend on the whole sequence.
         """
         check_is_fitted(self)
         return self.stream_type(self, max_delay).start()

@@ -19,7 +19,7 @@ class SegmenterWithoutMetric(ComponentParameters):
     segmented: Callable[..., list[Any]]
 
     def read_data(self, X: Any) -> DataSets:
-        """Data sets with the features of the training."""
+        """Read data sets, which must have the features of the training data."""
         return check_features(self, read_data_sets(type(self).__name__, X))
 
     def score(self, X: Any, y: Any) -> float:

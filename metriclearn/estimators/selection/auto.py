@@ -37,7 +37,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Family(NamedTuple):
-    """A learner, the parameter that regularizes it, and values of it, the likeliest first."""
+    """A learner, the parameter that regularizes it, and its values, the likeliest first."""
 
     learner: MahalanobisSegmenter
     parameter: str
@@ -75,13 +75,13 @@ class AutomaticChoice:
     Attributes
     ----------
     names : list of str
-        One for each candidate: family, strength, changes, and how its penalty was chosen.
+        One name per candidate: its family, strength and changes, and how its penalty was chosen.
     losses : array (candidates, groups)
-        Mean ‖M − N‖²_F, or with partial labels T times the loss on the labeled parts, over the
-        sequences of a group, learned from others.
+        Mean ‖M − N‖²_F over the sequences of a group, after learning from other groups; with
+        partial labels, T times the loss on the labeled parts.
     chosen : int
     left_out : list of str
-        For which the budget of time did not suffice.
+        Candidates for which there was not enough time.
     """
 
     names: list[str]
@@ -99,7 +99,7 @@ class AutomaticChoice:
 
 
 class _Trial(NamedTuple):
-    """A candidate with one of the penalties, and its losses by group."""
+    """A candidate with one of its penalties, and its losses by group."""
 
     name: str
     rank: int
@@ -139,29 +139,30 @@ def auto_metric_learner(
     the penalty tuned on the training part in units of each sequence's variance, see
     :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. Each family is represented by its
     best candidate. The chosen family is the simplest one that is no worse than the best by more
-    than one standard error of the paired differences over groups. Then, one after another, the
-    penalty as it was learned or tuned in the unit of the data, half the shortest labeled segment as
-    ``min_size``, and penalties of the sequence and of the boundary
-    (:class:`~metriclearn.FeaturePenalty`) are taken where the loss falls by more than one standard
-    error. Few groups tell their own standard error badly: it counts 1.8-fold for two groups, 1.3-
-    and 1.2-fold for three and four, as Student's distribution asks for the normal one's confidence
-    of 84 %. The choice is fitted again to all sequences.
+    than one standard error of the paired differences over groups. Then we try some changes, one
+    after another, and keep each that lowers the loss by more than one standard error: the penalty
+    as it was learned, or tuned in the unit of the data; half the shortest labeled segment as
+    ``min_size``; and penalties that depend on the sequence and on the boundary
+    (:class:`~metriclearn.FeaturePenalty`). With few groups the standard error is inflated by
+    Student's t for a confidence of 84 %: by 1.8 for two groups, and by 1.3 and 1.2 for three and
+    four. The choice is fitted again to all sequences.
 
     Parameters
     ----------
     X : sequence of (T_i, P) arrays, at least two
     y : labels, change-points or partial labels, for each of them
-        Of partial labels only the families of ``ChangePointMetricLearner`` learn.
+        Only the families of ``ChangePointMetricLearner`` learn from partial labels.
     groups : array (N,), optional
-        What must not be divided, such as users; every sequence is one by default.
+        Group of every sequence, such as its user; groups are left out as a whole. By default every
+        sequence is a group.
     families : mapping of names to Family
     seconds : float
-        For everything. After two thirds of them no further candidate is begun, the first one always
-        is, and every fit stops after a twentieth. ``choice_`` lists the candidates that were left
-        out, ``solution_`` shows a stopped fit. With enough seconds the result is the same on every
-        machine.
+        Time for everything. After two thirds of it no further candidate is begun, except for the
+        first, and every fit stops after a twentieth of it. ``choice_`` lists the candidates that
+        were left out, and ``solution_`` shows whether a fit was stopped. With enough time the
+        result is the same on every machine.
     n_folds : int ≥ 2
-        At most one for each group.
+        At most one fold per group.
 
     Returns
     -------
@@ -238,7 +239,7 @@ class _Search:
     left_out: list[str] = field(default_factory=list)
 
     def attempt(self, name: str, rank: int, learner: Any) -> list[_Trial]:
-        """The trials of a candidate with each of the penalties; none after the time."""
+        """The trials of a candidate with each of the penalties; none if time is up."""
         if self.trials and time.monotonic() - self.begun > 2 / 3 * self.seconds:
             self.left_out.append(name)
             return []
@@ -269,7 +270,8 @@ def _penalized(fitted: Any, penalty: str, X: Any, truths: Sequence[Any]) -> Any:
 
 
 def _fitted(learner: Any, X: Any, truths: Sequence[Any], seconds: float) -> Any:
-    """A copy, fitted in a twentieth of the seconds; its warnings would come with every fold."""
+    """A copy, fitted in a twentieth of the time, without warnings, which would recur in every
+    fold."""
     name = "callbacks" if isinstance(learner, ChangePointMetricLearner) else "learner__callbacks"
     watched = {name: [*learner.get_params()[name], TimeLimit(seconds / 20)]}
     with warnings.catch_warnings(action="ignore", category=UserWarning):
@@ -301,7 +303,8 @@ def _simplest(trials: Sequence[_Trial]) -> _Trial:
 
 
 def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
-    """Each of the others takes the place of the best where it is better by the standard error."""
+    """The best trial; each other one replaces it if it is better by more than the standard
+    error."""
     for other in others:
         gain = best.losses - other.losses
         best = other if gain.mean() > _standard_error(gain) else best
@@ -309,7 +312,7 @@ def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
 
 
 def _refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """What of a learner may be changed, in words and as parameters."""
+    """The changes of a learner to try, in words and as parameters."""
     changes: dict[str, dict[str, Any]] = {}
     plain = isinstance(learner, ChangePointMetricLearner)
     if isinstance(truths[0], Partition):

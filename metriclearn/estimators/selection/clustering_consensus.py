@@ -45,32 +45,34 @@ def _clusters(model: Any) -> bool:
 class ClusteringConsensus(ComponentParameters):
     """A clustering of small expected loss over many models, for tables and for images.
 
-    As :class:`~metriclearn.Consensus` for segmentations: every member is fitted once for each part
-    of the data left out, and all these models stay. Their answers N_j to new data have a compromise
+    It is like :class:`~metriclearn.Consensus`, which is for segmentations. Every member is fitted
+    once for each part of the data left out, and all these models are kept. The result for new data
+    is a compromise between their predictions N_j,
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F.
 
-    A local search looks for it. Its expected loss is never above that of the best model, and at
-    most twice the least one, if the models have the number of clusters asked for; see
+    found by a local search. If the models have the requested number of clusters, its expected loss
+    is never above that of the best model, and at most twice the least possible; see
     :mod:`metriclearn.oracles.expected_loss`.
 
     Parameters
     ----------
     members : mapping of names to lists of clusterers
-        Families, which weigh the same: :class:`~metriclearn.ClusteringMetricLearner`,
+        Families of members; all families have the same weight:
+        :class:`~metriclearn.ClusteringMetricLearner`,
         :class:`~metriclearn.NormalizedCutMetricLearner`, or others with ``fit(X, y)`` and
         ``predict(X, n_clusters)`` for lists of data sets.
     weights : "held-out" or "uniform"
-        With "held-out", q_j ∝ (least loss / loss)^p with the loss of a member on the parts left
-        out, and the power p of least loss there.
+        With "held-out", q_j ∝ (least loss / loss)^p where "loss" is that of a member on the parts
+        left out, and p is the power with the least loss there.
     n_clusters : "given" or None
-        "given": numbers of clusters are known, in the parts left out from the labels. None: models
-        estimate them, and the compromise may have any number.
+        "given": numbers of clusters are known; for the parts left out they come from the labels.
+        None: models estimate them, and the compromise may have any number.
     n_folds : int
-        Parts that are left out. Of several data sets these are whole groups of them, of a single
-        table they are samples, stratified.
+        Number of parts that are left out, one at a time. With several data sets, a part consists of
+        whole groups of them; with a single table, of samples, stratified.
     n_jobs : int, optional
-        Fits at the same time, as in joblib.
+        Number of fits at the same time, as in joblib.
     verbose : bool, optional
         Progress bar of the fits (True), none (False), or one in a terminal (None).
 
@@ -84,7 +86,7 @@ class ClusteringConsensus(ComponentParameters):
     power_ : float
         p; 0 for uniform weights.
     held_out_ : array (members, parts)
-        ‖M − N‖²_F of each member on every data set, or part of the table, by the model that has not
+        ‖M − N‖²_F of each member on every data set, or part of the table, of its model that has not
         seen it.
 
     Raises
@@ -131,7 +133,7 @@ class ClusteringConsensus(ComponentParameters):
         X : (T, P) table, or sequence of tables or (H, W, 3) images
         y : labels of the samples, or label maps, −1 where unknown
         groups : array (N,), optional
-            Data sets that are not divided, such as images of one place.
+            Group of every data set, such as the place of an image; groups are left out as a whole.
         """
         check_parameters(self)
         parts = self._parts(X, y, groups)
@@ -172,8 +174,9 @@ class ClusteringConsensus(ComponentParameters):
         ----------
         X : table, image, or sequence of them
         n_clusters : int or sequence of int, optional
-            K. By default every model has its own default. Then the compromise has as many clusters
-            as the models where ``n_clusters="given"`` and all have the same number, else any.
+            K. By default every model uses its default. If then ``n_clusters="given"`` and all
+            models have the same number of clusters, so has the compromise; else it may have any
+            number.
         """
         return self._of_each(X, n_clusters, lambda form, found, shape: found.labels.reshape(shape))
 
@@ -247,7 +250,7 @@ class ClusteringConsensus(ComponentParameters):
     def _partitions(
         self, model: Any, arrays: Sequence[Any], truths: Sequence[NDArray], places: NDArray
     ) -> list[Partition]:
-        """The answers of a model to data that were left out."""
+        """The predictions of a model for data that were left out."""
         counts = (
             {} if self.n_clusters is None else {"n_clusters": [_count(truths[i]) for i in places]}
         )
@@ -256,7 +259,8 @@ class ClusteringConsensus(ComponentParameters):
     def _agreed(
         self, given: Sequence[Partition], weights: NDArray, n_clusters: int | None = None
     ) -> Partition:
-        """The compromise; members of one number of clusters have one of this number, too."""
+        """The compromise; if all members have the same number of clusters, so has the
+        compromise."""
         numbers = {one.n_clusters for one in given}
         if self.n_clusters == "given" and n_clusters is None and len(numbers) == 1:
             n_clusters = numbers.pop()
@@ -282,7 +286,7 @@ class ClusteringConsensus(ComponentParameters):
 
 
 def _is_single(X: Any) -> bool:
-    """Whether X is one table or image, and no list of them."""
+    """Whether X is one table or image, not a list of them."""
     if isinstance(X, (list, tuple)):
         return False
     # Tables have a shape; anything else may fail in any way when it is turned into an array.

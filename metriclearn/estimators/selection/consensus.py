@@ -65,44 +65,45 @@ _FITTED = families_of(
 
 @dataclass(eq=False, repr=False)
 class Consensus(Streaming, SegmenterWithoutMetric):
-    """The segmentation of least expected loss over many models, without a choice.
+    """The segmentation of least expected loss over many models, instead of choosing one.
 
-    On few recordings the choice of one model costs more than models differ. Here every member is
-    fitted once for each group of recordings left out, and once to all recordings. All these models
-    stay. They share one penalty, tuned on all recordings left out: in the unit of the data, and
-    once more in the unit of each sequence's variance. Few recordings do not determine it, so
-    each model answers with half, once and twice this penalty. The answers N_j of all models for a
-    new recording have one best compromise,
+    With few recordings, the error of choosing one model is larger than the differences between
+    models. Here every member is fitted once for each group of recordings left out, and once to all
+    recordings. All these models are kept. They share one penalty, tuned on all recordings left out:
+    in the unit of the data, and once more in the unit of each sequence's variance. Few recordings
+    do not determine it, so each model answers with half, once and twice this penalty. The
+    predictions N_j of all models for a new recording have one best compromise,
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
 
-    which one exact program over the ends of the answers finds, see
-    :mod:`metriclearn.oracles.expected_loss`. Names of segments are found with it, where members
-    know names.
+    which an exact program over their segment ends finds, see
+    :mod:`metriclearn.oracles.expected_loss`. It also finds the names of segments, if members
+    predict names.
 
     Parameters
     ----------
     members : mapping of names to lists of segmenters, optional
-        Families, which weigh the same. By default the families of
-        :func:`~metriclearn.auto_metric_learner` at all their strengths; where labels are names,
-        frame classifiers and named learners, too.
+        Families of members; all families have the same weight. By default these are the families of
+        :func:`~metriclearn.auto_metric_learner` at all their strengths. If labels are names, frame
+        classifiers and named learners are added.
     weights : "held-out" or "uniform"
-        With "held-out", q_j ∝ (least loss / loss)^p with the loss of a member on the groups left
-        out. The power p has the least loss on groups left out, of which neither models nor weights
-        have seen the labels, but for the tuning of penalties. All models of a member with the same
-        penalty weigh the same.
+        With "held-out", q_j ∝ (least loss / loss)^p where "loss" is that of a member on the groups
+        left out. The power p is chosen by the loss on groups whose labels neither models nor
+        weights have seen, except for tuning penalties. All models of a member with the same penalty
+        have the same weight.
     names : bool, optional
-        Whether labels mean the same in all recordings. By default they do if a label returns within
-        a recording after another one, and recordings of two groups share a label.
+        Whether labels mean the same in all recordings. By default they do if some label recurs
+        within a recording after a different one, and recordings of two groups share a label.
     n_folds : int
-        Groups of recordings left out, at most one for each group.
+        Number of parts of the recordings that are left out, one at a time; parts consist of whole
+        groups.
     name_loss : float, optional
-        β, the cost of a sample with another name than a member's, added to ‖M − N_j‖²; by default
-        the number of segments over the number of samples in the training data, where a partly
-        labeled recording counts as one segment.
+        β, the cost of a sample whose name differs from a member's, added to ‖M − N_j‖². By default
+        it is the number of segments divided by the number of samples in the training data, where a
+        partly labeled recording counts as one segment.
     for_streams : bool
-        Penalties in the unit of the data only, as the variance of a sequence is not known before
-        its end. So :meth:`stream` is possible if all members can follow a stream.
+        Use penalties in the unit of the data only, as the variance of a sequence is not known
+        before its end. Then :meth:`stream` works if all members can follow a stream.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     verbose : bool, optional
@@ -120,16 +121,17 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     power_ : float
         p; 0 for uniform weights.
     held_out_ : array (members and penalties, N)
-        ‖M − N‖²_F of each member with each of its penalties on every recording, by the model that
-        has not seen it but for its penalty; NaN for recordings that were never left out.
+        ‖M − N‖²_F of each member with each of its penalties on every recording, of the model that
+        has not seen the recording, except for tuning the penalty; NaN for recordings that were
+        never left out.
     left_out_ : mapping of int to Partition
-        The consensus for every recording that was left out, by the models that have not seen it;
+        The consensus for every recording that was left out, of the models that have not seen it;
         not saved.
     distances_ : array (boundaries, 1 + members and penalties)
-        From each boundary in ``left_out_`` to the nearest true one, and to the nearest of each
-        member with each of its penalties.
+        Distance from each boundary in ``left_out_`` to the nearest true boundary, and to the
+        nearest boundary of each member with each of its penalties.
     classes_ : array (C,) or None
-        The labels, sorted, where they are names.
+        The labels, sorted, if they are names.
 
     Raises
     ------
@@ -180,7 +182,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         X : sequence of (T_i, P) arrays, at least two
         y : labels, change-points or partial labels, for each of them
         groups : array (N,), optional
-            Recordings that are not divided, such as those of one user.
+            Group of every recording, such as its user; groups are left out as a whole.
         """
         check_parameters(self)
         who = type(self).__name__
@@ -221,14 +223,14 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         Parameters
         ----------
         members : mapping of names of families to members
-            A member is a sequence with a fitted model for every fold and, if it has one more, of
-            all recordings.
+            A member is a sequence of fitted models, one for every fold. It may have one more,
+            fitted to all recordings.
         X, y
             All training data.
         left_out : sequence of int arrays
             The recordings that the models of a fold have not seen.
         **parameters
-            Of the consensus.
+            Parameters of the consensus.
         """
         consensus = cls(**parameters)
         check_parameters(consensus)
@@ -251,7 +253,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     def _classes(
         self, y: Any, data: DataSets, truths: Sequence[Any], units: Sequence[int]
     ) -> NDArray | None:
-        """The labels where they are names."""
+        """The labels, if they are names."""
         if self.names is False:
             return None
         try:
@@ -276,7 +278,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         classes: NDArray | None,
         left_out: Sequence[NDArray],
     ) -> None:
-        """Tune penalties on recordings left out, and weigh the models by their answers there."""
+        """Tune penalties on recordings left out, and weigh the models by their losses there."""
         parts = [([data.arrays[i] for i in p], [labels[i] for i in p]) for p in left_out]
         rows = [(name, row) for name, family in members.items() for row in family]
         named = [m for _, row in rows for m in row if getattr(m, "classes_", None) is not None]
@@ -367,16 +369,16 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         ----------
         X : (T, P) array or sequence of them
         n_segments : int or sequence of int, optional
-            Numbers of segments; members with a metric are given them, too.
+            Numbers of segments, which are also passed to members with a metric.
         known : partial labels of each of them, optional
             What is known about the new recordings: labels with −1 where unknown, or
-            :class:`~metriclearn.PartialPartition`. The answer is the best of all segmentations
-            that agree with it.
+            :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
+            with these labels.
         """
         return self._of_each(X, n_segments, known, lambda form, found: found.change_points)
 
     def predict(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """The label of every sample where labels are names, or the number of its segment, (T,)."""
+        """The label of every sample if labels are names, else the number of its segment, (T,)."""
 
         def labels(form: ConsensusForm, found: Partition) -> NDArray:
             if isinstance(found, NamedPartition) and self.classes_ is not None:
@@ -386,9 +388,10 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         return self._of_each(X, n_segments, known, labels)
 
     def expected_loss(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """Mean ‖M − N_j‖²_F of the answer M over the models, for each recording.
+        """Mean ‖M − N_j‖²_F between the prediction M and those of the models, for each recording.
 
-        How much models disagree: the loss to expect if one of them, drawn at random, is right.
+        This measures how much models disagree. It is the expected loss if a randomly drawn model is
+        right.
         """
         return self._of_each(X, n_segments, known, _without_names)
 
@@ -411,10 +414,11 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     def boundary_probabilities(
         self, X: Any, n_segments: Any = None, tolerance: int = 0, known: Any = None
     ) -> Any:
-        """How likely a true change-point is near every predicted one, (K−1,).
+        """The probability that a true change-point is near each predicted one, (K−1,).
 
-        Logistic regression of whether boundaries are true on the log odds of their shares of the
-        models, on recordings that were left out in ``fit``, by models that have not seen them.
+        A logistic regression predicts whether a boundary is true from the log odds of its share of
+        the models. It is fitted to recordings left out in ``fit``, with the models that have not
+        seen them.
 
         Parameters
         ----------
@@ -424,7 +428,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         Raises
         ------
         ValueError
-            If no boundary was found in a recording that was left out and is labeled throughout.
+            If no boundary was found in any fully labeled recording that was left out.
         """
         shares = self.boundary_shares(X, n_segments, tolerance, known)
         if len(self.distances_) == 0:
@@ -454,7 +458,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     def _answers(
         self, data: DataSets, n_segments: Any, known: Any = None
     ) -> list[tuple[ConsensusForm, Partition]]:
-        """The form of the members' answers, and its best segmentation, for every recording."""
+        """The form of the members' predictions, and its best segmentation, for every recording."""
         who = type(self).__name__
         counts = read_counts(who, "n_segments", n_segments, data, optional=True)
         facts = self._facts(data, known)
@@ -467,7 +471,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         return pairs
 
     def _facts(self, data: DataSets, known: Any) -> Sequence[PartialPartition | None]:
-        """What is known about each recording, with names where the members have some."""
+        """The partial labels of each recording, with names if the members have names."""
         if known is None:
             return [None] * len(data.arrays)
         who = type(self).__name__
@@ -486,7 +490,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         n_segments: Any = None,
         fits: Sequence[int] | None = None,
     ) -> list[list[Partition]]:
-        """The answers of models to all recordings, with names as codes of ``classes_``.
+        """The predictions of models for all recordings, with names as codes of ``classes_``.
 
         Models with the same number in ``fits`` come from one fit and differ in their penalties. The
         recordings are read once for all of them.
@@ -512,7 +516,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         return answers
 
     def _renamed(self, model: Any, found: Sequence[Any]) -> list[Partition]:
-        """The answers of a model, with names as codes of ``classes_``, not of its own classes."""
+        """The predictions of a model, with names converted to codes of ``classes_``."""
         if self.classes_ is None or not isinstance(found[0], NamedPartition):
             return [Partition(ends=one.change_points) for one in found]
         codes = np.searchsorted(self.classes_, model.classes_)
@@ -522,7 +526,8 @@ class Consensus(Streaming, SegmenterWithoutMetric):
 def _at_penalties(
     models: Sequence[Any], data: DataSets, n_segments: Any
 ) -> Sequence[Sequence[Partition]]:
-    """The answers of models of one fit, which differ in their penalties, to data from read_data."""
+    """The predictions of models of one fit, which differ in their penalties, for data from
+    read_data."""
     first = models[0]
     if isinstance(first, FrameClassifier):
         n_segments = None
@@ -536,12 +541,12 @@ def _at_penalties(
 
 
 def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
-    """The recordings of each fold, of which none is in two folds.
+    """The recordings of each fold; no recording may be in two folds.
 
     Raises
     ------
     ValueError
-        For folds that are empty or overlap, and for numbers of no recording.
+        For folds that are empty or overlap, and for numbers that are not those of a recording.
     """
     try:
         folds = [np.asarray(places) for places in left_out]
@@ -576,9 +581,9 @@ def _distances(
     answers: Sequence[Mapping[int, Partition]],
     truths: Sequence[Any],
 ) -> NDArray[np.float64]:
-    """From boundaries of the compromises to the nearest true boundary, and of each member.
+    """Distances from boundaries of the compromises to the nearest true one and those of members.
 
-    Of recordings left out that are labeled throughout, (boundaries, 1 + members).
+    Only recordings that were left out and are fully labeled count, (boundaries, 1 + members).
     """
     rows = [np.empty((0, 1 + len(answers)))]
     for i, best in found.items():
@@ -591,7 +596,7 @@ def _distances(
 
 
 def _shares(form: ConsensusForm, found: Partition, tolerance: int) -> NDArray[np.float64]:
-    """The share of the members with a change-point near each one that was found."""
+    """The share of members with a change-point near each predicted one."""
     near = np.zeros(found.n_clusters - 1)
     for q, member in zip(form.weights, form.members):
         near += q * true_changes(found.change_points, member, tolerance)

@@ -1,4 +1,4 @@
-"""ConsensusStream: the consensus of samples that still come, final as soon as it can be."""
+"""ConsensusStream: the consensus for a stream, returned as soon as it is final."""
 
 from __future__ import annotations
 
@@ -20,31 +20,32 @@ from metriclearn.running.parameters import Needs, check_parameters, component, e
 
 @dataclass(eq=False, repr=False)
 class ConsensusStream(SegmenterStream):
-    """Change-points of samples that still come, by a fitted consensus.
+    """Change-points of a stream of samples, by a fitted consensus.
 
-    Every model follows the samples by a stream. The segments of a stream are final. So up to the
-    last position C that all models have reached, ends of segments and their overlaps are the same
-    as in the whole sequence. The recursion of :mod:`metriclearn.oracles.expected_loss` looks back
-    only, so it advances to C with the same numbers, and what all its live starts go back to is
-    final. So all segments that :meth:`push` and :meth:`finish` return are together those that
-    ``predict_change_points`` returns for all samples at once. A model in which nothing changes
-    keeps all later changes open: C is the end of a segment of each model, since the weight of a
-    boundary depends on the length of the segments that it divides. Memory: the models'
-    streams, and O(ends of their segments since the last final change).
+    Every model follows the samples by a stream, whose segments are final. So up to the last
+    position C that all models have reached, ends of segments and their overlaps are the same as in
+    the whole sequence. The recursion of :mod:`metriclearn.oracles.expected_loss` depends on earlier
+    samples only, so it advances to C with the same numbers. Changes that the segmentations of all
+    its live starts share are final. So :meth:`push` and :meth:`finish` together return the segments
+    that ``predict_change_points`` returns for all samples at once. If a model finds no change,
+    nothing becomes final: each model needs a segment that ends at C, since the weight of a boundary
+    depends on the lengths of the segments around it. Memory is that of the models' streams, plus
+    O(ends of their segments since the last final change).
 
     Parameters
     ----------
     segmenter : fitted Consensus
         Its ``stream()`` makes the stream.
     max_delay : int, optional
-        Samples after which a change is final at the latest. The models wait for half of it.
+        A change becomes final after so many samples at the latest. The models wait for half as
+        many.
 
     Attributes
     ----------
     n_samples_ : int
         Rows pushed so far.
     exact_ : bool
-        Whether no limit has decided anything yet.
+        False once ``max_delay`` has decided a change.
 
     Raises
     ------
@@ -80,7 +81,7 @@ class ConsensusStream(SegmenterStream):
     }
 
     def start(self) -> Self:
-        """Forget everything and wait for the first row; ``consensus.stream()`` has called it."""
+        """Forget everything and wait for the first row; ``consensus.stream()`` calls this."""
         check_parameters(self)
         check_is_fitted(self.segmenter)
         self.segmenter.check_streams()
@@ -137,13 +138,13 @@ class ConsensusStream(SegmenterStream):
     def pending(self, margins: bool = False) -> StreamedSegments:
         """The best segments of the samples since the last final change as of now.
 
-        What ``predict_change_points`` returns for all samples so far, from the last final change
-        on. Every model looks for its own pending segments.
+        The segments of ``predict_change_points`` for all samples so far, from the last final change
+        on. Every model searches for its pending segments.
 
         Parameters
         ----------
         margins : bool
-            A consensus has none, so ``losses`` is None.
+            Ignored: a consensus has no margins, so ``losses`` is None.
         """
         self.check_running("pending")
         if self.n_samples_ == 0:
@@ -152,7 +153,7 @@ class ConsensusStream(SegmenterStream):
         return whole._segments(whole._path())
 
     def copy(self) -> Self:
-        """A stream that goes on from here without changing this one; the models are shared."""
+        """A copy that continues from here independently of this stream; the models are shared."""
         other = copy.copy(self)  # arrays are replaced, never changed
         for name in ("ends_", "codes_", "firsts_"):
             setattr(other, name, list(getattr(self, name)))
@@ -160,13 +161,13 @@ class ConsensusStream(SegmenterStream):
         return other
 
     def _ended(self) -> Self:
-        """A copy that ends here, as if no more samples came; this stream goes on."""
+        """A copy that ends here, as if no more samples came; this stream does not change."""
         whole = self.copy()
         whole._end_models()
         return whole
 
     def _end_models(self) -> None:
-        """Advance to the last sample; those that wait for their neighbors in time count, too."""
+        """Advance to the last sample, including samples that wait for their neighbors in time."""
         self._follow_models([stream.joined(stream.rest()) for stream in self.streams_])
 
     def _follow_models(self, found: list[StreamedSegments]) -> None:
@@ -230,7 +231,7 @@ class ConsensusStream(SegmenterStream):
         self.votes_ = np.vstack([self.votes_, sums])
 
     def _shared_segments(self) -> StreamedSegments:
-        """Segments up to the change that all live starts go back to."""
+        """Segments up to the last change that the segmentations of all live starts share."""
         needed = set(self.live_.tolist())
         while len(needed) > 1:
             latest = max(needed)
@@ -247,9 +248,9 @@ class ConsensusStream(SegmenterStream):
         return found
 
     def _decided_segments(self) -> StreamedSegments:
-        """Segments that the best segmentation as of now decides, the oldest half of the delay.
+        """Segments in the oldest half of the delay, as in the best segmentation as of now.
 
-        From then on there is no other change before ``earliest_``.
+        After this, no other change before ``earliest_`` is possible.
         """
         assert self.max_delay is not None
         whole = self._ended()
@@ -271,7 +272,7 @@ class ConsensusStream(SegmenterStream):
         return whole._segments(decided)
 
     def _forget_ends(self, position: int) -> None:
-        """Keep segments of the models from the one on that holds the sample after a position."""
+        """Drop segments of the models before the one that holds the sample after a position."""
         for j, ends in enumerate(self.ends_):
             n_done = int(np.searchsorted(ends, position, side="right"))
             if n_done:
@@ -279,7 +280,7 @@ class ConsensusStream(SegmenterStream):
             self.ends_[j], self.codes_[j] = ends[n_done:], self.codes_[j][n_done:]
 
     def _path(self, last: int | None = None) -> NDArray[np.int64]:
-        """Numbers of the positions of the best ends up to one of them, by default the last."""
+        """The best ends up to a position, by default the last, as numbers of positions."""
         found, u = [], len(self.places_) - 1 if last is None else last
         while u > 0:
             found.append(u)

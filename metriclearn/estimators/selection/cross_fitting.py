@@ -1,4 +1,4 @@
-"""Models of all folds: what is fitted, which penalty the folds share, and how members weigh."""
+"""Models of all folds: which are fitted, the penalty they share, and the weights of members."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ MULTIPLES = (0.5, 1.0, 2.0)
 
 
 def is_listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
-    """Whether it is a list, not empty, of what is accepted."""
+    """Whether a value is a non-empty list of accepted items."""
     return isinstance(given, (list, tuple)) and len(given) > 0 and all(map(accepts, given))
 
 
 def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
-    """Needs a mapping of names to lists of what is accepted."""
+    """Needs a mapping of names to lists of accepted items."""
 
     def are(given: Any) -> bool:
         if given is None:
@@ -58,7 +58,7 @@ def default_members(named: bool = False, partial: bool = False) -> dict[str, lis
     Parameters
     ----------
     named : bool
-        With frame classifiers and named learners, too.
+        Whether to add frame classifiers and named learners.
     partial : bool
         Only learners that take partial labels.
     """
@@ -92,7 +92,8 @@ def cross_fitted(
     estimator : with ``n_jobs`` and ``verbose``
     members : mapping of names to families
     calls : sequence of joblib.delayed
-        By family, member and fold; a ValueError as a result leaves the member out.
+        One call for every family, member and fold; a member is left out if a call returns a
+        ValueError.
     n_folds : int
     """
     hidden = None if estimator.verbose is None else not estimator.verbose
@@ -119,7 +120,8 @@ def fitted_to(
     units: NDArray,
     may_fail: bool,
 ) -> Any:
-    """A member fitted to a part of the recordings; or its ValueError, if it may fail."""
+    """A member fitted to a part of the recordings, or the ValueError that it raised, if it may
+    fail."""
     learner = clone(member)
     for name, value in (("verbose", False), ("n_jobs", 1)):
         if name in learner.get_params(deep=False):
@@ -140,11 +142,11 @@ def fitted_to(
 def variants(
     row: Sequence[Any], parts: Sequence[tuple[Any, Any]], units: Sequence[tuple]
 ) -> list[list[Any]]:
-    """Copies of a member's models with half, once and twice the tuned penalty, in every unit.
+    """Copies of a member's models with half, once and twice the tuned penalty, for every unit.
 
-    The penalty is tuned on all data left out, once for all models. A model beyond the parts is one
-    of all data: it takes the penalty of the others. Models without a penalty, or with a metric that
-    is zero, stay as they are.
+    The penalty is tuned on all data left out, once for all models. A model without a part was
+    fitted to all data and gets the same penalty. Models without a penalty, or with a zero metric,
+    do not change.
     """
     able = [
         place
@@ -182,26 +184,26 @@ def weigh(
     agree: Callable[[Sequence[Partition], NDArray], Partition],
     loss: Callable[[Partition, Any], float],
 ) -> tuple[float, NDArray, NDArray, dict[int, Partition]]:
-    """The power of least loss on data left out, the weights, losses and compromises there.
+    """The power of least loss on data left out, with the weights, losses and compromises.
 
-    Members answered for data that their models had not seen. The weights that are tried on a fold
-    come from the losses in the other folds, where there are some.
+    Predictions of members are for data that their models had not seen. To try a power on a fold,
+    weights are computed from the losses in the other folds, if there are any.
 
     Parameters
     ----------
     families : sequence of str
         Of each member.
     answers : sequence of mappings of int to Partition
-        Of each member, to every data set that was left out.
+        For each member, its predictions for the data sets that were left out, by their numbers.
     truths : sequence
         Of all data sets.
     left_out : sequence of int arrays
         The data sets of each fold.
     powers : sequence of float
     agree : callable
-        The compromise of partitions with weights.
+        Computes the compromise of weighted partitions.
     loss : callable
-        Of a partition against a truth.
+        Loss of a partition against a truth.
     """
     sizes = np.array([families.count(name) for name in families], dtype=float)
     places = np.sort(np.concatenate(left_out))

@@ -1,4 +1,5 @@
-"""GapSegmenter: a learner of change-points that leaves unknown samples out, exactly."""
+"""GapSegmenter: a learner of change-points that leaves out unknown samples, without
+interpolation."""
 
 from __future__ import annotations
 
@@ -44,31 +45,31 @@ class GapSegmenter(ComponentParameters):
 
         ‖Σ w_t z_t‖² / Σ w_t − λ,      t in (s, u],
 
-    and the loss is ‖M − N‖² with the entries of known samples only. Neither depends on where in a
-    gap a segment ends. A segment without a known sample only costs λ. So a best weighted
-    segmentation is a best segmentation of the known samples alone, and to learn and predict there
-    is exact. The length of a gap plays no part.
+    and the loss is ‖M − N‖² over the entries of known samples only. Neither depends on where in a
+    gap a segment ends, and a segment without a known sample only costs λ. So a best weighted
+    segmentation is a best segmentation of the known samples alone, and it is exact to learn and
+    predict from these. The length of a gap does not matter.
 
-    A change that falls in a gap of m unknown rows is put in its middle, with ⌊m/2⌋ of these rows
-    before it. Unknown rows at the ends belong to the first and to the last segment. ``min_size``
-    and ``n_segments`` count known samples only.
+    A change within a gap of m unknown rows is placed in its middle, with ⌊m/2⌋ of these rows before
+    it. Unknown rows at the ends belong to the first and to the last segment. ``min_size`` and
+    ``n_segments`` count known samples only.
 
-    Labels of unknown rows are read: a change within a gap is learned as a change between the known
-    rows around it, and a segment without any known row is ignored. If a partial label ends in a
-    gap, its certain part is kept. If labels are names, only the names of known rows are read.
+    Labels of unknown rows are used: a change within a gap becomes a change between the known rows
+    around it, and a segment without any known row is ignored. If a partial label ends in a gap, its
+    certain part is kept. If labels are names, only the names of known rows are used.
 
     Parameters
     ----------
     learner : segmenter that reads every sample alone
         A learner with a metric, ``NamedSegmentLearner(emissions=NeighborFeatures(context=0))``,
         ``Consensus(names=False)`` or ``EqualCuts()``. Encoders, neighbors in time and penalties
-        that depend on features would read across gaps and are refused: fill the gaps by
-        :func:`~metriclearn.regular` for them.
+        that depend on features would read across gaps, so they are refused; fill the gaps by
+        :func:`~metriclearn.regular` to use them.
 
     Attributes
     ----------
     learner_ : fitted learner
-        Of sequences without unknown rows, such as :meth:`known` returns.
+        The learner, fitted to sequences without unknown rows, as :meth:`known` returns them.
 
     Raises
     ------
@@ -132,7 +133,7 @@ class GapSegmenter(ComponentParameters):
         return self
 
     def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
-        """Change-points of all T samples, as in ruptures; the middle of a gap for a change in it.
+        """Change-points of all T samples, as in ruptures; a change in a gap is in its middle.
 
         Parameters
         ----------
@@ -163,8 +164,8 @@ class GapSegmenter(ComponentParameters):
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of all T samples, at best 0.
 
-        It compares with the ``score`` of a learner of the same sequences with filled gaps. Where
-        labels are partial, the loss is that of what is known.
+        It is comparable with the ``score`` of a learner on the same sequences with filled gaps.
+        With partial labels only the labeled parts count.
         """
         data, _ = self._fitted(X)
         truths = read_labelings("GapSegmenter", y, data, segments=True, partial=True)
@@ -175,7 +176,7 @@ class GapSegmenter(ComponentParameters):
     def known(self, X: Any, y: Any) -> tuple[list[Any], list[Any]]:
         """The data sets without unknown rows, and their labels, for other methods of ``learner_``.
 
-        Such as ``segmenter.learner_.tune_penalty(*segmenter.known(X, y))``.
+        For example ``segmenter.learner_.tune_penalty(*segmenter.known(X, y))``.
         """
         return self._restricted(*self._fitted(X), y)
 
@@ -205,7 +206,7 @@ class GapSegmenter(ComponentParameters):
     def _restricted(
         self, data: DataSets, rows: list[NDArray[np.int64]], y: Any
     ) -> tuple[list[Any], list[Any]]:
-        """Known rows, and what the labels say of them."""
+        """The known rows and their labels."""
         truths = read_labelings("GapSegmenter", y, data, segments=True, partial=True)
         given = list_labelings("GapSegmenter", y, data)
         labels = [_values(one, T) for one, T in zip(given, data.lengths)]
@@ -226,7 +227,7 @@ class GapSegmenter(ComponentParameters):
 
 
 def _reads_neighbors(learner: Any) -> bool:
-    """Whether what a learner sees of a sample depends on other samples near it."""
+    """Whether a learner's features of a sample depend on other samples near it."""
     if isinstance(learner, Consensus):
         if learner.members is None:
             return learner.names is not False
@@ -241,7 +242,7 @@ def _reads_neighbors(learner: Any) -> bool:
 
 
 def _tables(data: DataSets, rows: list[NDArray[np.int64]]) -> list[Any]:
-    """The known rows of every data set, with the names of features where there are some."""
+    """The known rows of every data set, with the names of features if there are any."""
     arrays = [array[known] for array, known in zip(data.arrays, rows)]
     if data.feature_names is None:
         return arrays
@@ -249,7 +250,7 @@ def _tables(data: DataSets, rows: list[NDArray[np.int64]]) -> list[Any]:
 
 
 def _borders(known: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where a change between two neighbors among known rows is, (n−1,): the middle of their gap."""
+    """The position of a change between neighboring known rows, (n−1,): the middle of their gap."""
     return (known[:-1] + known[1:] + 1) // 2
 
 
@@ -264,11 +265,11 @@ def _values(labeling: Any, length: int) -> Any:
 def _restriction(
     truth: Partition | PartialPartition, known: NDArray[np.int64]
 ) -> Partition | PartialPartition:
-    """What a labeling says of the known rows.
+    """The labeling of the known rows.
 
-    A change between the neighbors k_{c−1} and k_c among known rows stands for changes at one or
-    more of the positions k_{c−1} + 1 … k_c. So it is ruled out if all of these positions are, and
-    it satisfies a region that needs a change and holds one of them.
+    A change between the neighboring known rows k_{c−1} and k_c stands for changes at one or more of
+    the positions k_{c−1} + 1 … k_c. So it is excluded if all of these positions are. It satisfies a
+    region that needs a change if the region contains one of them.
     """
     if isinstance(truth, Partition):
         return Partition.from_runs(truth.labels[known])

@@ -22,7 +22,7 @@ _FRAMES = 16  # more than the deltas of a frame depend on
 def json_lines(
     model: Any, source: IO[str], rate: float | None = None, delay: float | None = None
 ) -> Iterator[str]:
-    """Segments of a text stream that grows, each as a line of JSON once it is final.
+    """Segments of a growing text stream, each as a line of JSON once it is final.
 
     Parameters
     ----------
@@ -71,13 +71,14 @@ def live_segments(
 ) -> Iterator[Segment]:
     """Segments (start, end, label) in seconds, each as soon as it is final.
 
-    A consensus with models that cannot follow a stream gives way to its best one that can.
-    Neighbors with one label are joined, so a segment with a label waits for the next one.
+    If a consensus has models that cannot follow a stream, its best model that can replaces it.
+    Neighbors with the same label are joined, so a labeled segment is returned only after the next
+    one.
 
     Parameters
     ----------
     model : fitted RecordingSegmenter, or segmenter with ``stream()``
-        Times of the latter are in rows.
+        Without a recording segmenter, times are in rows.
     chunks : iterable of (n, P) arrays
         Features.
     max_delay : int, optional
@@ -119,8 +120,8 @@ def live_segments(
 def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.float64]]:
     """Rows of CSV as they arrive, (1, P) each, with the columns of these names.
 
-    The first line may have names of columns; others than these are left out. Without such a line,
-    columns are in the order of ``names``.
+    The first line may hold names of columns; columns that are not in ``names`` are ignored. Without
+    such a line, columns are in the order of ``names``.
 
     Raises
     ------
@@ -153,8 +154,8 @@ def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.floa
 def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np.float64]]:
     """Features of sound as it arrives, the same as those of the whole recording, (n, P) each.
 
-    Frames depend on little sound around them. So stretches are described with more on both sides
-    than that, and begin where a row and a frame begin, at multiples of a block.
+    A frame depends on little sound around it. So we compute features of stretches with enough sound
+    on both sides. Stretches begin at multiples of a block, where both a row and a frame begin.
 
     Parameters
     ----------

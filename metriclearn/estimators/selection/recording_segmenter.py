@@ -44,46 +44,47 @@ _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
 class RecordingSegmenter(ComponentParameters):
     """Segments of recordings, with names: a learned metric, its penalty, and scores of labels.
 
-    The boundaries are the consensus of metrics of several families, and of classifiers of rows
-    where labels recur, each learned without some of the recordings; a single recording gets one
-    metric. A found segment gets the name that the models agree on, or else the label with the
-    largest mean score over its rows, by linear discriminant analysis with shrinkage (Ledoit &
-    Wolf) of all training rows. Neighbors with one label are joined. If labels name no classes, as
-    for shots, segments get no labels.
+    Boundaries come from a consensus of metrics of several families and, if labels recur, of
+    classifiers of rows. Each is learned without some of the recordings; from a single recording
+    only one metric is learned. A segment gets the name that the models agree on, or else the label
+    with the largest mean score over its rows, by linear discriminant analysis with shrinkage
+    (Ledoit & Wolf) of all training rows. Neighbors with the same label are joined. If labels are
+    not classes, as for shots, segments get no labels.
 
     Parameters
     ----------
     extractor : extractor, optional
-        Features of a file, such as ``AudioFeatures()``; None where sequences are tables already.
+        Features of a file, such as ``AudioFeatures()``; None if sequences are already tables.
     learner : segmenter, optional
         By default ``Consensus()``, or ``WhitenedMetricLearner(retune=True)`` for a single
-        recording. Another learner is fitted as it is, without each group once, and the models
-        agree.
+        recording. Any other learner is fitted once without each group of recordings, and the models
+        form a consensus.
     rate : float
         Rows per second, for tables; an extractor has its own.
     n_folds : int
-        Groups of recordings left out; fewer where there are fewer groups, none for one recording.
+        Number of parts of the recordings that are left out, one at a time; at most one per group,
+        and none for a single recording.
     tolerance : float, optional
-        Seconds by which a boundary may be off and still count as found; by default a tenth of the
+        A boundary counts as found if it is at most so many seconds off; by default a tenth of the
         median labeled segment, but at least one row.
 
     Attributes
     ----------
     learner_ : fitted Consensus, or learner for a single recording
     labels_ : list of str
-        Empty where labels name no classes, see
+        Empty if labels are not classes, see
         :func:`~metriclearn.datasets.sequences.name_classes`.
     label_weights_, label_intercepts_ : arrays (n labels, P) and (n labels,)
         Linear scores of the labels.
     validation_loss_ : float or None
-        Mean ‖M − N‖² of recordings left out, segmented by models that have not seen them but for
-        their penalties and the power of the weights, see :class:`~metriclearn.Consensus`.
+        Mean ‖M − N‖² of recordings left out, segmented by models that have not seen them, except
+        for tuning the penalties and the power of the weights, see :class:`~metriclearn.Consensus`.
     validation_ : dict or None
-        Of the same recordings: "one segment", the mean loss without any boundary; "equal cuts" and
-        "Euclidean", the losses of segments of one length and of the Euclidean metric of
-        standardized features, with the length and the penalty tuned on other recordings;
-        "found" and "right", the shares of true boundaries with a predicted one within the
-        tolerance, and of predicted with a true one; "boundaries", the number of true ones;
+        Figures for the same recordings: "one segment", the mean loss without any boundary; "equal
+        cuts" and "Euclidean", the losses of segments of equal length and of the Euclidean metric of
+        standardized features, with the length and the penalty tuned on other recordings; "found",
+        the share of true boundaries with a predicted one within the tolerance; "right", the share
+        of predicted boundaries with a true one; "boundaries", the number of true boundaries;
         "tolerance", in seconds.
     feature_names_ : list of str
     trained_on_ : list of str
@@ -128,7 +129,7 @@ class RecordingSegmenter(ComponentParameters):
         ----------
         data : LabeledSequences
             As :func:`metriclearn.datasets.load_recordings` reads it with the same extractor.
-            Samples of label −1 or NaN are left out, and stretches of one sample.
+            Samples with the label −1 or NaN are left out, and so are stretches of one sample.
         progress : bool, optional
             Whether a bar is shown; None in a terminal only.
 
@@ -183,7 +184,7 @@ class RecordingSegmenter(ComponentParameters):
         return self
 
     def _consensus(self, n_folds: int, progress: bool | None) -> Consensus:
-        """Of the learner, or of all families; unfitted."""
+        """The unfitted members: the learner, or those of all families."""
         if isinstance(self.learner, Consensus):
             return clone(self.learner).set_params(verbose=progress)
         members = None if self.learner is None else {"learner": [self.learner]}
@@ -192,7 +193,7 @@ class RecordingSegmenter(ComponentParameters):
     def _validate(
         self, data: LabeledSequences, truths: list[Partition], found: Mapping[int, Partition]
     ) -> None:
-        """How good the consensus and plain answers are on recordings left out."""
+        """Losses of the consensus and of simple baselines on recordings left out."""
         step = 1 / self.rows_per_second
         tolerance = self.tolerance
         if tolerance is None:
@@ -228,8 +229,8 @@ class RecordingSegmenter(ComponentParameters):
     ) -> list[Segment]:
         """Segments of a file as (start, end, label) in seconds.
 
-        The last row may be cut by the end of the file; what little of a segment begins there
-        belongs to the one before.
+        The end of the file may cut the last row; if a segment begins in that row, the row is added
+        to the segment before it.
         """
         if self.extractor is None:
             raise ValueError(
@@ -250,7 +251,7 @@ class RecordingSegmenter(ComponentParameters):
         """Segments of the features (T, P) of a recording, each with its best label.
 
         That is the label with the largest mean score over the rows of the segment; neighbors with
-        one label are joined. Without classes all labels are empty.
+        the same label are joined. Without classes all labels are empty.
         """
         check_is_fitted(self, "learner_")
         ends = self.learner_.predict_change_points(X)
@@ -332,7 +333,7 @@ def _plain_losses(
 
 
 def in_words(model: RecordingSegmenter) -> dict[str, str]:
-    """What a fitted model learned from and how good it is, a line of text for each title."""
+    """What a fitted model was trained on and how good it is, a line of text for each title."""
     learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
     models = getattr(learner, "models_", [learner])
     shares = getattr(learner, "weights_", [1.0])

@@ -1,6 +1,6 @@
-"""Solutions along the strengths of regularization, and the strength chosen by cross-validation.
+"""Solutions along a path of strengths, and a strength chosen by cross-validation.
 
-Each solution is certified, and each begins from the last.
+Each solution is certified and starts from the previous one.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _NEEDS = {
 
 @dataclass(frozen=True)
 class RegularizationPath:
-    """What :func:`regularization_path` returns; rows go from strong to weak regularization.
+    """The result of :func:`regularization_path`, from strong to weak regularization.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class RegularizationPath:
         return int(np.argmin(losses.mean(axis=1)))
 
     def plot(self, ax: Any = None, feature_names: Sequence[str] | None = None) -> Any:
-        """Weights against strength, over the validation loss where there is one."""
+        """Plot weights against strength, above the validation loss if there is one."""
         from metriclearn.plots import plot_regularization_path
 
         if not self.diagonal:
@@ -134,7 +134,7 @@ def regularization_path(
     sample_weight: ArrayLike | None = None,
     ratio: float = 1e-3,
 ) -> RegularizationPath:
-    """Fit a learner at decreasing strengths, each from the point and the cuts of the one before.
+    """Fit a learner at decreasing strengths, each starting from the previous point and its cuts.
 
     Cuts of the risk do not depend on the regularizer, so a warm start needs few oracle calls;
     every solution has its own gap.
@@ -142,11 +142,11 @@ def regularization_path(
     Parameters
     ----------
     learner : a large-margin learner
-        Not changed; its regularizer's own strength is not used.
+        It is not changed; the strength of its regularizer is ignored.
     X, y, sample_weight
         As for its ``fit``.
     strengths : int or array (S,)
-        Strengths, or how many, see Notes.
+        The strengths, or their number, see Notes.
     validation : (X, y), optional
         Data sets on which every learner's loss is measured, with ``score``.
     ratio : float
@@ -164,13 +164,14 @@ def regularization_path(
     Notes
     -----
     A grid is a geometric progression from a strength at which L1 and trace give B = 0. Every
-    subgradient of the risk is at least −H with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵀMX ⪰ 0. So
-    with μ at the largest eigenvalue (or diagonal entry) of H no B ≠ 0 can pay for μ Tr B.
+    subgradient of the risk is at least −H with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵀMX ⪰ 0. So if
+    μ is the largest eigenvalue (or diagonal entry) of H, no B ≠ 0 lowers the risk by more than μ Tr
+    B.
 
-    With partial labels every strength completes and learns in turns from its own start, as ``fit``
-    with that strength does, and its solution is the one of the last metric step; there is no warm
-    start from the previous strength, and the grid comes from first completions. That costs, per
-    strength, what a ``fit`` does.
+    With partial labels, completion and learning alternate at every strength from a separate start,
+    as in ``fit``, and the solution is that of the last metric step. There is no warm start from the
+    previous strength, so each strength costs as much as a ``fit``. The grid comes from the first
+    completions.
 
     References
     ----------
@@ -221,7 +222,8 @@ def regularization_path(
 
 
 def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> NDArray:
-    """Strengths as given, decreasing, or a grid of so many, see the notes of the path."""
+    """The given strengths in decreasing order, or a grid of that many, see the notes of the
+    path."""
     if np.ndim(strengths) == 1:
         return np.unique(real_array("regularization_path", "strengths", strengths, 1))[::-1]
     greatest = -problem.cone.metric.least(-problem.risk.truth_slope)
@@ -250,23 +252,23 @@ def _weights(problem: Problem, solution: Solution) -> NDArray:
 class ChangePointMetricLearnerCV(ChangePointMetricLearner):
     """Metric learner whose strength has the least mean loss on left-out sequences.
 
-    As scikit-learn's ``LassoCV``: one warm-started path of strengths for each fold over whole
-    sequences, then one on all of them. With partial labels every fold completes and learns in
-    turns at every strength, as ``fit`` does, and the loss on left-out sequences charges their
-    labeled parts; that is as many whole fits as there are pairs of a fold and a strength.
+    As in scikit-learn's ``LassoCV``, there is one warm-started path of strengths for each fold over
+    whole sequences, and then one on all sequences. With partial labels every pair of a fold and a
+    strength is a whole fit, in which completion and learning alternate, and the loss on left-out
+    sequences counts only their labeled parts.
 
     Parameters
     ----------
     strengths : int or array (S,)
-        Strengths to choose from, or how many, in geometric progression from one at which L1 and
-        trace give B = 0.
+        The strengths to choose from, or their number, in geometric progression from one at which L1
+        and trace give B = 0.
     ratio : float
         Least over greatest strength, for a number of strengths.
     cv : int, cross-validation splitter or iterable, optional
         As in scikit-learn; by default 5 folds, or as many as there are sequences.
     metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
 oracle, alternation, callbacks, n_jobs, executor, verbose
-        As in :class:`ChangePointMetricLearner`; the regularizer's own strength is not used.
+        As in :class:`ChangePointMetricLearner`; the strength of the regularizer is ignored.
 
     Attributes
     ----------
@@ -277,8 +279,9 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     loss_path_ : array (S, F)
         Mean loss ℓ on the left-out sequences of every fold.
     path_ : RegularizationPath
-        On all sequences, with the losses of the folds; ``path_.plot()`` draws both. Not saved:
-        a loaded learner has ``strengths_``, ``loss_path_`` and the chosen one, but no ``path_``.
+        The path on all sequences, with the losses of the folds; ``path_.plot()`` draws both. Not
+        saved: a loaded learner has ``strengths_``, ``loss_path_`` and the chosen one, but no
+        ``path_``.
     components_, penalty_, solution_, scale_, n_features_in_, feature_names_in_
         As in :class:`ChangePointMetricLearner`, at the chosen strength.
 

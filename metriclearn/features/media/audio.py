@@ -36,10 +36,10 @@ _LOUDEST = 1e12  # single precision holds the powers of such samples
 class AudioFeatures(RecordingTransformer):
     """MFCC, optionally with deltas, energy, flatness, contrast and chroma, ``rate`` rows a second.
 
-    A Hann window of ``window`` samples, centered at every ``hop`` samples, gives a power spectrum,
-    from which the descriptors are computed. Row t of the result holds their mean and standard
-    deviation over the frames centered in [t/rate, (t+1)/rate) seconds. The last row may cover
-    less. Cost O(samples · log window), and some 25 MB of memory per hour of sound.
+    Every ``hop`` samples, a Hann window of ``window`` samples gives a power spectrum, from which
+    the descriptors are computed. Row t of the result holds their mean and standard deviation over
+    the frames centered in [t/rate, (t+1)/rate) seconds. The last row may cover less time. Cost
+    O(samples · log window), and some 25 MB of memory per hour of sound.
 
     Parameters
     ----------
@@ -56,9 +56,11 @@ class AudioFeatures(RecordingTransformer):
     energy : bool
         Power of the frame in dB.
     flatness : bool
-        Geometric over arithmetic mean of the power spectrum in dB: 0 for noise, low for tones.
+        Ratio of the geometric and the arithmetic mean of the power spectrum, in dB: 0 for noise,
+        low for tones.
     contrast : bool
-        Peaks against valleys of the spectrum in octaves from 200 Hz on (Jiang et al. 2002).
+        Differences of peaks and valleys of the spectrum in octaves from 200 Hz on (Jiang et al.
+        2002).
     chroma : bool
         Shares of the 12 pitch classes.
     deviation : bool
@@ -225,7 +227,7 @@ class SoundWindows(RecordingTransformer):
     """A descriptor of windows of samples, such as a pretrained network, ``rate`` rows per second.
 
     Row t describes ``seconds`` of sound around (t + ½)/rate, with silence beyond the ends. All
-    samples of a file are in memory, but only some windows at a time.
+    samples of a file are held in memory, but only some windows at a time.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ def video_frames(
     rate : float
         Pictures per second.
     size : (int, int)
-        Height and width that every picture is scaled to.
+        Height and width to which every picture is scaled.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def video_frames(
 
 
 def duration(path: PathLike) -> float:
-    """Length of a recording in seconds by its header, or 0 if the header has no length.
+    """Length of a recording in seconds according to its header, or 0 if the header has none.
 
     Raises
     ------
@@ -140,7 +140,8 @@ def _existing(path: PathLike) -> Path:
 
 
 def _refuse_cut_off(path: Path) -> None:
-    """Refuse a Wave or AIFF file with less sound than it says, which libsndfile reads silently."""
+    """Refuse a Wave or AIFF file that is shorter than its header says; libsndfile reads it
+    silently."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(12)

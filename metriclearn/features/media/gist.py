@@ -115,7 +115,7 @@ class Gist(StatelessTransformer):
 
 
 def prefilter(pictures: NDArray[np.float64], cutoff: float = 4.0) -> NDArray[np.float64]:
-    """Whitened pictures of even contrast, (n, size, size).
+    """Whitened pictures with normalized contrast, (n, size, size).
 
     x = log(1 + picture) is mirrored by 5 pixels on every side. L is a Gaussian low pass of
     ``cutoff`` cycles per picture. Then y = x − Lx, and the result is y / (0.2 + √|L y²|).
@@ -158,9 +158,10 @@ def _scaled(pictures: NDArray[np.float64], size: int) -> NDArray[np.float64]:
 
 
 def _interpolation(n: int, size: int) -> NDArray[np.float64]:
-    """Weights of n pixels in each of ``size``: triangles as wide as two pixels of the coarser grid.
+    """Weights of n pixels in each of ``size`` pixels: triangles as wide as two pixels of the
+    coarser grid.
 
-    It is the bilinear filter with antialiasing of Pillow and torch.
+    This is the bilinear filter with antialiasing, as in Pillow and torch.
     """
     step = n / size
     distances = (np.arange(size)[:, None] + 0.5) * step - (np.arange(n) + 0.5)

@@ -101,7 +101,8 @@ class Color(ComponentParameters):
 
 
 class Position(ComponentParameters):
-    """Center of the node, from −½ to ½ of the image's width (to the right) and height (down)."""
+    """Center of the node, from −½ (left, top) to ½ (right, bottom) of the image's width and
+    height."""
 
     names: ClassVar = ["x [widths]", "y [heights]"]
 
@@ -252,7 +253,7 @@ class Superpixels(ComponentParameters):
     n_segments : int
         Approximate number.
     compactness : float
-        Weight of space against color, in Lab.
+        Weight of distance in space relative to color, in Lab.
 
     References
     ----------

@@ -46,8 +46,9 @@ def spectral_contrast(
 def pitch_class_filters(sampling_rate: int, window: int) -> NDArray[np.float32]:
     """Weights of the frequencies in the pitch classes C, C♯ … B, (12, window // 2 + 1).
 
-    Gaussian bumps, one semitone or one bin wide, columns of unit norm, times a Gaussian over
-    octaves around the fifth: ``librosa.filters.chroma`` (Ellis 2007), A = 440 Hz.
+    They are Gaussian bumps, one semitone or one bin wide, with columns of unit norm, times a
+    Gaussian over octaves centered at the fifth: ``librosa.filters.chroma`` (Ellis 2007), A = 440
+    Hz.
     """
     frequencies = np.arange(1, window) * sampling_rate / window
     pitches = 12.0 * np.log2(frequencies / (440.0 / 16.0))

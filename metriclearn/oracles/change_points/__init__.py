@@ -1,10 +1,10 @@
-"""The exact search for change-points, a concept a file.
+"""The exact search for change-points, one concept per file.
 
 * ``search``: the oracle, and its search over the penalty of a segment
 * ``recursion``: the dynamic program in one loop
 * ``bounds``: the exact ways to skip work, each with its claim and proof
 * ``segment_values``: the value of a segment, and the rules it obeys
-* ``given_count``: layers for a number of segments that no penalty leads to
+* ``given_count``: layers for numbers of segments that are optimal at no penalty
 * ``transitions``: the recursion and layers for names with costs of transitions
 * ``margins``: how certain each change is
 """

@@ -1,4 +1,4 @@
-"""Exact ways to skip work: starts that need not be tried at an end, and starts that may go.
+"""Exact ways to skip work: which starts need not be tried at an end, and which can be dropped.
 
 All follow from one inequality. For every split t of (s,u]
 
@@ -56,10 +56,10 @@ class Incumbent(NamedTuple):
 
 
 class Fresh(NamedTuple):
-    """The newest starts, from ``first`` on, which have no bound each.
+    """The newest starts, from ``first`` on, which have one bound together.
 
-    Together they have F(s) + f(s,u) ≤ top + spread; a NaN spread stands for no such bound.
-    ``looked`` tells how many were tried at the current end.
+    All of them satisfy F(s) + f(s,u) ≤ top + spread; if the spread is NaN, there is no such bound.
+    ``looked`` is the number of them that were tried at the current end.
     """
 
     first: int
@@ -76,7 +76,7 @@ class Live(NamedTuple):
     starts : int32 array
     bounds : array
         At least F(s) + f(s,u) − f(t,u) − gain(t,u) for every later end u, t being the checkpoint
-        of the level. Behind the last level it holds the values F(s) + f(s,u) of fresh starts.
+        of the level. After the last level it holds the values F(s) + f(s,u) of fresh starts.
     expiry : int32 array
         The first end from which the start may be dropped.
     """
@@ -90,8 +90,8 @@ class Levels(NamedTuple):
     """Groups of live starts with one checkpoint each, the oldest first; ``number[0]`` are in use.
 
     Level k has the cold starts from first[k] to hot[k] and the hot ones up to first[k + 1].
-    ``largest`` is the largest bound of the cold ones, ``growth`` an argument of :func:`gain`,
-    ``spent`` the work on the level since its checkpoint, and ``cost`` the work of its renewal.
+    ``largest`` is the largest bound of the cold starts, ``growth`` an argument of :func:`gain`,
+    ``spent`` the work on the level since its checkpoint, and ``cost`` the work of renewing it.
     """
 
     number: NDArray
@@ -137,8 +137,8 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
 
     Claim: f(s,u) ≤ f(s,t) + Σ|x|² of the samples x from t to u, plus κ if f(s,t) has a loss term.
     Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n samples, and g/(u−s) is in [0, 1].
-    Scores of names are normalized: those of more samples are never above 0.
-    So ``spread`` sums up |x|², and ``top`` holds the largest value, less the spread at its time.
+    Scores of names are normalized: further samples never add more than 0. So ``spread`` sums up
+    |x|², and ``top`` holds the largest value, less the spread at its time.
     """
     newest = u - signal.min_size
     looked, spread, top = newest + 1 - fresh.first, fresh.spread, fresh.top
@@ -161,11 +161,12 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
 
 @njit(**ONCE)
 def try_levels(signal, F, u, allowed, live, levels, best):
-    """Try the live starts at the end u whose bound beats the incumbent; the first level due.
+    """Try at the end u the live starts whose bound beats the incumbent; returns the first level
+    due.
 
     Claim: F(s) + f(s,u) ≤ bound(s) + f(t,u) + gain(t,u), t the checkpoint of the level. This is
     (*), and f(t,u) is *the same number for all s*. So one comparison excludes all cold starts of a
-    level. The hot ones, which often win, are tried first. A level is due once the work on it
+    level. The hot starts, which often win, are tried first. A level is due once the work on it
     reaches the cost of renewing it, or when u beats all its starts; all newer levels are renewed
     with it. It lasts for about as many ends as it has starts, so levels double and each start is
     renewed O(log T) times.
@@ -211,7 +212,8 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     A start s is dropped once it cannot win. Claim: if F(s) + f(s,u) + slack(u) ≤ F(u), then u is at
     least as good as s at every end v of which u is a legal split. Proof: by (*), F(s) + f(s,v) ≤
     F(s) + f(s,u) + slack(u) + f(u,v) ≤ F(u) + f(u,v). (PELT's rule for κ = 0, c = −λ; Killick,
-    Fearnhead & Eckley, JASA 107, 2012.) Starts before ``low`` are not allowed from now on.
+    Fearnhead & Eckley, JASA 107, 2012.) Starts before ``low`` are no longer allowed and are
+    dropped, too.
     """
     slacks, rules, min_size, c = signal.slack, signal.rules, signal.min_size, signal.c
     begin, n = INTEGER(levels.first[due]), INTEGER(levels.first[levels.number[0]])
@@ -248,7 +250,8 @@ def renew(signal, F, u, low, fresh, live, levels, due):
 
 @njit(**LIGHT)
 def _set_level(k, u, stop, hot_from, growth, live, levels):
-    """Make the starts up to ``stop`` level k, the newest one; hot are bounds above ``hot_from``.
+    """Make the starts up to ``stop`` level k, the newest; starts with bounds above ``hot_from`` are
+    hot.
 
     Many cold starts stay behind as a level, and the hot ones begin the next.
     """
@@ -276,11 +279,11 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
 
 @njit(**LIGHT)
 def loss_slack(truth, weight, first, t):
-    """What starts from ``first`` on need as slack at t: at once, the growth, and at most.
+    """The slack at t of starts from ``first`` on: its value now, its growth, and its maximum.
 
-    The slack κ − c of (*) is large where κ is about −c, but the part of the loss grows with u − t
-    from 0 on. So bounds have the slack −c and a :func:`gain` that depends on t and u alone, and the
-    largest gain decides which starts are dropped.
+    The slack κ − c of (*) is large if κ is about −c, but the loss contributes 0 at u = t and grows
+    with u − t. So bounds use the slack −c plus a :func:`gain` that depends on t and u alone, and
+    the largest gain decides which starts are dropped.
     """
     if len(truth) == 0 or not GAIN:
         return weight, 0.0, weight
@@ -290,7 +293,7 @@ def loss_slack(truth, weight, first, t):
 
 @njit(**LIGHT)
 def _growth(truth, kappa, first, t):
-    """At least f(s,u) − f(s,t) − f(t,u) + c per sample after t, in the true segment of t.
+    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c per sample after t, in the true segment of t.
 
     Claim for s ≥ ``first``: with that segment C = (b,e], q = b − s and h(s) of truth_table, the
     loss adds κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w = q − h(s) + q²/|C|
@@ -315,7 +318,7 @@ def _growth(truth, kappa, first, t):
 
 @njit(**LIGHT)
 def gain(truth, kappa, growth, t, u):
-    """At least f(s,u) − f(s,t) − f(t,u) + c for every start s that has that growth.
+    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c for every start s with that growth.
 
     Claim: it grows in the true segment C = (b,e] of t. Beyond, with L = e − s, l = e − t and
     ρ(s,u) = g(s,u)/(u−s), every s has a gain (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u))

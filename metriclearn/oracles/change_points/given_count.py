@@ -1,4 +1,4 @@
-"""The best segmentation into a given number of segments that no penalty leads to."""
+"""The best segmentation into a number of segments that is optimal at no penalty."""
 
 from __future__ import annotations
 

@@ -4,17 +4,19 @@ F(t) is the best value of the samples before t and B(t) the best value of the sa
 both less the penalty p_t of a change at t. The best segmentation with a change at t has the value
 F(t) + B(t) + p_t, and the best one without any change from t−δ to t+δ has the value
 
-    W(t) = max F(s) + f(s,u) + B(u)    over segments (s, u] with s < t − δ or s = 0, and so for u,
+    W(t) = max F(s) + f(s,u) + B(u) over segments (s, u] with s < t − δ or s = 0, and
+    correspondingly for u,
 
 f being the value of a segment. One program runs forward and one backward.
 
-With a given number K of segments, we take F and B at a penalty λ and add it again K times: no
-segmentation into K segments has a value above F(t) + B(t) + p_t + λK. The difference, its deficit,
-is a sum over its segments, each at least 0. So we keep only segments whose deficit is at most a
-window, and layers for only the numbers of segments that then occur. A deficit within the window is
-exact. λ is the penalty at which K − 1 segments are as good as K: a change elsewhere mostly replaces
-the weakest one and then has no deficit, so that a narrow window suffices. Where the deficit is
-larger we widen the window, only among the positions that can lie in it.
+With a given number K of segments, we compute F and B at a penalty λ and then add λK: no
+segmentation into K segments with a change at t has a value above F(t) + B(t) + p_t + λK. The
+difference, its deficit, is a sum over its segments, each at least 0. So we keep only segments whose
+deficit is at most ``window``, and layers for only the numbers of segments that then occur. A
+deficit within the window is exact. λ is the penalty at which K − 1 segments are as good as K: a
+change elsewhere mostly replaces the weakest one and then has no deficit, so that a narrow window
+suffices. Where the deficit is larger we widen the window, only among the positions that can lie in
+it.
 """
 
 from __future__ import annotations
@@ -60,20 +62,21 @@ _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=Tru
 class BoundaryMargins:
     """The best segmentation of T samples, and how sure its changes are.
 
-    Scores are values ⟨A, M⟩ of segmentations, in units of squared distance as the penalty is.
+    Scores are values ⟨A, M⟩ of segmentations, in units of squared distance, like the penalty.
 
     Attributes
     ----------
     change_points : int array (K,)
         Segment ends, the last one T.
     losses : array (K−1,)
-        What the score loses without any change within the tolerance of each change-point, at least
-        0; inf where there is no such segmentation.
+        How much lower the best score is without any change within the tolerance of each
+        change-point, at least 0; inf if there is no such segmentation.
     gains : array (T,)
-        What the best segmentation with a change between the samples t−1 and t gains over the best
-        of all: 0 at its change-points, negative elsewhere, −inf where none may be; 0 at t = 0.
+        The score of the best segmentation with a change between the samples t−1 and t, less the
+        best score: 0 at the change-points, negative elsewhere, −inf where no change is allowed; 0
+        at t = 0.
     probabilities : array (K−1,) or None
-        That there is a true change within the tolerance, after ``calibrate``.
+        Probability of a true change within the tolerance, after ``calibrate``.
 
     See Also
     --------
@@ -94,12 +97,14 @@ class BoundaryMargins:
     probabilities: NDArray[np.float64] | None = None
 
     def intervals(self, score: float) -> NDArray[np.int64]:
-        """First and last position to which each change-point can move for at most that score.
+        """First and last position to which each change-point can move for a loss of at most
+        ``score``.
 
         Parameters
         ----------
         score : float ≥ 0
-            In units of squared distance; the penalty is what an additional segment must bring.
+            In units of squared distance, like the penalty, by which an additional segment must
+            raise the score.
 
         Returns
         -------
@@ -116,10 +121,11 @@ class BoundaryMargins:
 
     @property
     def typical_score(self) -> float:
-        """Small against most changes and against one more change, 0 without any change.
+        """A score that is small against most changes and against one more change; 0 without
+        changes.
 
-        A tenth of the median of the finite losses, at most half of what a change at the median
-        position costs: for the cost of one change more, every change could move anywhere.
+        It is a tenth of the median finite loss, and at most half the cost of a change at the median
+        position: for the cost of one additional change, every change could move anywhere.
         """
         finite = self.losses[np.isfinite(self.losses)]
         if not len(finite):
@@ -129,7 +135,8 @@ class BoundaryMargins:
         return min(0.1 * float(np.median(finite)), elsewhere)
 
     def plot(self, score: float | None = None) -> Figure:
-        """Draw the change-points, the positions that each can move to for ``score``, and all gains.
+        """Draw the change-points, the positions to which each can move for ``score``, and all
+        gains.
 
         Parameters
         ----------
@@ -155,22 +162,22 @@ def boundary_margins(
 ) -> BoundaryMargins:
     """The best segmentation, and the cost of every other change or missing change.
 
-    Without ``n_clusters`` it costs little more than two pruned programs. With it, two more run in a
-    narrow window, and wider windows follow where these do not suffice: O(T²(r + K)) time and O(TK)
-    memory in the worst case, where all segmentations are equally good.
+    Without ``n_clusters`` it costs little more than two pruned programs. With it, two more programs
+    run in a narrow window, and in wider windows where that does not suffice: O(T²(r + K)) time and
+    O(TK) memory in the worst case, where all segmentations are equally good.
 
     Parameters
     ----------
     form : LowRankForm or ChargedForm
         A, whose shift is minus the penalty of a segment.
     n_clusters : int, optional
-        Number of segments of all segmentations that are compared.
+        Only segmentations into so many segments are compared.
     known : PartialPartition, optional
         Only segmentations that agree with it are compared.
     min_size : int
         Smallest number of samples in a segment.
     tolerance : int ≥ 0
-        δ, in samples: a change so near is still the same.
+        δ, in samples: changes at most δ apart count as the same.
 
     Returns
     -------
@@ -221,7 +228,8 @@ def boundary_margins(
 def _with_states(
     problem: PenalizedSegmentation, penalty: float, boundaries: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The best with a change at every t, and W of every boundary by a program of its own."""
+    """The best value with a change at every t, and W of every boundary, each by a separate
+    program."""
     T, without = problem.n_samples, np.full(len(boundaries), -np.inf)
     signal = problem.signal.penalized(penalty)
     rules = np.array(segment_rules((), T)) if problem.known is None else np.array(signal.rules)
@@ -239,10 +247,10 @@ class Layers(NamedTuple):
     Attributes
     ----------
     rows : int array (T+1, 3)
-        Where the deficits of t begin, for how many segments the first one is, and their number.
+        Of every t: where its deficits begin, the number of segments of the first, and their count.
     deficits : array
     limits : array (T+1,)
-        Deficits up to this one are complete and exact.
+        All deficits up to this limit are present and exact.
     """
 
     rows: NDArray
@@ -266,10 +274,11 @@ class Sides(NamedTuple):
 def _given_count(
     problem: PenalizedSegmentation, ends: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The best with a change at every t, and W of every boundary, with as many segments as ends.
+    """The best value with a change at every t, and W of every boundary, with as many segments as
+    ends.
 
-    At any penalty λ no segmentation into K segments is worth more than λK and the best into any
-    number. Deficits are exact up to a window, which grows where it has to.
+    At any penalty λ, no segmentation into K segments has a value above λK plus the best value over
+    all numbers of segments. Deficits are exact up to a window, which grows where needed.
     """
     n, T = len(ends), problem.n_samples
     if n == 1:  # there is no change
@@ -317,10 +326,10 @@ def _given_count(
 
 
 def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> tuple[float, float]:
-    """A penalty at which K = len(ends) segments are about best, and a window beyond their deficit.
+    """A penalty at which K = len(ends) segments are nearly best, and a window above their deficit.
 
-    It is the largest such penalty or close to it, the worth of the weakest change: a change
-    elsewhere mostly takes its place.
+    It is the largest such penalty, or close to it, that is, the value of the weakest change. A
+    change elsewhere mostly replaces that one.
     """
     given = low = high = problem.vertex(ends)
     penalty, tried = float(np.min(boundary_worths(problem.signal, ends))), {len(ends)}
@@ -339,8 +348,8 @@ def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> t
 def _without(signal, sides, boundaries, tolerance):
     """W of every boundary, and whether it is exact.
 
-    With layers among segmentations into one segment more than there are boundaries. W is not exact,
-    but at least the value returned, where its deficit is above the limit.
+    With layers, only segmentations into one segment more than there are boundaries count. If the
+    deficit of W exceeds the limit, the value returned is not exact but a lower bound.
     """
     T, n = len(sides.forward) - 1, len(boundaries)
     worth, exact = np.empty(n), np.zeros(n, dtype=np.bool_)
@@ -376,7 +385,7 @@ def _pair(signal, sides, s, u):
 
 @njit(**LIGHT)
 def _better(best, value, sides, s, u):
-    """The larger one of ``best`` and the value of the pair of s and u, less its deficit."""
+    """The larger of ``best`` and the value of the pair (s, u) less its deficit."""
     if value <= best[0]:
         return best
     deficit, limit = _least_deficit(sides.ahead, sides.behind, s, u, sides.n_segments - 1)
@@ -386,15 +395,16 @@ def _better(best, value, sides, s, u):
 
 @njit(**WITHIN)
 def _improve(signal, sides, t, first, last, best, room):
-    """The largest F(s) + f(s,u) + B(u) with s < first and last < u, where some pair has ``best``.
+    """The largest F(s) + f(s,u) + B(u) with s < first and last < u, if some pair is known to have
+    ``best``.
 
     Claim: by (*) of :mod:`.bounds` a pair has at most left(s) + right(u) with left(s) = F(s) +
     f(s,t) and right(u) = slack(t) + f(t,u) + B(u). Split at the first end e of a block of ends, it
     has at most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u). Blocks double
-    with the distance from t. Starts before s, and ends after u,
-    have at most the value of the pair of s and u, plus the slack and the penalty there, because
-    their segments may be split there and do not pay it. So one start that is too low excludes all
-    before it, and a pair that is too low by both slacks excludes all pairs around it.
+    with the distance from t. Pairs with a start before s, or an end after u, have at most the value
+    of (s, u) plus the slack and the penalty there, because their segments can be split there and
+    pay no penalty for it. So one start that is too low excludes all before it, and a pair that is
+    too low by both slacks excludes all pairs around it.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -444,8 +454,8 @@ def _improve(signal, sides, t, first, last, best, room):
 def _end_blocks(signal, backward, t, last, needed, right, beyond):
     """Fill right(u) and beyond(u) of the ends after ``last``.
 
-    From the first end that cannot reach ``needed``, all are excluded. Returns the last end, the
-    largest right(u) and the number of blocks.
+    From the first end that cannot reach ``needed`` on, all ends are excluded. Returns the last end,
+    the largest right(u) and the number of blocks.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -468,7 +478,7 @@ def _end_blocks(signal, backward, t, last, needed, right, beyond):
 
 
 def _no_layers(T: int) -> Layers:
-    """The layers of 0 segments alone."""
+    """Layers with 0 segments only."""
     rows = np.zeros((T + 1, 3), dtype=np.int64)
     rows[0, 2] = 1  # no segments before the first sample
     limits = np.full(T + 1, -1.0)
@@ -483,10 +493,10 @@ def _turned(layers: Layers) -> Layers:
 
 @called
 def _widened(signal, best, layers, needs, lost, n_segments):
-    """Layers with all deficits up to ``needs`` of samples in at most ``n_segments`` segments.
+    """Layers with all deficits up to ``needs``, for at most ``n_segments`` segments.
 
-    Backward from the ends that need more than their limit, a start needs the rest that its segment
-    leaves; then forward.
+    First, backward from the ends that need more than their limit: each start needs what its segment
+    leaves of the end's need. Then forward.
     """
     rows, deficits, limits = layers.rows.copy(), layers.deficits, layers.limits
     needs, size, T = needs.copy(), len(deficits), len(best) - 1
@@ -512,9 +522,9 @@ def _widened(signal, best, layers, needs, lost, n_segments):
 def _near(signal, best, lost, need, u, near, lacks):
     """Fill the starts whose segment to u has a deficit of at most ``need``; returns their number.
 
-    Claim: a start before s has at most the value of s plus slack(s) and p_s. Proof: (*), where its
-    segment is split at s, which needs min_size samples before s. So a low value excludes them all.
-    A segmentation through s and u loses lost[s] at least, and lost[u] + need at most.
+    Claim: a start before s has at most the value of s plus slack(s) and p_s. Proof: (*) with its
+    segment split at s, which needs min_size samples before s. So a low value excludes all earlier
+    starts. A segmentation through s and u loses lost[s] at least, and lost[u] + need at most.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -537,7 +547,7 @@ def _near(signal, best, lost, need, u, near, lacks):
 def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
     """Add deficits of the samples before u whose last segment begins at one of ``near``.
 
-    Returns the deficits, which may have needed more room, and their number.
+    Returns the array of deficits, which may be a new and larger one, and their number.
     """
     if size + n_segments > len(deficits):
         more = np.empty(2 * len(deficits) + n_segments)
@@ -573,7 +583,7 @@ def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
 def _least_deficit(ahead, behind, s, u, n_segments):
     """The least deficit of n segments, some before s and the others after u, and its limit.
 
-    It is exact up to the limit, infinite where there are none within it, and 0 without layers.
+    It is exact up to the limit, infinite if there is none within the limit, and 0 without layers.
     """
     if len(ahead.limits) == 0:
         return 0.0, np.inf

@@ -1,7 +1,7 @@
 """The recursion of optimal partitioning, F(u) = max_s F(s) + f(s,u) − p_u, in one loop.
 
-F(u) never looks ahead. So the same loop serves whole sequences, here, and :mod:`.streaming`, which
-hands it the samples as they come.
+F(u) depends only on samples before u. So the same loop serves whole sequences, here, and
+:mod:`.streaming`, which passes samples as they arrive.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Program(NamedTuple):
     Attributes
     ----------
     F : array
-        The best value of every prefix, a change at its end paid, −inf where there is none.
+        The best value of every prefix, less the penalty of a change at its end; −inf if there is no
+        segmentation.
     last : int32 array
         The start of the segment that ends there, −1 where there is none.
     live : Live
@@ -70,7 +71,7 @@ def new_program(T):
 def advance(signal, program, begin, stop, fresh, best):
     """Extend a program to the ends from ``begin`` to ``stop``.
 
-    Returns the incumbent of the last end and the fresh starts, from which it goes on.
+    Returns the incumbent of the last end and the fresh starts, with which the next call continues.
     """
     (F, last, live, levels), min_size = program, signal.min_size
     for u in range(begin, stop + 1):
@@ -103,16 +104,17 @@ def advance(signal, program, begin, stop, fresh, best):
 def best_segmentation(signal):
     """Maximize Σ f − Σ p over allowed segmentations into segments of at least ``min_size`` samples.
 
-    For T + min_size < 2³¹. O(Tr) memory: S, 12T bytes, and 16 for each live start, as pages of the
-    other arrays are never touched. Close to O(Tr) time on data with changes, and far below the
-    O(T²r) of plain pruning without.
+    Requires T + min_size < 2³¹. O(Tr) memory: S, 12T bytes, and 16 bytes for each live start, as
+    the unused pages of the other arrays are never touched. The time is close to O(Tr) on data with
+    changes, and far below the O(T²r) of plain pruning on data without changes.
 
     Returns
     -------
     F : array (T+1,)
-        The best value of every prefix, a change at its end paid, −inf where there is none.
+        The best value of every prefix, less the penalty of a change at its end; −inf if there is no
+        segmentation.
     ends : int array (K,)
-        The segment ends of the best segmentation of all samples; none if there is none.
+        The segment ends of the best segmentation of all samples; empty if there is none.
     """
     T, program = signal.cumulative.shape[0] - 1, new_program(signal.cumulative.shape[0] - 1)
     fresh, best = no_fresh(signal, INTEGER(0)), Incumbent(-np.inf, INTEGER(0))

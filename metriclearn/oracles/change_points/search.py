@@ -1,7 +1,8 @@
 """The exact oracle for segmentations: one search over the penalty of a segment.
 
 A penalty determines the number of segments, by one pruned dynamic program
-(:mod:`~metriclearn.oracles.change_points.recursion`). To reach a given number we move the penalty.
+(:mod:`~metriclearn.oracles.change_points.recursion`). To reach a given number of segments we change
+the penalty.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class ChangePoints(BaseEstimator):
 
     The number of segments follows from c, or is given. If it is not given, one pruned dynamic
     program finds the answer. If it is, the penalty of a segment moves along secants of the concave
-    hull of (K, V(K)) until the program returns K segments. Only if K is not on the hull, a layered
+    hull of (K, V(K)) until the program returns K segments. If K is not on the hull, a layered
     program runs over the few positions that the search could not exclude. O(Tr) memory and a
     fraction of a microsecond per sample.
 
@@ -54,7 +55,7 @@ class ChangePoints(BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or where no segmentation has so many segments.
+        For parameters that cannot be used, or if no segmentation has so many segments.
     TypeError
         For another form than a :class:`LowRankForm`; :class:`SummedArea` takes any.
 
@@ -129,7 +130,7 @@ class ConstrainedChangePoints(ChangePoints):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or where no segmentation has so many segments.
+        For parameters that cannot be used, or if no segmentation has so many segments.
     TypeError
         For another form than a :class:`LowRankForm`; :class:`SummedArea` takes any.
 
@@ -140,14 +141,14 @@ class ConstrainedChangePoints(ChangePoints):
 
 
 class Vertex(NamedTuple):
-    """The best segmentation with its number of segments K: V(K) and the segment ends (K,)."""
+    """The best segmentation into K segments: V(K) and the segment ends (K,)."""
 
     value: float
     ends: NDArray[np.int64]
 
 
 class PenalizedSegmentation:
-    """Segmentations of one signal at any penalty of a segment.
+    """Best segmentations of one signal at any penalty of a segment.
 
     V(K) is the largest ⟨ZZᵀ − κN, M⟩, or value with charges and penalties of positions, among the
     segmentations into K segments that agree with ``known``. :meth:`solve` maximizes V(K) − λK, so
@@ -156,7 +157,7 @@ class PenalizedSegmentation:
     Parameters
     ----------
     form : LowRankForm or ChargedForm
-        Its ``shift`` is not used: the penalty takes its place.
+        Its ``shift`` is ignored; the penalty replaces it.
     min_size : int
         Smallest number of samples in a segment.
     known : PartialPartition, optional
@@ -291,8 +292,8 @@ class PenalizedSegmentation:
     def tabulate(self, n_segments: int) -> None:
         """Replace S of a wide signal by a table of all ‖S_u − S_s‖², (T+1, T+1, 1).
 
-        One product makes it. It takes at most twice the memory of S. It pays where many programs
-        are likely: where no gap separates the boundaries to keep from the others.
+        It is one matrix product and takes at most twice the memory of S. It pays off if many
+        programs are likely, that is, if no gap separates the boundaries to keep from the others.
         """
         S = self.signal.cumulative
         wide = S.ndim == 2 and S.shape[1] >= WIDE and len(S) <= min(_SHORT, 2 * S.shape[1]) + 1
@@ -313,9 +314,9 @@ class PenalizedSegmentation:
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
         """Segment ends of a maximizer with exactly ``n_segments`` segments.
 
-        All numbers from the smallest to the largest that agree with the annotations occur: the
-        constraints bound sums over intervals of positions, an interval (totally unimodular)
-        matrix, and so does the number itself.
+        Every number between the smallest and the largest possible one occurs. The annotations, and
+        the number itself, bound sums over intervals of positions, and such an interval matrix is
+        totally unimodular.
 
         Raises
         ------
@@ -348,8 +349,8 @@ class PenalizedSegmentation:
     def _guess(self, n_segments: int, low: Vertex, high: Vertex) -> Vertex | None:
         """A vertex between two others, at a penalty that often leads to K on clear data.
 
-        If the segments of ``high`` merged one by one, the least loss first, a penalty between two
-        of these losses would leave K.
+        If the segments of ``high`` were merged one by one, the cheapest merge first, a penalty
+        between two of these costs would leave K segments.
         """
         worths = np.sort(boundary_worths(self.signal, high.ends))
         guess = self.solve(float(np.mean(worths[-n_segments:][:2])))
@@ -369,8 +370,9 @@ class PenalizedSegmentation:
         """K strictly inside an edge of the hull: layers over the positions that are still possible.
 
         At the penalty of the edge, a segmentation with a change at t has at most the value
-        through[t]. The positions where that is largest come first, twice as many each time until
-        they hold a segmentation into K; then all whose through[t] reaches its value.
+        through[t]. We begin with the positions where it is largest, and double their number until
+        they allow a segmentation into K. Then we take all positions whose through[t] reaches its
+        value.
         """
         penalty, T = slope(low, high), self.n_samples
         best, rest, through = self.through(penalty)
@@ -403,10 +405,11 @@ class PenalizedSegmentation:
             positions = np.union1d(positions, needed)
 
     def through(self, penalty: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        """The best value, that of the samples from every position on, and that with a change there.
+        """The best value, the best value of the samples from every position on, and that with a
+        change there.
 
-        The second one, (T+1,), or (T+1, C) by the name of the next segment, lacks what a change at
-        the position costs.
+        The second one, (T+1,), or (T+1, C) by the name of the next segment, excludes the cost of a
+        change at the position.
         """
         turned = self.mirrored()
         if self.has_states:
@@ -426,7 +429,7 @@ class PenalizedSegmentation:
     def both_sides(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The best values of the samples before, and from, every position, (T+1,) each.
 
-        A change there is paid by both sides.
+        Both include the penalty of a change there.
         """
         backward = self.mirrored().best(penalty)[0]
         return self.best(penalty)[0], backward[::-1]

@@ -13,9 +13,10 @@ with the charges of :class:`~metriclearn.problem.losses.KnownLoss`. Segments wit
     max_c E_c(u) − E_c(s),
 
 the score of the best name from cumulative emissions E. Each kernel is written once. Numba takes
-seconds to compile it for every combination of arrays and None, so there are four kinds of signals:
-with names or without, with constraints (charges and rules) or without. What does not belong to the
-kind is None, and its tests are left out. What belongs to it but is missing is an empty array.
+seconds to compile it for every combination of arrays and None, so there are only four kinds of
+signals: with or without names, and with or without constraints (charges and rules). A field that
+the kind lacks is None, and Numba compiles no tests of it. A field that the kind has, but this
+signal lacks, is an empty array.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ NO_RULES = np.empty((4, 0), dtype=np.int64)
 
 
 def called(function: Callable[..., Any]) -> Any:
-    """Compile a kernel of the first kind; Ctrl-C in it is a KeyboardInterrupt, not a SystemError.
+    """Compile a kernel that Python calls; Ctrl-C in it raises KeyboardInterrupt, not SystemError.
 
-    Numba caches it by the file that it stands in: after a change in another file of this folder,
-    touch recursion.py and margins.py, or set NUMBA_CACHE_DIR to a new folder.
+    Numba caches it by its file: after a change in another file of this folder, touch recursion.py
+    and margins.py, or set NUMBA_CACHE_DIR to a new folder.
     """
     options: Any = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}
     kernel = njit(**options)(function)
@@ -79,7 +80,7 @@ def called(function: Callable[..., Any]) -> Any:
 
 
 class Signal(NamedTuple):
-    """A form, its constraints and the penalty, as the kernels take them.
+    """A form, its constraints and the penalty, in the form that kernels take.
 
     Attributes
     ----------
@@ -103,12 +104,12 @@ class Signal(NamedTuple):
         E of :class:`~metriclearn.problem.named_segments.NameScores`, normalized so that no sum of
         scores is above 0.
     given : int32 array (2, T+1), or (2, 0) without; None without names or constraints
-        The given names in there.
+        ``given`` of the same class.
     c : float
         Minus the penalty of a segment.
     head : int or None
-        Samples between the positions 0 and 1 that are not stored, where no change may be any more;
-        None where it is not a stream.
+        In a stream, the number of samples between the positions 0 and 1, which are not stored and
+        can hold no further change; None otherwise.
     """
 
     cumulative: NDArray
@@ -126,12 +127,13 @@ class Signal(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is no truth, penalty of positions, constraint or name."""
+        """Whether the signal has no truth, no penalties of positions, no constraints and no
+        names."""
         missing = self.charges is None and self.emissions is None
         return missing and not len(self.truth) and not len(self.penalties)
 
     def constrained(self, charges: Charges | None, rules: Any) -> Signal:
-        """The same with charges, with rules, or with both or neither of the same kind."""
+        """The same signal with charges and rules; either may be missing."""
         table, slack = np.empty((0, 11)), np.empty(0)
         if charges is not None:
             table, slack = charges.table, self.weight * charges.slack
@@ -139,7 +141,7 @@ class Signal(NamedTuple):
         return self._replace(charges=table, slack=slack, rules=rules)
 
     def named(self, names: NameScores) -> Signal:
-        """The same with names, after constraints."""
+        """The same signal with names; constraints must be set before."""
         given = None if self.rules is None else names.given
         return self._replace(emissions=names.emissions, given=given)
 
@@ -150,12 +152,12 @@ class Signal(NamedTuple):
 
 @called
 def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
-    """Columns of the true segments from which g takes O(1), (T+1, 6).
+    """Columns of the true segments from which g is computed in O(1), (T+1, 6).
 
-    Row t: the start and 1/size of the segment that holds sample t−1; the contribution of the
-    samples before t when a segment began earlier; the contribution of those from t on to any end
-    beyond the segment that holds sample t. So g(s,u) = before(u) + after(s), unless s and u lie in
-    one true segment, where g(s,u) = (u−s)²/|C|. Then the end e of the segment that holds sample t,
+    Row t holds the start and 1/size of the segment of sample t−1; what the samples before t
+    contribute if a segment began earlier; and what the samples from t on contribute up to any end
+    beyond the segment of sample t. So g(s,u) = before(u) + after(s), unless s and u lie in one true
+    segment, where g(s,u) = (u−s)²/|C|. The last columns are the end e of the segment of sample t,
     and h = (e−t)(1 − (e−t)/|C|), the overlap that any (t,u] with u ≥ e lacks at its left end.
     """
     table = np.empty((n_samples + 1, 6))
@@ -191,7 +193,7 @@ def energy(S, s, u):
 
 @njit(**LIGHT)
 def overlap(truth, s, u):
-    """g(s,u): interior true segments count their length, the two at the ends their share."""
+    """g(s,u): inner true segments contribute their length, the two at the ends a share of it."""
     if s >= truth[u, START]:  # both ends in one true segment
         return float((u - s) * (u - s)) * truth[u, SHARE]
     return truth[u, BEFORE] + truth[s, AFTER]
@@ -201,8 +203,9 @@ def overlap(truth, s, u):
 def name_score(E, given, s, u):
     """max_c E_c(u) − E_c(s), or the score of the name that is given in (s,u].
 
-    Both parts of a split segment score at least as much together: each may have the name of the
-    whole, and fewer given names bind it. So (*) of :mod:`.bounds` holds with the same slack.
+    The two parts of a split segment together score at least as much as the whole: each may have the
+    name of the whole, and is bound by fewer given names. So (*) of :mod:`.bounds` holds with the
+    same slack.
     """
     # Numba drops this branch for None only if the test for None stands alone.
     if given is not None:  # noqa: SIM102
@@ -226,7 +229,7 @@ def n_between(head, s, u):
 
 @njit(**LIGHT)
 def is_given(term):
-    """Whether a term of a signal is there."""
+    """Whether a signal has a term."""
     if term is None:
         return False
     return term.size > 0
@@ -234,7 +237,7 @@ def is_given(term):
 
 @njit(**LIGHT)
 def _with_loss(value, weight, truth, charges, s, u, length):
-    """The energy per sample with the loss of a truth or of charges, if the weight is not 0."""
+    """The energy per sample, plus the loss of a truth or of charges if the weight is not 0."""
     if charges is None:
         if len(truth):
             value -= weight * overlap(truth, s, u)

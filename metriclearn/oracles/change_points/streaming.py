@@ -1,20 +1,21 @@
-"""The recursion over samples that still come: what is final, and what may be forgotten.
+"""The recursion over samples that still arrive: which changes are final, and what may be forgotten.
 
-**What is final.** F(u) never looks ahead, and the last segment up to any later end begins at one of
-the *live* starts: those that the recursion still keeps, and the newest ones. If all of them go back
-to one change c, the best segmentation of whatever follows has its changes up to c.
+**What is final.** F(u) depends only on samples before u, and the last segment up to any later end
+begins at one of the *live* starts: those that the recursion still keeps, and the newest ones. If
+the best segmentations up to all of them share a change c, the best segmentation of any continuation
+has the same changes up to c.
 
-**What may be forgotten.** Later decisions compare values F(s) + f(s,u) of starts s that all go back
-to c. F(c) is part of each, and no segment before c is evaluated again. So c takes the place of the
-first sample, with F(c) = 0.
+**What may be forgotten.** Later decisions compare values F(s) + f(s,u) of starts s whose
+segmentations all have the change c. F(c) is part of each, and no segment before c is evaluated
+again. So c takes the place of the first sample, with F(c) = 0.
 
 **Offsets do not matter.** With samples z − a in place of z, a segment of n samples with the sum S
 is worth ‖S − na‖²/n = ‖S‖²/n − 2⟨S, a⟩ + n‖a‖². The two last terms add up over the segments of any
 segmentation to the same −2⟨S_T, a⟩ + T‖a‖². So the program of a whole sequence, which is centered
-by a mean that nobody knows yet, has the same maximizers. Sums begin at an offset near the data, and
+by a mean that is not known yet, has the same maximizers. Sums begin at an offset near the data, and
 are centered again whenever something is forgotten, because large sums would cost digits. Rounding
 differs from that of the whole sequence by about 1e-15 of the sum of squares, so answers may differ
-where two segmentations have the same value up to that.
+if the values of two segmentations are equal up to this error.
 
 The times of all checks follow from the numbers of samples and of starts, so results are the same to
 the last bit, however the samples are divided into chunks.
@@ -51,15 +52,15 @@ _NEVER = 2**31 - 1
 
 
 class Progress(NamedTuple):
-    """What the recursion needs besides the program to go on, changed in place.
+    """What the recursion needs besides the program to continue; changed in place.
 
     Attributes
     ----------
     clock : int array (N_CLOCK,)
     bounds : array (N_BOUNDS,)
-        Of the fresh starts, and the last incumbent.
+        Bounds of the fresh starts, and the last incumbent.
     center : array (r,)
-        What samples are centered by.
+        The offset subtracted from samples.
     needed : bool array
         Room for a mark at every position.
     """
@@ -72,7 +73,8 @@ class Progress(NamedTuple):
 
 @called
 def projected(rows, offset, components):
-    """(X − offset)·componentsᵀ, row by row, so that no chunk changes a bit; (n, r)."""
+    """(X − offset)·componentsᵀ, row by row, so that the result does not depend on chunks, to the
+    last bit; (n, r)."""
     result = np.zeros((len(rows), len(components)))
     for t in range(len(rows)):
         for k in range(len(components)):
@@ -149,7 +151,7 @@ def _append(S, E, penalties, center, more, row, t):
 
 @njit(**LIGHT)
 def _discard(signal, program, u):
-    """Let live starts expire that cannot win against the best start c of u, and u itself.
+    """Drop live starts that cannot win against both u and the best start c of u.
 
     Claim: the last segment of a later end has a mean μ and a name k. With these a start s is better
     than a start t > s only if μ lies in a ball around the mean m of the samples from s to t,
@@ -177,7 +179,7 @@ def _discard(signal, program, u):
 
 @njit(**LIGHT)
 def _number(E):
-    """How many names there are; 1 without any."""
+    """The number of names; 1 without names."""
     return 1 if E is None else E.shape[1]
 
 
@@ -218,7 +220,8 @@ def _never_wins(signal, F, s, best, u, k):
 
 @njit(**LIGHT)
 def _mark(program, needed, base, first_fresh, u):
-    """Mark the starts that may still win; returns their number, and whether base is one."""
+    """Mark the starts that may still win; returns their number, and whether ``base`` is among
+    them."""
     starts, n_live = program.live.starts, INTEGER(program.levels.first[program.levels.number[0]])
     count, has_base = 0, first_fresh <= base
     for t in range(base, u + 1):
@@ -233,10 +236,11 @@ def _mark(program, needed, base, first_fresh, u):
 
 @njit(**LIGHT)
 def _shared_change(program, needed, base, first_fresh, u):
-    """The latest change that all live starts go back to, and the number of positions looked at.
+    """The latest change that the segmentations of all live starts share, and the number of
+    positions visited.
 
-    Positions are visited from the last one on, and the start of the segment before each takes its
-    place. Once a single one is left, all have met there.
+    We repeatedly replace the last of the positions by the start of the segment that ends there.
+    Once a single position is left, all segmentations share it.
     """
     starts, n_live = program.live.starts, INTEGER(program.levels.first[program.levels.number[0]])
     for j in range(n_live):  # mostly the first one: the oldest starts come first
@@ -259,7 +263,7 @@ def _shared_change(program, needed, base, first_fresh, u):
 def compact(signal, program, progress, base, first):
     """Forget the positions before ``base``, and between it and ``first``; center the sums again.
 
-    ``signal`` has the head of afterwards. F of the positions that are needed comes from their
+    ``signal`` already has its new head. F of the positions that are needed comes from their
     segments, so that its rounding errors do not add up over the stream.
 
     Returns

@@ -1,11 +1,11 @@
 """Named segments with costs of transitions: one state of the recursion for every name.
 
-With τ(c, c′) for a segment named c′ after one named c, ∞ where that is forbidden,
+With τ(c, c′) the cost of a segment named c′ after a segment named c, ∞ if that is forbidden,
 
     F(u, c′) = max_s max_c F(s, c) − τ(c, c′) + f(s,u) + E_c′(u) − E_c′(s) − p_u,
 
-and no τ where s = 0. E_c′(u) is the same for all starts. So a start s has one number for every
-name, H(s, c′) = max_c F(s, c) − τ(c, c′) − E_c′(s), and F(u, c′) = E_c′(u) − p_u + max_s H(s, c′) +
+without τ if s = 0. E_c′(u) is the same for all starts. So a start s has one number for every name,
+H(s, c′) = max_c F(s, c) − τ(c, c′) − E_c′(s), and F(u, c′) = E_c′(u) − p_u + max_s H(s, c′) +
 f(s,u): the distance f is computed once for all names.
 """
 
@@ -36,7 +36,7 @@ def best_named(signal, names):
     H(t, c), then t is at least as good as s for the name c at every end u of which t is a legal
     split. Proof: by (*) of :mod:`.bounds`, H(s, c) + f(s,u) ≤ H(s, c) + f(s,t) + slack(t) + f(t,u)
     ≤ H(t, c) + f(t,u). Where (s,u] may have the name c, so may (t,u], which has fewer given names.
-    A name that another one given in (s,t] excludes needs no such test. O(r + C) for each start
+    A name needs no such test if another name given in (s,t] excludes it. O(r + C) for each start
     alive at each end, O(C²) for each end, and 20 bytes for each sample and name.
 
     Returns
@@ -88,7 +88,7 @@ def _given_name(given, s, u):
 
 @njit(**LIGHT)
 def _try(best, last, entered, value, s, only):
-    """Let the start s replace the best one of every name where it is better."""
+    """Let the start s replace the best start of every name for which it is better."""
     for name in range(len(best)):
         if entered[name] + value > best[name] and (only < 0 or only == name):
             best[name], last[name] = entered[name] + value, s
@@ -96,7 +96,7 @@ def _try(best, last, entered, value, s, only):
 
 @njit(**LIGHT)
 def _enter(values, emissions, costs, entered, before):
-    """H of a position from F there, and the name before each."""
+    """H of a position from F there, and for every name the best name before it."""
     for name in range(len(values)):
         for previous in range(len(values)):
             value = values[previous] - costs[previous, name] - emissions[name]
@@ -106,7 +106,7 @@ def _enter(values, emissions, costs, entered, before):
 
 @njit(**LIGHT)
 def _is_beaten(entered, value, rival, only):
-    """Whether the rival is at least as good under every name that may be used."""
+    """Whether the other start is at least as good under every name that may be used."""
     for name in range(len(entered)):
         if entered[name] + value > rival[name] and (only < 0 or only == name):
             return False
