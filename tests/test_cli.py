@@ -26,6 +26,32 @@ from metriclearn.running.extras import install, optional
 from tests.features.sounds import RATE, write_wave
 
 
+def run(*arguments: Any, status: int = 0) -> None:
+    """The exit status of a command; fit learns one family, as all of them take long."""
+    quick = ["--quick"] if arguments[0] == "fit" else []
+    assert main([*map(str, arguments), *quick]) == status
+
+
+class Console:
+    """Runs commands, and gives what each of them has printed."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *arguments: Any, status: int = 0) -> Any:
+        self.capsys.readouterr()
+        run(*arguments, status=status)
+        return self.capsys.readouterr()
+
+    def refuses(self, sentence: str, *arguments: Any) -> None:
+        assert sentence in self(*arguments, status=1).err
+
+
+@pytest.fixture
+def console(capsys: pytest.CaptureFixture[str]) -> Console:
+    return Console(capsys)
+
+
 @pytest.fixture(scope="module")
 def songs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four recordings of 40 s where a tone and noise alternate, their level changing anywhere."""
@@ -64,13 +90,13 @@ def model(songs: Path) -> Path:
 
 
 def test_two_commands_from_a_folder_to_a_picture(
-    songs: Path, model: Path, capsys: pytest.CaptureFixture[str]
+    songs: Path, model: Path, console: Console
 ) -> None:
     out = songs / "out"
     wave = songs / "new" / "r3.wav"
     truth = songs / "new" / "truth.csv"
-    arguments = ["--model", str(model), "--out", str(out), "--truth", str(truth)]
-    assert main(["segment", str(wave), *arguments, "--cache", str(songs / "cache")]) == 0
+    arguments = ("--model", model, "--out", out, "--truth", truth)
+    told = console("segment", wave, *arguments, "--cache", songs / "cache").out
     found = read_segments(out / "r3.segments.csv")["r3"]
     true = read_segments(truth)["r3"]
     assert [label for _, _, label in found] == [label for _, _, label in true]
@@ -79,9 +105,8 @@ def test_two_commands_from_a_folder_to_a_picture(
     assert [line.split("\t")[2] for line in track] == [label for _, _, label in true]
     assert (out / "r3.vtt").read_text().startswith("WEBVTT\n")
     assert (out / "r3.timeline.png").read_bytes()[:4] == b"\x89PNG"
-    assert "tone" in capsys.readouterr().out
-    assert main(["compare", str(truth), str(out / "r3.segments.csv")]) == 0
-    row = capsys.readouterr().out.splitlines()[1].split()
+    assert "tone" in told
+    row = console("compare", truth, out / "r3.segments.csv").out.splitlines()[1].split()
     assert row[0] == "r3"
     assert float(row[1]) < 2.0
     assert row[3] == "1.00"
@@ -91,15 +116,14 @@ def test_silent_and_very_short_recordings_are_one_segment(songs: Path, model: Pa
     new = songs / "new"
     for name, sound in (("silent", np.zeros(3 * RATE)), ("short", np.full(RATE // 4, 0.1))):
         write_wave(new / f"{name}.wav", sound)
-        assert main(["segment", str(new / f"{name}.wav"), "--model", str(model)]) == 0
+        run("segment", new / f"{name}.wav", "--model", model)
         ((start, end, _),) = read_segments(new / f"{name}.segments.csv")[name]
         assert (start, end) == (0.0, len(sound) / RATE)  # and not the end of the last row
         assert (new / f"{name}.timeline.png").is_file()
 
 
-def test_info_tells_what_it_is(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", str(model)]) == 0
-    text = capsys.readouterr().out
+def test_info_tells_what_it_is(model: Path, console: Console) -> None:
+    text = console("info", model).out
     assert "noise, tone" in text
     assert "3 recordings: r0, r1, r2" in text
 
@@ -120,10 +144,10 @@ def test_info_tells_what_it_is(model: Path, capsys: pytest.CaptureFixture[str]) 
     ids=["unfitted", "pipeline", "fitted pipeline"],
 )
 def test_info_on_what_holds_no_metric_is_a_sentence(
-    estimator: Any, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    estimator: Any, sentence: str, tmp_path: Path, console: Console
 ) -> None:
-    assert main(["info", str(ml.save(estimator, tmp_path / "m.npz"))]) == 0
-    assert capsys.readouterr().out.startswith(sentence)
+    file = ml.save(estimator, tmp_path / "m.npz")
+    assert console("info", file).out.startswith(sentence)
 
 
 def write_tables(folder: Path, **columns: Any) -> Path:
@@ -137,19 +161,13 @@ def write_tables(folder: Path, **columns: Any) -> Path:
     return folder
 
 
-def run(*arguments: Any, status: int = 0) -> None:
-    """The exit status of a command; fit learns one family, as all of them take long."""
-    quick = ["--quick"] if arguments[0] == "fit" else []
-    assert main([*map(str, arguments), *quick]) == status
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
 
 def test_files_of_other_programs_are_learned_from_written_and_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, console: Console
 ) -> None:
     pytest.importorskip("pympi")
     folder, out = tmp_path / "tables", tmp_path / "out"
@@ -163,39 +181,31 @@ def test_files_of_other_programs_are_learned_from_written_and_compared(
         ends = (np.append(0, np.cumsum(lengths)) / 30).tolist()
         spans = list(zip(ends[:-1], ends[1:], ["at rest", "busy", "at rest", "busy"]))
         write_file("textgrid", f"s{i}", spans, folder / f"s{i}.TextGrid")
-    path, arguments = str(tmp_path / "t.model"), ["--rate", "30", "--quick"]
-    fitting = ["fit", str(folder), "--out", path, *arguments, "--features", "tables"]
-    assert main(fitting) == 1
-    assert "to use s0.TextGrid and files like it, pass '*.TextGrid'" in capsys.readouterr().err
+    fit = ("fit", folder, "--out", tmp_path / "t.model", "--rate", "30")
+    error = console(*fit, "--features", "tables", status=1).err
+    assert "to use s0.TextGrid and files like it, pass '*.TextGrid'" in error
     for options in ([], ["--features", "tables"]):
-        pattern = ["--segments", "*.TextGrid"]
-        assert main(["fit", str(folder), "--out", path, *arguments, *options, *pattern]) == 0
-    new = ["segment", str(folder / "s2.csv"), "--model", path, "--out", str(out)]
-    assert main([*new, "--formats", "elan", "jams", "textgrid"]) == 0
+        run(*fit, *options, "--segments", "*.TextGrid")
+    new = ("segment", folder / "s2.csv", "--model", tmp_path / "t.model", "--out", out)
+    run(*new, "--formats", "elan", "jams", "textgrid")
     names = {"s2.eaf", "s2.jams", "s2.TextGrid", "s2.timeline.png"}
     assert {file.name for file in out.iterdir()} == names
-    capsys.readouterr()
     for name in sorted(names - {"s2.timeline.png"}):
-        assert main(["compare", str(folder / "*.TextGrid"), str(out / name)]) == 0
-        row = capsys.readouterr().out.splitlines()[1].split()
+        row = console("compare", folder / "*.TextGrid", out / name).out.splitlines()[1].split()
         assert row[0] == "s2"
         assert [row[3], row[6]] == ["1.00", "100.0%"]
-    assert main([*new, "--formats", "rttm"]) == 1
-    assert "RTTM cannot hold the segment" in capsys.readouterr().err
+    console.refuses("RTTM cannot hold the segment", *new, "--formats", "rttm")
     assert not (out / "s2.rttm").exists()
 
 
-def test_columns_of_tables_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_of_tables_are_named(tmp_path: Path, console: Console) -> None:
     stamps = pd.date_range("2024-01-01 23:59:50", periods=80, freq="250ms")
     folder = write_tables(tmp_path / "t", stamp=stamps, who="bob", level=7.0)
     model = tmp_path / "t.model"
     fit = ("fit", folder, "--out", model, "--label", "phase")
-    run(*fit, status=1)
-    assert "ignore columns without numbers (ignore=['stamp', 'who'], --ignore stamp who)" in (
-        capsys.readouterr().err
-    )
-    run(*fit, "--time", "stamp", "--ignore", "who")
-    told = capsys.readouterr()
+    error = console(*fit, status=1).err
+    assert "ignore columns without numbers (ignore=['stamp', 'who'], --ignore stamp who)" in error
+    told = console(*fit, "--time", "stamp", "--ignore", "who")
     assert "4 rows per second" in told.out
     assert "constant in every data set (level)" in told.err
     # unlabeled rows: the first b of each file, and so its two boundaries
@@ -203,23 +213,19 @@ def test_columns_of_tables_are_named(tmp_path: Path, capsys: pytest.CaptureFixtu
         table = pd.read_csv(file)
         table.loc[20:39, "phase"] = "open"
         table.to_csv(file, index=False)
-    run(*fit, "--time", "stamp", "--ignore", "who", "--unknown", "open")
-    assert "of 3 held-out ones" in capsys.readouterr().out
-    run(*fit, "--time", "stamp", "--ignore", "who", "--unknown", "opne", status=1)
-    assert "got ['a', 'b', 'open']" in capsys.readouterr().err
-    run(*fit, "--time", "level", "--ignore", "who", "stamp", status=1)
-    assert "needs increasing seconds or time stamps in column 'level'" in capsys.readouterr().err
+    stamped = (*fit, "--time", "stamp", "--ignore", "who")
+    assert "of 3 held-out ones" in console(*stamped, "--unknown", "open").out
+    console.refuses("got ['a', 'b', 'open']", *stamped, "--unknown", "opne")
+    levels = (*fit, "--time", "level", "--ignore", "who", "stamp")
+    console.refuses("needs increasing seconds or time stamps in column 'level'", *levels)
     late = pd.read_csv(file).assign(level=np.append(np.arange(79.0), 99.0))
     late.to_csv(folder / file.name, index=False)
     for other in set(folder.iterdir()) - {file}:
         other.unlink()
-    run(*fit, "--time", "level", "--ignore", "who", "stamp")
-    assert "Rows are 1 to 21 s apart by column 'level'" in capsys.readouterr().err
+    assert "Rows are 1 to 21 s apart by column 'level'" in console(*levels).err
 
 
-def test_tables_of_features_beside_a_table_of_segments(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_of_features_beside_a_table_of_segments(tmp_path: Path, console: Console) -> None:
     folder = write_tables(tmp_path / "t", seconds=np.arange(80) / 4)
     spans = [(5.0 * i, 5.0 * i + 5.0, "abab"[i]) for i in range(4)]
     for file in folder.iterdir():  # with spaces after the commas, as people write them
@@ -227,14 +233,12 @@ def test_tables_of_features_beside_a_table_of_segments(
         file.write_text("\n".join(line.replace(",", ", ") for line in lines))
     save_segments({f"s{i}": spans for i in range(3)}, folder / "segments.csv")
     fit = ("fit", folder, "--out", tmp_path / "m")
-    run(*fit, "--time", "seconds")
-    told = capsys.readouterr().out
+    told = console(*fit, "--time", "seconds").out
     assert "labels:               a, b" in told
     assert "features:             tables, 2 columns, 4 rows per second" in told
     run("segment", folder / "s0.csv", "--model", tmp_path / "m", "--out", tmp_path)
     assert read_segments(tmp_path / "s0.segments.csv")["s0"] == spans
-    run(*fit, "--label", "phase", status=1)
-    assert "--label cannot be used" in capsys.readouterr().err
+    console.refuses("--label cannot be used", *fit, "--label", "phase")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +253,7 @@ def test_tables_of_features_beside_a_table_of_segments(
     ids=["no column", "no labels", "gaps", "short", "no file"],
 )  # fmt: skip
 def test_tables_of_segments_mean_the_same_for_rows_as_for_recordings(
-    lines: str, status: int, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lines: str, status: int, sentence: str, tmp_path: Path, console: Console
 ) -> None:
     folder = tmp_path / "t"
     folder.mkdir()
@@ -259,18 +263,17 @@ def test_tables_of_segments_mean_the_same_for_rows_as_for_recordings(
     first, *rest = lines.splitlines()
     table = [line.format(f"s{i}") for i in range(3) for line in rest]
     (folder / "segments.csv").write_text("\n".join([f"recording,{first}", *table]) + "\n")
-    run("fit", folder, "--out", tmp_path / "m", status=status)
-    told = capsys.readouterr()
+    told = console("fit", folder, "--out", tmp_path / "m", status=status)
     assert sentence in told.err + told.out
 
 
-def test_a_note_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_note_is_said_once(tmp_path: Path, console: Console) -> None:
     for i in range(4):
         X = np.random.default_rng(i).normal(size=(30, 2))
         table = pd.DataFrame(X, columns=["x", "y"]).assign(label=[f"l{k}" for k in range(30)])
         table.to_csv(tmp_path / f"s{i}.csv", index=False)
-    run("fit", tmp_path, "--out", tmp_path / "m")
-    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Note: ")]
+    told = console("fit", tmp_path, "--out", tmp_path / "m").err
+    notes = [line for line in told.splitlines() if line.startswith("Note: ")]
     assert any("labels that differ for all samples" in note for note in notes)
     assert len(notes) == len(set(notes))
 
@@ -284,21 +287,18 @@ def test_a_note_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ids=["milliseconds", "two rates"],
 )
 def test_warnings_for_implausible_times(
-    tmp_path: Path, times: list[float], rate: str, sentence: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, times: list[float], rate: str, sentence: str, console: Console
 ) -> None:
     folder = write_tables(tmp_path / "t")
     for file, step in zip(sorted(folder.iterdir()), times):
         table = pd.read_csv(file)
         table.assign(time=step * np.arange(len(table))).to_csv(file, index=False)
-    run("fit", folder, "--out", tmp_path / "m", "--label", "phase", "--time", "time")
-    told = capsys.readouterr()
+    told = console("fit", folder, "--out", tmp_path / "m", "--label", "phase", "--time", "time")
     assert sentence in told.err
     assert f"{rate} rows per second" in told.out
 
 
-def test_labels_and_rows_that_are_easily_missed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_and_rows_that_are_easily_missed(tmp_path: Path, console: Console) -> None:
     folder = write_tables(tmp_path / "t")
     first, other, _ = sorted(folder.iterdir())
     table = pd.read_csv(first)
@@ -309,56 +309,49 @@ def test_labels_and_rows_that_are_easily_missed(
     table.assign(phase=labels, level=8.0).to_csv(other, index=False)
     (folder / "one.csv").write_text("x,y,phase\n1,2,a\n")
     fit = ("fit", folder, "--out", tmp_path / "m", "--label", "phase", "--ignore", "level")
-    run(*fit, "--unknown", "?")
-    told = capsys.readouterr()
+    told = console(*fit, "--unknown", "?")
     assert "tell nothing of boundaries and are left out: one, s1." in told.err
     assert "labels 'B ', 'b' count as different classes" in told.err
     assert "trained on:           3 recordings: s0, s1, s2" in told.out
-    run(*fit, "--gap", "b", "--features", "audio", status=1)
-    assert (
-        f"--features, --gap cannot be used with {str(folder)!r}, only with a folder of recordings"
-        in (capsys.readouterr().err)
-    )
+    words = f"cannot be used with {str(folder)!r}, only with a folder of recordings"
+    console.refuses(f"--features, --gap {words}", *fit, "--gap", "b", "--features", "audio")
 
 
-def test_constant_columns_are_not_those_of_most_weight(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_constant_columns_are_not_those_of_most_weight(tmp_path: Path, console: Console) -> None:
     folder = write_tables(tmp_path / "t", level=1e300)
-    run("fit", folder, "--out", tmp_path / "m", "--label", "phase")
-    assert "heaviest features:    y, x\n" in capsys.readouterr().out
-    run("segment", folder / "s0.csv", "--model", tmp_path / "m")
-    assert "s0.csv: 4 segments" in capsys.readouterr().out
+    model = tmp_path / "m"
+    told = console("fit", folder, "--out", model, "--label", "phase").out
+    assert "heaviest features:    y, x\n" in told
+    assert "s0.csv: 4 segments" in console("segment", folder / "s0.csv", "--model", model).out
 
 
-def test_many_files_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_files_and_folders(tmp_path: Path, console: Console) -> None:
     folder, model, out = write_tables(tmp_path / "t"), tmp_path / "t.model", tmp_path / "out"
-    run("fit", folder, "--out", model, "--label", "phase")
-    run("fit", folder, "--out", tmp_path, "--label", "phase", status=1)
-    assert "is a folder; add the name of the file to write" in capsys.readouterr().err
-    run("fit", folder, "--out", tmp_path / "none" / "m", "--label", "phase", status=1)
-    assert f"there is no folder {tmp_path / 'none'}; make it first" in capsys.readouterr().err
+    fit, segment = ("fit", folder, "--label", "phase", "--out"), ("segment", "--model", model)
+    run(*fit, model)
+    console.refuses("is a folder; add the name of the file to write", *fit, tmp_path)
+    words = f"there is no folder {tmp_path / 'none'}; make it first"
+    console.refuses(words, *fit, tmp_path / "none" / "m")
     (tmp_path / "bad.csv").write_text("x\n1\n")
-    run("segment", folder, tmp_path / "bad.csv", "--model", model, "--out", out, status=1)
-    told = capsys.readouterr()
+    told = console(*segment, folder, tmp_path / "bad.csv", "--out", out, status=1)
     assert "1 of 4 files were not segmented, see above" in told.err
     assert [f"s{i}.csv: 4 segments" in told.out for i in range(3)] == [True] * 3
     found = [read_segments(out / f"s{i}.segments.csv")[f"s{i}"] for i in range(3)]
     assert found == [[(20.0 * k, 20.0 * k + 20.0, "abab"[k]) for k in range(4)]] * 3
     # results in the same folder are neither segmented nor learned from
-    run("segment", folder, "--model", model)
-    run("segment", folder, "--model", model)
-    run("fit", folder, "--out", model, "--label", "phase")
-    run("segment", folder, folder / "s0.csv", "--model", model, status=1)
-    assert "would be written to files of the same name" in capsys.readouterr().err
-    run("segment", folder / "s0.csv", "--model", model, "--out", tmp_path / "x.csv", status=1)
-    assert "which looks like a file; every result has the name" in capsys.readouterr().err
+    run(*segment, folder)
+    run(*segment, folder)
+    run(*fit, model)
+    words = "would be written to files of the same name"
+    console.refuses(words, *segment, folder, folder / "s0.csv")
+    words = "which looks like a file; every result has the name"
+    console.refuses(words, *segment, folder / "s0.csv", "--out", tmp_path / "x.csv")
     assert not (tmp_path / "x.csv").exists()
-    run("segment", folder, "--model", model, "--truth", out / "s0.segments.csv", status=1)
-    assert "has no segments of s1, s2" in capsys.readouterr().err
+    truth = out / "s0.segments.csv"
+    console.refuses("has no segments of s1, s2", *segment, folder, "--truth", truth)
 
 
-def test_tables_that_a_model_cannot_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_that_a_model_cannot_use(tmp_path: Path, console: Console) -> None:
     folder, model = write_tables(tmp_path / "t"), tmp_path / "t.model"
     run("fit", folder, "--out", model, "--label", "phase")
     for name, text, message in [
@@ -368,21 +361,17 @@ def test_tables_that_a_model_cannot_use(tmp_path: Path, capsys: pytest.CaptureFi
         ("table.py", "", "cannot be read as a table (.csv"),
     ]:
         (folder / name).write_text(text)
-        run("segment", folder / name, "--model", model, status=1)
-        error = capsys.readouterr().err
+        error = console("segment", folder / name, "--model", model, status=1).err
         assert message in error
         assert repr(str(folder / name)) in error
 
 
-def test_boundaries_without_classes(
-    songs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_boundaries_without_classes(songs: Path, tmp_path: Path, console: Console) -> None:
     tables = read_segments(songs / "segments.csv")
     blank = {name: [(a, b, "") for a, b, _ in spans] for name, spans in tables.items()}
     save_segments(blank, songs / "cuts.csv")
     model, cache = tmp_path / "cuts.model", ("--cache", songs / "cache")
-    run("fit", songs, "--out", model, "--segments", "cuts.csv", *cache)
-    told = capsys.readouterr().out
+    told = console("fit", songs, "--out", model, "--segments", "cuts.csv", *cache).out
     assert "none, only boundaries" in told
     assert "100% of 15 held-out ones within 1 s" in told
     assert "5.00 without any boundary" in told
@@ -390,26 +379,21 @@ def test_boundaries_without_classes(
     run("segment", wave, "--model", model, "--out", tmp_path, "--truth", truth, *cache)
     assert (tmp_path / "r3.segments.csv").read_text().startswith("recording,start,end\nr3,0.000,")
     assert (tmp_path / "r3.labels.txt").read_text().splitlines()[1].endswith("\t2")
-    capsys.readouterr()
-    run("compare", truth, tmp_path / "r3.segments.csv")
-    assert capsys.readouterr().out.splitlines()[1].split()[-4:] == ["1.00", "1.00", "1.00", "-"]
+    shown = console("compare", truth, tmp_path / "r3.segments.csv").out
+    assert shown.splitlines()[1].split()[-4:] == ["1.00", "1.00", "1.00", "-"]
 
 
 def test_table_in_minutes_and_options_of_tables(
-    songs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    songs: Path, tmp_path: Path, console: Console
 ) -> None:
     tables = read_segments(songs / "segments.csv")
     minutes = {r: [(a / 3, b / 3, label) for a, b, label in t] for r, t in tables.items()}
     save_segments(minutes, songs / "third.csv")
     fit = ("fit", songs, "--out", tmp_path / "m", "--segments", "third.csv")
-    run(*fit, "--cache", songs / "cache")
-    told = capsys.readouterr().err
+    told = console(*fit, "--cache", songs / "cache").err
     assert told.count("gets the label of this last segment: check that times are in seconds") == 3
-    run(*fit, "--label", "phase", "--time", "t", status=1)
-    assert (
-        f"--label, --time cannot be used with {str(songs)!r}, only with a folder of CSV files"
-        in (capsys.readouterr().err)
-    )
+    words = f"cannot be used with {str(songs)!r}, only with a folder of CSV files"
+    console.refuses(f"--label, --time {words}", *fit, "--label", "phase", "--time", "t")
 
 
 def test_end_of_a_recording_is_no_segment(songs: Path, model: Path, tmp_path: Path) -> None:
@@ -461,11 +445,11 @@ def test_neighbors_of_one_label_are_joined() -> None:
     assert [label for *_, label in segmenter.segment_features(X)] == ["low", "high"] * 2
 
 
-def test_tables_without_a_boundary(songs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_without_a_boundary(songs: Path, console: Console) -> None:
     (songs / "wrong.csv").write_text("recording,start,end,label\nr0,0,20,a\nr1,0,20,a\n")
     cache, out = songs / "cache", songs / "wrong.model"
-    run("fit", songs, "--segments", "wrong.csv", "--out", out, "--cache", cache, status=1)
-    assert "needs a boundary to learn from, but each recording of" in capsys.readouterr().err
+    fit = ("fit", songs, "--segments", "wrong.csv", "--out", out, "--cache", cache)
+    console.refuses("needs a boundary to learn from, but each recording of", *fit)
     assert not out.exists()
 
 
@@ -481,20 +465,19 @@ def test_tables_without_a_boundary(songs: Path, capsys: pytest.CaptureFixture[st
     ids=["empty", "no table", "other files", "no recordings", "tables"],
 )
 def test_folders_that_lack_something(
-    tmp_path: Path, files: dict[str, str], sentence: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, files: dict[str, str], sentence: str, console: Console
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    run("fit", tmp_path, "--out", tmp_path / "m.model", status=1)
-    assert sentence in capsys.readouterr().err
+    console.refuses(sentence, "fit", tmp_path, "--out", tmp_path / "m.model")
 
 
 def test_error_for_a_missing_extra_names_the_command(
-    songs: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+    songs: Path, model: Path, tmp_path: Path, console: Console, monkeypatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "soundfile", None)
-    run("segment", songs / "new" / "r3.wav", "--model", model, "--cache", tmp_path, status=1)
-    error = capsys.readouterr().err
+    segment = ("segment", songs / "new" / "r3.wav", "--model", model, "--cache", tmp_path)
+    error = console(*segment, status=1).err
     assert "needs soundfile, which is not installed: pip install " in error
     assert "[audio]'" in error
 
@@ -510,29 +493,24 @@ def test_every_option_has_help(command: Any, capsys: pytest.CaptureFixture[str])
         assert text in shown
 
 
-def test_compare_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_counts(tmp_path: Path, console: Console) -> None:
     a, b = tmp_path / "a.csv", tmp_path / "b.csv"
     save_segments({"r": [(0.0, 10.0, "x"), (10.0, 20.0, "y")], "only": [(0.0, 1.0, "x")]}, a)
     save_segments({"r": [(0.0, 10.0, "x"), (10.0, 15.0, "y"), (15.0, 20.0, "x")]}, b)
-    assert main(["compare", str(a), str(b)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = console("compare", a, b).out.splitlines()
     # M has one segment more: ‖M − N‖² = 2 + 3 − 2 · 2
     assert lines[1].split() == ["r", "1.00", "1.00", "0.67", "0.50", "1.00", "75.0%"]
     assert "only" in lines[-1]
     save_segments({"r": [(0.0, 10000.0, "x"), (10000.0, 20000.0, "y")]}, b)
-    run("compare", a, b)
-    assert "'r' ends at 20 s in the truth and at 20000 s in the other table" in (
-        capsys.readouterr().err
-    )
+    error = console("compare", a, b).err
+    assert "'r' ends at 20 s in the truth and at 20000 s in the other table" in error
     save_segments({"r": [(0.0, 1e12, "x")]}, b)
-    run("compare", a, b, status=1)
-    assert "Only times up to 1e7 s can be compared, got 1e+12" in capsys.readouterr().err
+    console.refuses("Only times up to 1e7 s can be compared, got 1e+12", "compare", a, b)
     save_segments({"other": [(0.0, 1.0, "x")]}, b)
-    assert main(["compare", str(a), str(b)]) == 1
-    assert "recording in common" in capsys.readouterr().err
+    console.refuses("recording in common", "compare", a, b)
 
 
-def test_compare_is_exact_at_any_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_is_exact_at_any_rate(tmp_path: Path, console: Console) -> None:
     """At 500 rows a second, with segments of 30 ms; the loss is that of the rows."""
     random = np.random.default_rng(0)
     partitions = [
@@ -544,8 +522,7 @@ def test_compare_is_exact_at_any_rate(tmp_path: Path, capsys: pytest.CaptureFixt
         times = np.append(0, partition.change_points) / 500
         spans = zip(times[:-1].tolist(), times[1:].tolist(), map(str, range(len(times) - 1)))
         save_segments({"r": list(spans)}, file)
-    run("compare", *files)
-    *rows, said = capsys.readouterr().out.splitlines()
+    *rows, said = console("compare", *files).out.splitlines()
     row = rows[1].split()
     M, N = partitions
     assert float(row[1]) == pytest.approx(
@@ -556,16 +533,13 @@ def test_compare_is_exact_at_any_rate(tmp_path: Path, capsys: pytest.CaptureFixt
     assert f"within {np.median(M.sizes) / 5000:.3g} s" in said
     right = ml.indices.precision_recall(M, N, margin=np.median(M.sizes) / 10)
     assert [float(row[4]), float(row[5])] == pytest.approx(right, abs=5e-3)
-    run("compare", *files, "--tolerance", "0.1")
-    said = capsys.readouterr().out
+    said = console("compare", *files, "--tolerance", "0.1").out
     assert "within 0.1 s" in said
     right = ml.indices.precision_recall(M, N, margin=50)
     assert float(said.splitlines()[1].split()[4]) == pytest.approx(right.precision, abs=5e-3)
 
 
-def test_compare_fills_gaps_as_rows_are_filled(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_fills_gaps_as_rows_are_filled(tmp_path: Path, console: Console) -> None:
     """Time in no segment belongs to the nearest; neighbors of one label are one segment."""
     a, b = tmp_path / "a.csv", tmp_path / "b.csv"
     true = [(1.0, 2.0, "x"), (2.0, 3.0, "x"), (5.0, 9.0, "y"), (8.9996, 10.0, "z")]
@@ -575,14 +549,11 @@ def test_compare_fills_gaps_as_rows_are_filled(
     save_segments({"r": true}, a)
     spans = zip([0.0, *ends[:-1] / 1000], ends / 1000, labels[ends - 1])
     save_segments({"r": list(spans)}, b)
-    run("compare", a, b)
-    row = capsys.readouterr().out.splitlines()[1].split()
+    row = console("compare", a, b).out.splitlines()[1].split()
     assert row[1:] == ["0.00", "2.00", "1.00", "1.00", "1.00", "100.0%"]
 
 
-def test_fit_measures_in_the_unit_of_the_segments(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fit_measures_in_the_unit_of_the_segments(tmp_path: Path, console: Console) -> None:
     """Rows at 500 per second, segments of some 40: 0.08 s, and a tenth of them is within 4 rows."""
     folder = tmp_path / "fast"
     folder.mkdir()
@@ -594,16 +565,14 @@ def test_fit_measures_in_the_unit_of_the_segments(
         table["x"] += 6.0 * (state == "b")
         table["y"] += 6.0 * (state == "c")
         table.assign(state=state).to_csv(folder / f"f{i}.csv", index=False)
-    fit = ("fit", folder, "--out", tmp_path / "m", "--label", "state", "--rate", "500", "--quick")
-    run(*fit)
+    fit = ("fit", folder, "--out", tmp_path / "m", "--label", "state", "--rate", "500")
     tenth = np.median(np.concatenate(sizes)) / 5000
-    assert f"100% of 21 held-out ones within {tenth:.3g} s" in capsys.readouterr().out
-    run(*fit, "--tolerance", "0.05")
-    assert "held-out ones within 0.05 s" in capsys.readouterr().out
+    assert f"100% of 21 held-out ones within {tenth:.3g} s" in console(*fit).out
+    assert "held-out ones within 0.05 s" in console(*fit, "--tolerance", "0.05").out
     assert ml.load(tmp_path / "m").validation_["tolerance"] == 0.05
 
 
-def test_compare_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_folders(tmp_path: Path, console: Console) -> None:
     """CSV files with a column of labels, and what the command segment wrote for them."""
     for name in ("a", "b"):
         pd.DataFrame({"x": range(6), "who": list("xxyyyx")}).to_csv(
@@ -611,13 +580,12 @@ def test_compare_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         )
     found = tmp_path / "found"
     found.mkdir()
-    run("compare", tmp_path, found, status=1)
-    assert "holds no tables NAME.segments.csv" in capsys.readouterr().err
+    console.refuses("holds no tables NAME.segments.csv", "compare", tmp_path, found)
     for name, end in (("a", 1.0), ("b", 2.0)):
         spans = [(0.0, end, "x"), (end, 2.5, "y"), (2.5, 3.0, "x")]
         save_segments({name: spans}, found / f"{name}.segments.csv")
-    run("compare", tmp_path, found, "--label", "who", "--rate", "2")
-    first, second = (line.split() for line in capsys.readouterr().out.splitlines()[1:3])
+    shown = console("compare", tmp_path, found, "--label", "who", "--rate", "2").out
+    first, second = (line.split() for line in shown.splitlines()[1:3])
     assert first == ["a", "0.00", "2.00", "1.00", "1.00", "1.00", "100.0%", *["1.00"] * 4]
     assert second[0] == "b"
     assert float(second[1]) > 0.5
@@ -626,18 +594,17 @@ def test_compare_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     for file in tmp_path.glob("*.csv"):
         table = pd.read_csv(file).assign(seconds=np.arange(6) / 2)
         table.to_csv(timed / file.name, index=False)
-    run("compare", timed, found, "--label", "who", "--time", "seconds")
-    assert capsys.readouterr().out.splitlines()[1].split() == first
+    shown = console("compare", timed, found, "--label", "who", "--time", "seconds").out
+    assert shown.splitlines()[1].split() == first
 
 
-def test_groups_are_left_out_as_a_whole(tmp_path: Path, capsys: Any) -> None:
+def test_groups_are_left_out_as_a_whole(tmp_path: Path, console: Console) -> None:
     people, fit = tmp_path / "people.csv", ("fit", write_tables(tmp_path / "t"), "--label", "phase")
     out = tmp_path / "p.model"
 
     def fitted(text: str, status: int = 0) -> str:
         people.write_text(text, encoding="utf-8")
-        run(*fit, "--out", out, "--groups", people, status=status)
-        return capsys.readouterr().err
+        return console(*fit, "--out", out, "--groups", people, status=status).err
 
     lines = "recording;group\ns0;Ann\ns1;Ann\n"
     assert "no group of s2" in fitted(lines, 1)
@@ -650,15 +617,14 @@ def test_groups_are_left_out_as_a_whole(tmp_path: Path, capsys: Any) -> None:
     assert (len(grouped.models_), len(ml.load(out).learner_.models_)) == (18, 24)
 
 
-def test_compare_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_names(tmp_path: Path, console: Console) -> None:
     """The numbers of action segmentation, those of the labels of rows."""
     true = [(0.0, 2.0, "x"), (2.0, 5.0, "y"), (5.0, 6.0, "x"), (6.0, 9.0, "z")]
     found = [(0.0, 3.5, "x"), (3.5, 5.0, "y"), (5.0, 5.1, "z"), (5.1, 6.0, "x"), (6.0, 9.0, "y")]
     a, b = tmp_path / "a.csv", tmp_path / "b.csv"
     save_segments({"r": true}, a)
     save_segments({"r": found}, b)
-    run("compare", a, b)
-    head, row, _, note = capsys.readouterr().out.splitlines()
+    head, row, _, note = console("compare", a, b).out.splitlines()
     assert head.split()[-4:] == ["edit", "F1@10", "F1@25", "F1@50"]
     assert "F1@50: segments of one name" in note
     M, N = (row_labels(spans, 90, 10.0) for spans in (true, found))
@@ -668,8 +634,7 @@ def test_compare_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     )
     assert 0.0 < scores[2] < 1.0
     save_segments({"r": [(start, end, "") for start, end, _ in found]}, b)
-    run("compare", a, b)
-    head, row, *_ = capsys.readouterr().out.splitlines()
+    head, row, *_ = console("compare", a, b).out.splitlines()
     assert row.split()[-1] == "-"
 
 
@@ -683,10 +648,9 @@ def test_compare_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_errors_are_one_sentence_and_status_1(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, tmp_path: Path, console: Console
 ) -> None:
-    assert main([a.replace("NO", str(tmp_path / "none")) for a in arguments]) == 1
-    error = capsys.readouterr().err
+    error = console(*(a.replace("NO", str(tmp_path / "none")) for a in arguments), status=1).err
     assert error.startswith("Error: ")
     assert message in error
     assert error.count("\n") == 1
