@@ -24,6 +24,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path, PurePath
@@ -115,6 +116,16 @@ _DIGEST = re.compile(r"\s*<!-- digest: \w+ -->\s*\Z")
 _AWAITED = "Not run with this version yet (`{}`)."
 
 
+@cache
+def _read_at(file: Path, content: str) -> dict[str, Any]:
+    return read_results(file)
+
+
+def results_in(file: Path) -> dict[str, Any]:
+    """Results that many pages show: a file is read again only where its digest has changed."""
+    return _read_at(file, digest(file))
+
+
 class Committed:
     """Makes parts of pages from the committed results.
 
@@ -131,7 +142,7 @@ class Committed:
 
     def results(self, name: str) -> dict[str, Any]:
         """The results of an experiment."""
-        return read_results(self.docs / "results" / f"{name}.json")
+        return results_in(self.docs / "results" / f"{name}.json")
 
     def link(self, file: str, text: str) -> str:
         """A link to a file of ``docs``."""
@@ -199,7 +210,7 @@ class Committed:
             "|---|---:|---:|---:|---:|",
         ]
         for file in sorted(self.docs.glob("results/*.json")):
-            results = read_results(file)
+            results = results_in(file)
             for table in results["tables"] if file.stem.partition("_")[0] != "league" else ():
                 column = next(iter(table["columns"]))
                 rows = [row for row in rows_of(results, table) if row["column"] == column]
@@ -312,7 +323,7 @@ def drawn_pages(docs: Path) -> dict[Path, str]:
     for file in sorted([*docs.glob("results/*.json"), *docs.glob("benchmarks/*.json")]):
         stem = f"{file.parent.name}/{file.stem}"
         if file.parent.name == "results":
-            text = results_markdown(read_results(file))
+            text = results_markdown(results_in(file))
         else:
             text = page_of(file.stem, json.loads(file.read_text(encoding="utf-8")))
         committed = Committed(docs, file.parent)

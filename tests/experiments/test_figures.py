@@ -111,7 +111,9 @@ def test_pictures_are_those_that_are_drawn_today(name: str, copied: Path) -> Non
     picture.write_bytes(before)
 
 
-def test_made_parts_and_pictures_are_made_again(copied: Path) -> None:
+def test_a_run_is_published_without_paths_of_its_machine_and_all_is_made_again(
+    copied: Path, tmp_path: Path
+) -> None:
     page, source = copied / "README.md", DRAWN["scaling"][0]
     picture, results = copied / "docs/images/scaling.png", copied / f"docs/{source}.json"
     text, before = page.read_text(encoding="utf-8"), picture.read_bytes()
@@ -122,10 +124,20 @@ def test_made_parts_and_pictures_are_made_again(copied: Path) -> None:
     assert len(emptied) < len(text)
     page.write_text(emptied, encoding="utf-8")
     picture.unlink()
-    assert main([], copied) == 0
+    run = json.loads((ROOT / "docs/results/hapt.json").read_text(encoding="utf-8"))
+    run["config"]["dataset"]["root"] = "/somewhere/on/this/machine/hapt"
+    run["command"] = "python -m experiments.run experiment=hapt outputs=/somewhere n_jobs=1"
+    (tmp_path / "results.json").write_text(json.dumps(run), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"results of 'synthetic', got the results of 'hapt'"):
+        main([f"synthetic={tmp_path / 'results.json'}"], copied)
+    assert main([f"hapt={tmp_path / 'results.json'}"], copied) == 0
+    published = json.loads((copied / "docs/results/hapt.json").read_text(encoding="utf-8"))
+    assert published["config"]["dataset"]["root"] == "hapt"
+    assert published["command"] == "python -m experiments.run experiment=hapt n_jobs=1"
     assert page.read_text(encoding="utf-8") == text
     assert texts_of(picture)["Title"] in (copied / f"docs/{source}.md").read_text(encoding="utf-8")
     picture.write_bytes(before)
+    assert main(["--check"], copied) == 0
 
 
 @pytest.mark.parametrize(
@@ -152,20 +164,6 @@ def test_no_line_begins_with_a_mark_and_goes_on(page: str) -> None:
     """Markdown takes such a line for HTML, and does not render what follows."""
     text = (ROOT / page).read_text(encoding="utf-8")
     assert re.findall(r"^ {0,3}<!-- (?:made|said): [^\n]*?-->[^\n]+$", text, re.MULTILINE) == []
-
-
-def test_a_run_is_published_without_paths_of_its_machine(copied: Path, tmp_path: Path) -> None:
-    results = json.loads((ROOT / "docs/results/hapt.json").read_text(encoding="utf-8"))
-    results["config"]["dataset"]["root"] = "/somewhere/on/this/machine/hapt"
-    results["command"] = "python -m experiments.run experiment=hapt outputs=/somewhere n_jobs=1"
-    (tmp_path / "results.json").write_text(json.dumps(results), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"results of 'synthetic', got the results of 'hapt'"):
-        main([f"synthetic={tmp_path / 'results.json'}"], copied)
-    assert main([f"hapt={tmp_path / 'results.json'}"], copied) == 0
-    published = json.loads((copied / "docs/results/hapt.json").read_text(encoding="utf-8"))
-    assert published["config"]["dataset"]["root"] == "hapt"
-    assert published["command"] == "python -m experiments.run experiment=hapt n_jobs=1"
-    assert main(["--check"], copied) == 0
 
 
 def test_every_picture_of_a_page_is_made_or_named() -> None:
