@@ -43,7 +43,7 @@ class Console:
         run(*arguments, status=status)
         return self.capsys.readouterr()
 
-    def refuses(self, sentence: str, *arguments: Any) -> None:
+    def assert_refused(self, sentence: str, *arguments: Any) -> None:
         assert sentence in self(*arguments, status=1).err
 
 
@@ -194,7 +194,7 @@ def test_files_of_other_programs_are_learned_from_written_and_compared(
         row = console("compare", folder / "*.TextGrid", out / name).out.splitlines()[1].split()
         assert row[0] == "s2"
         assert [row[3], row[6]] == ["1.00", "100.0%"]
-    console.refuses("RTTM cannot hold the segment", *new, "--formats", "rttm")
+    console.assert_refused("RTTM cannot hold the segment", *new, "--formats", "rttm")
     assert not (out / "s2.rttm").exists()
 
 
@@ -215,9 +215,9 @@ def test_columns_of_tables_are_named(tmp_path: Path, console: Console) -> None:
         table.to_csv(file, index=False)
     stamped = (*fit, "--time", "stamp", "--ignore", "who")
     assert "of 3 held-out ones" in console(*stamped, "--unknown", "open").out
-    console.refuses("got ['a', 'b', 'open']", *stamped, "--unknown", "opne")
+    console.assert_refused("got ['a', 'b', 'open']", *stamped, "--unknown", "opne")
     levels = (*fit, "--time", "level", "--ignore", "who", "stamp")
-    console.refuses("needs increasing seconds or time stamps in column 'level'", *levels)
+    console.assert_refused("needs increasing seconds or time stamps in column 'level'", *levels)
     late = pd.read_csv(file).assign(level=np.append(np.arange(79.0), 99.0))
     late.to_csv(folder / file.name, index=False)
     for other in set(folder.iterdir()) - {file}:
@@ -238,7 +238,7 @@ def test_tables_of_features_beside_a_table_of_segments(tmp_path: Path, console: 
     assert "features:             tables, 2 columns, 4 rows per second" in told
     run("segment", folder / "s0.csv", "--model", tmp_path / "m", "--out", tmp_path)
     assert read_segments(tmp_path / "s0.segments.csv")["s0"] == spans
-    console.refuses("--label cannot be used", *fit, "--label", "phase")
+    console.assert_refused("--label cannot be used", *fit, "--label", "phase")
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_labels_and_rows_that_are_easily_missed(tmp_path: Path, console: Console
     assert "labels 'B ', 'b' count as different classes" in told.err
     assert "trained on:           3 recordings: s0, s1, s2" in told.out
     words = f"cannot be used with {str(folder)!r}, only with a folder of recordings"
-    console.refuses(f"--features, --gap {words}", *fit, "--gap", "b", "--features", "audio")
+    console.assert_refused(f"--features, --gap {words}", *fit, "--gap", "b", "--features", "audio")
 
 
 def test_constant_columns_are_not_those_of_most_weight(tmp_path: Path, console: Console) -> None:
@@ -329,9 +329,9 @@ def test_many_files_and_folders(tmp_path: Path, console: Console) -> None:
     folder, model, out = write_tables(tmp_path / "t"), tmp_path / "t.model", tmp_path / "out"
     fit, segment = ("fit", folder, "--label", "phase", "--out"), ("segment", "--model", model)
     run(*fit, model)
-    console.refuses("is a folder; add the name of the file to write", *fit, tmp_path)
+    console.assert_refused("is a folder; add the name of the file to write", *fit, tmp_path)
     words = f"there is no folder {tmp_path / 'none'}; make it first"
-    console.refuses(words, *fit, tmp_path / "none" / "m")
+    console.assert_refused(words, *fit, tmp_path / "none" / "m")
     (tmp_path / "bad.csv").write_text("x\n1\n")
     told = console(*segment, folder, tmp_path / "bad.csv", "--out", out, status=1)
     assert "1 of 4 files were not segmented, see above" in told.err
@@ -343,12 +343,12 @@ def test_many_files_and_folders(tmp_path: Path, console: Console) -> None:
     run(*segment, folder)
     run(*fit, model)
     words = "would be written to files of the same name"
-    console.refuses(words, *segment, folder, folder / "s0.csv")
+    console.assert_refused(words, *segment, folder, folder / "s0.csv")
     words = "which looks like a file; every result has the name"
-    console.refuses(words, *segment, folder / "s0.csv", "--out", tmp_path / "x.csv")
+    console.assert_refused(words, *segment, folder / "s0.csv", "--out", tmp_path / "x.csv")
     assert not (tmp_path / "x.csv").exists()
     truth = out / "s0.segments.csv"
-    console.refuses("has no segments of s1, s2", *segment, folder, "--truth", truth)
+    console.assert_refused("has no segments of s1, s2", *segment, folder, "--truth", truth)
 
 
 def test_tables_that_a_model_cannot_use(tmp_path: Path, console: Console) -> None:
@@ -393,7 +393,7 @@ def test_table_in_minutes_and_options_of_tables(
     told = console(*fit, "--cache", songs / "cache").err
     assert told.count("gets the label of this last segment: check that times are in seconds") == 3
     words = f"cannot be used with {str(songs)!r}, only with a folder of CSV files"
-    console.refuses(f"--label, --time {words}", *fit, "--label", "phase", "--time", "t")
+    console.assert_refused(f"--label, --time {words}", *fit, "--label", "phase", "--time", "t")
 
 
 def test_end_of_a_recording_is_no_segment(songs: Path, model: Path, tmp_path: Path) -> None:
@@ -449,7 +449,7 @@ def test_tables_without_a_boundary(songs: Path, console: Console) -> None:
     (songs / "wrong.csv").write_text("recording,start,end,label\nr0,0,20,a\nr1,0,20,a\n")
     cache, out = songs / "cache", songs / "wrong.model"
     fit = ("fit", songs, "--segments", "wrong.csv", "--out", out, "--cache", cache)
-    console.refuses("needs a boundary to learn from, but each recording of", *fit)
+    console.assert_refused("needs a boundary to learn from, but each recording of", *fit)
     assert not out.exists()
 
 
@@ -469,7 +469,7 @@ def test_folders_that_lack_something(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    console.refuses(sentence, "fit", tmp_path, "--out", tmp_path / "m.model")
+    console.assert_refused(sentence, "fit", tmp_path, "--out", tmp_path / "m.model")
 
 
 def test_error_for_a_missing_extra_names_the_command(
@@ -505,9 +505,9 @@ def test_compare_counts(tmp_path: Path, console: Console) -> None:
     error = console("compare", a, b).err
     assert "'r' ends at 20 s in the truth and at 20000 s in the other table" in error
     save_segments({"r": [(0.0, 1e12, "x")]}, b)
-    console.refuses("Only times up to 1e7 s can be compared, got 1e+12", "compare", a, b)
+    console.assert_refused("Only times up to 1e7 s can be compared, got 1e+12", "compare", a, b)
     save_segments({"other": [(0.0, 1.0, "x")]}, b)
-    console.refuses("recording in common", "compare", a, b)
+    console.assert_refused("recording in common", "compare", a, b)
 
 
 def test_compare_is_exact_at_any_rate(tmp_path: Path, console: Console) -> None:
@@ -580,7 +580,7 @@ def test_compare_folders(tmp_path: Path, console: Console) -> None:
         )
     found = tmp_path / "found"
     found.mkdir()
-    console.refuses("holds no tables NAME.segments.csv", "compare", tmp_path, found)
+    console.assert_refused("holds no tables NAME.segments.csv", "compare", tmp_path, found)
     for name, end in (("a", 1.0), ("b", 2.0)):
         spans = [(0.0, end, "x"), (end, 2.5, "y"), (2.5, 3.0, "x")]
         save_segments({name: spans}, found / f"{name}.segments.csv")

@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,11 @@ def lines_of_code(text: str, tree: ast.Module) -> set[int]:
     return {i for i, line in enumerate(lines, 1) if line and line[0] != "#"} - docstrings
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf8"))
+
+
 def functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return [node for node in ast.walk(tree) if isinstance(node, kinds)]
@@ -46,9 +52,8 @@ def name_of(path: Path) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_files_functions_and_signatures_are_short(path: Path) -> None:
-    text = path.read_text(encoding="utf8")
-    tree = ast.parse(text)
-    code = lines_of_code(text, tree)
+    tree = parsed(path)
+    code = lines_of_code(path.read_text(encoding="utf8"), tree)
     assert len(code) <= 500, f"{name_of(path)} has {len(code)} lines of code"
     for function in functions(tree):
         size = sum(line in code for line in range(function.lineno, (function.end_lineno or 0) + 1))
@@ -63,9 +68,8 @@ def test_files_functions_and_signatures_are_short(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_private_names_stay_in_their_file(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf8"))
     defined, used = set(DOCUMENTED), set()
-    for node in ast.walk(tree):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             defined.add(node.name)
         elif isinstance(node, ast.Attribute):
