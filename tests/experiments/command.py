@@ -15,6 +15,8 @@ from experiments.harness.choosing import compare
 from experiments.harness.command_line import CONFIGS
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Case, Method, Outcome
+from experiments.harness.results import read_results
+from experiments.run import run
 
 DATA_REASON = "set METRICLEARN_DATA to the folder of the real data sets"
 
@@ -24,6 +26,13 @@ def call(module: str, *arguments: str | Path) -> None:
     main = importlib.import_module(f"experiments.{module}").main
     with mock.patch.object(sys, "argv", [f"experiments/{module}.py", *map(str, arguments)]):
         main()
+
+
+def results_of(folder: Path, *overrides: str) -> dict[str, Any]:
+    """Results of a run whose files are in the folder, without the command line, which takes 1 s."""
+    folder.mkdir(exist_ok=True)
+    run(configuration(*overrides), folder, "python -m experiments.run")
+    return read_results(folder / "results.json")
 
 
 def failure(capsys: pytest.CaptureFixture[str], module: str, *arguments: str | Path) -> str:

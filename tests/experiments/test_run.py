@@ -25,7 +25,7 @@ from experiments.harness.scoring import sequence_losses
 from metriclearn import load
 from metriclearn.datasets import load_texts, make_change_points, save_files
 from tests.datasets.test_published import write as write_texts
-from tests.experiments.command import DATA_REASON, call, configuration, failure
+from tests.experiments.command import DATA_REASON, call, configuration, failure, results_of
 
 METHODS = {f"ours/{metric}" for metric in ("diagonal-l1", "diagonal-l2", "full", "trace")}
 METHODS |= {"euclidean", "pca", "rca"}
@@ -105,7 +105,7 @@ def test_report_has_every_kind_of_figure_and_the_choices(synthetic: Path) -> Non
 def test_real_recordings(tmp_path: Path) -> None:
     left_out = ("forest_mode", "forest_viterbi", "named_neighbors", "named_forest", "rca")
     fewer = [f"~methods.{name}" for name in left_out] + ["dataset.loader.window=100"]
-    call("run", "experiment=hapt", *FEW, *fewer, f"hydra.run.dir={tmp_path}/out")
+    results_of(tmp_path / "out", "experiment=hapt", *FEW, *fewer)
     found = rows(tmp_path / "out")
     # Methods with a metric and equal cuts in both columns, frame classifiers and one segment in one
     names = {name for name, _ in found}
@@ -121,8 +121,7 @@ def test_real_recordings(tmp_path: Path) -> None:
 def test_unlabeled_stretches_unknown_or_segments_of_their_own(tmp_path: Path) -> None:
     fewer = ("tiny=true", "n_jobs=1", "~methods.rca", "~methods.euclidean", "~methods.full")
     fewer = (*fewer, "~methods.named_logistic", "pictures=false")
-    call("run", "experiment=hapt_unknown", *fewer, f"hydra.run.dir={tmp_path}")
-    results = read_results(tmp_path / "results.json")
+    results = results_of(tmp_path, "experiment=hapt_unknown", *fewer)
     losses, names, *_, numbers = results["tables"]
     assert next(iter(losses["columns"].values())) == "unlabeled stretches unknown in training"
     rows_of = Counter(row["measure"] for row in results["rows"])
@@ -161,9 +160,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def own_run(own: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that is trained on one of the folders and tested on the other."""
     out = tmp_path_factory.mktemp("own_run")
-    places = (f"dataset.path={own[0]}", f"dataset.test_root={own[1]}", f"hydra.run.dir={out}")
+    places = (f"dataset.path={own[0]}", f"dataset.test_root={own[1]}")
     columns = ("dataset.label=state", "dataset.group=person")
-    call("run", "experiment=files", *FEW, *places, *columns)
+    results_of(out, "experiment=files", *FEW, *places, *columns)
     return out
 
 
@@ -236,8 +235,7 @@ def test_own_files_are_split_by_sequence(own: tuple[Path, Path], tmp_path: Path)
     place = (f"dataset.root={own[0]}", "dataset.label=state", "+dataset.loader.pattern=series*.csv")
     with pytest.raises(SystemExit, match="finite numbers"):  # "person" is no feature
         call("run", "experiment=files", *FEW, *few, *place, f"hydra.run.dir={tmp_path}")
-    group = "dataset.group=person"
-    call("run", "experiment=files", *FEW, *few, *place, group, f"hydra.run.dir={tmp_path}")
+    results_of(tmp_path, "experiment=files", *FEW, *few, *place, "dataset.group=person")
     found = rows(tmp_path)
     assert {len(row["values"]) for row in found.values()} == {5}
     assert len(list((tmp_path / "models").iterdir())) == 3 * 4  # with ours and the one model
@@ -350,9 +348,8 @@ def test_ordinary_files_without_a_terminal_get_lines_of_progress(synthetic: Path
 
 
 def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
-    options = ("tiny=true", "n_jobs=1", "pictures=false", f"hydra.run.dir={tmp_path}")
-    call("run", "experiment=paper_setting", *options)
-    results = read_results(tmp_path / "results.json")
+    options = ("tiny=true", "n_jobs=1", "pictures=false")
+    results = results_of(tmp_path, "experiment=paper_setting", *options)
     paper, half, learned = results["settings"]
     assert paper["penalty"] == half["penalty"] == 1.0 != learned["penalty"]
     assert np.mean(paper["n_segments"]) < np.mean(half["n_segments"])

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments.harness.local_cluster import local_cluster
-from experiments.harness.results import read_results
-from tests.experiments.command import call
+from tests.experiments.command import results_of
 
 pytest.importorskip("distributed", reason="Dask is optional: pip install metriclearn[dask]")
 FEW = [f"~methods.{name}" for name in ("full", "trace", "pca", "rca", "euclidean", "diagonal_l2")]
@@ -14,9 +13,8 @@ FEW = [f"~methods.{name}" for name in ("full", "trace", "pca", "rca", "euclidean
 
 def losses(folder: Path, *options: str) -> dict[tuple[str, ...], float]:
     small = ("tiny=true", "n_jobs=1", "n_folds=2", "pictures=false", *FEW)
-    call("run", "experiment=synthetic", *small, *options, f"hydra.run.dir={folder}")
-    rows = read_results(folder / "results.json")["rows"]
-    return {(row["method"], row["column"]): row["mean"] for row in rows}
+    results = results_of(folder, "experiment=synthetic", *small, *options)
+    return {(row["method"], row["column"]): row["mean"] for row in results["rows"]}
 
 
 def test_experiment_on_workers_of_the_one_local_cluster(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.harness.results import read_results
 from experiments.league.contest import League, pools, set_cases
 from experiments.league.contestants import (
     BinarySegmentation,
@@ -30,7 +29,7 @@ from metriclearn import Consensus
 from metriclearn.baselines import EqualCuts
 from metriclearn.datasets import PenaltyTargets, data_folder, load_texts
 from tests.datasets.test_published import write as write_texts
-from tests.experiments.command import call, configuration
+from tests.experiments.command import configuration, results_of
 
 RNG = np.random.default_rng(0)
 TRUTH = np.repeat([0, 1, 0], 30)
@@ -267,9 +266,8 @@ def test_sets_of_penalties_are_those_of_the_folder(
         folder / "published.csv", index=False
     )
     monkeypatch.setenv("METRICLEARN_DATA", str(tmp_path / "data"))
-    options = ("tiny=true", "pictures=false", f"hydra.run.dir={tmp_path}/out")
-    call("run", "experiment=penalties", *options)
-    found = read_results(tmp_path / "out" / "results.json")["rows"]
+    options = ("experiment=penalties", "tiny=true", "pictures=false")
+    found = results_of(tmp_path / "out", *options)["rows"]
     assert {unit for row in found for unit in row["units"]} == {"detailed"}
     assert {"ours", "constant", "published: L1reg_linear_all"} <= {row["method"] for row in found}
 

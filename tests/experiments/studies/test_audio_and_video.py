@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.experiments.command import DATA_REASON, call, configuration
+from tests.experiments.command import DATA_REASON, configuration, results_of
 from tests.features.sounds import RATE, write_wave
 
 pytest.importorskip("av")
@@ -17,7 +17,6 @@ pytest.importorskip("librosa")
 from experiments.data.assembled_shows import PARTS, build_shows
 from experiments.data.drawn_scenes import Shot, draw_shots
 from experiments.data.generated_videos import build_videos
-from experiments.harness.results import read_results
 from experiments.studies.audio_and_video import (
     AudioAndVideo,
     folder_cases,
@@ -36,13 +35,12 @@ needs_data = pytest.mark.skipif(DATA is None, reason=DATA_REASON)
 def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METRICLEARN_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "out"
-    arguments = [
-        "run", "experiment=video", "tiny=true", "n_jobs=1", f"root.folder={tmp_path / 'videos'}",
+    options = [
+        "experiment=video", "tiny=true", "n_jobs=1", f"root.folder={tmp_path / 'videos'}",
         "~streams.both", "~methods.trace", "~methods.towards_pca", "~methods.towards_rca",
-        "~methods.whitened_full", "~methods.rca", f"hydra.run.dir={folder}",
+        "~methods.whitened_full", "~methods.rca",
     ]  # fmt: skip
-    call(*arguments)
-    results = read_results(folder / "results.json")
+    results = results_of(folder, *options)
     rows = {
         (r["table"], r["method"], r["column"]): r
         for r in results["rows"]
@@ -69,7 +67,7 @@ def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not re.search("<!-- feature [0-9]", drawn.read_text())  # features have their names
     assert (folder / "video" / "model.npz").is_file()
     finished = {file: file.stat().st_mtime_ns for file in (folder / "finished").iterdir()}
-    call(*arguments, "pictures=false")  # what is there already is not computed again
+    results_of(folder, *options, "pictures=false")  # what is there already is not computed again
     assert finished == {file: file.stat().st_mtime_ns for file in (folder / "finished").iterdir()}
 
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from experiments.harness.procedure import Case, Method, Outcome
-from experiments.harness.results import read_results
 from experiments.studies.clusterings import Clustering, Repeated, cases_of
 from metriclearn.baselines import Euclidean, RelevantComponents
 from metriclearn.datasets import LabeledTable, load_digits, load_iris
-from tests.experiments.command import call, configuration, outcomes_of
+from tests.experiments.command import configuration, outcomes_of, results_of
 
 
 def rows_of(table: LabeledTable) -> set[bytes]:
@@ -120,8 +119,7 @@ def test_tiny_run(tmp_path: Path) -> None:
     left_out = ("mmc", "mmc_diagonal", "nca", "pca", "closed_form")
     few = (short, *(f"~clustering_methods.{name}" for name in left_out))
     few = (*few, "drawn=[B,iris]", "n_jobs=1", "tiny=true")
-    call("run", "experiment=clustering", *few, f"hydra.run.dir={tmp_path}")
-    results = read_results(tmp_path / "results.json")
+    results = results_of(tmp_path, "experiment=clustering", *few)
     tables = [(table["name"], table["measure"]) for table in results["tables"]]
     places = [f"{protocol}/iris" for protocol in "AB"]
     assert tables == [(p, m) for m in ("partition_loss", "adjusted_rand") for p in places]

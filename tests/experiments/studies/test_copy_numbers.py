@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.harness.results import read_results
-from tests.experiments.command import call, failure
+from tests.experiments.command import failure, results_of
 
 SMALL = ("tiny=true", "n_jobs=1", "n_folds=2", "max_segments=8")
 FEW = (*SMALL, "~methods.hermite", "~methods.shaped_hermite", "~methods.six")
@@ -44,8 +44,7 @@ def write_profiles(folder: Path, seed: int = 0) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("out")
     write_profiles(data)
-    call("run", "experiment=neuroblastoma", f"dataset.root={data}",
-                  f"hydra.run.dir={out}", *FEW)  # fmt: skip
+    results_of(out, "experiment=neuroblastoma", f"dataset.root={data}", *FEW)
     return out
 
 
@@ -113,9 +112,8 @@ def test_unseen_profiles_are_for_test(tmp_path: Path, capsys: pytest.CaptureFixt
     out = f"hydra.run.dir={tmp_path}/same"
     message = failure(capsys, "run", "experiment=neuroblastoma", *same, out, *few)
     assert "dataset.test_root needs data that are not for training, but 12 of 12 are" in message
-    call("run", "experiment=neuroblastoma", f"dataset.root={tmp_path}/known",
-         f"dataset.test_root={tmp_path}/unseen", f"hydra.run.dir={tmp_path}/out", *few)  # fmt: skip
-    results = read_results(tmp_path / "out" / "results.json")
+    unseen = [f"dataset.root={tmp_path}/known", f"dataset.test_root={tmp_path}/unseen"]
+    results = results_of(tmp_path / "out", "experiment=neuroblastoma", *unseen, *few)
     assert {table["name"] for table in results["tables"]} == {"free", "curves"}
     assert "both ways" not in results["protocol"]  # and no table of profiles held out
     assert "were not trained on" not in results["protocol"]

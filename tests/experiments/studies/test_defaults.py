@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.harness.results import read_results
 from experiments.studies.defaults import draw
 from metriclearn.datasets import LabeledTable, load_digits
-from tests.experiments.command import call
+from tests.experiments.command import results_of
 
 
 def test_draws_have_three_classes_and_share_no_sample() -> None:
@@ -29,10 +28,9 @@ def test_draws_have_three_classes_and_share_no_sample() -> None:
     ("name", "n_settings"), [("default_settings", 4), ("clustering_defaults", 9)]
 )
 def test_every_setting_is_better_than_chance(name: str, n_settings: int, tmp_path: Path) -> None:
-    options = ("tiny=true", "n_jobs=1", "pictures=false", f"hydra.run.dir={tmp_path}")
-    call("run", f"experiment={name}", *options)
-    rows = read_results(tmp_path / "results.json")["rows"]
-    rows = [row for row in rows if row["measure"] == "partition_loss"]
+    options = ("tiny=true", "n_jobs=1", "pictures=false")
+    results = results_of(tmp_path, f"experiment={name}", *options)
+    rows = [row for row in results["rows"] if row["measure"] == "partition_loss"]
     means = {row["method"]: row["mean"] for row in rows if row["column"] == "all"}
     assert len(means) == n_settings
     assert max(means.values()) < 4  # nearly 2(K − 1) for K = 3

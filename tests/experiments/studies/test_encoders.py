@@ -6,20 +6,19 @@ import numpy as np
 import pytest
 
 import metriclearn
-from experiments.harness.report import MEASURE, read_results
-from tests.experiments.command import call
+from experiments.harness.report import MEASURE
+from tests.experiments.command import results_of
 
 pytest.importorskip("torch")
 
 
 def test_seeds_and_models_of_a_tiny_run(tmp_path: Path) -> None:
     """On synthetic sequences, of which three columns pass for raw signals."""
-    call(
-        "run", "experiment=beedance_encoder", "dataset=synthetic", "tiny=true", "n_jobs=1",
+    results = results_of(
+        tmp_path, "experiment=beedance_encoder", "dataset=synthetic", "tiny=true", "n_jobs=1",
         "pictures=false", "~methods.rca", "~methods.pca", "seeds_agree=true",
-        f"hydra.run.dir={tmp_path}",
     )  # fmt: skip
-    rows = read_results(tmp_path / "results.json")["rows"]
+    rows = results["rows"]
     rows = {(row["method"], row["measure"]): row for row in rows if row["column"] == "estimated"}
     name = "ours/encoder of raw signals"
     seeds = [rows[name, f"seed_{seed}"]["values"] for seed in range(2)]

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.harness.results import read_results
 from experiments.studies.figure1 import Stretches, draw
 from metriclearn.datasets import make_change_points
-from tests.experiments.command import call
+from tests.experiments.command import results_of
 
 
 def test_stretches_have_the_fraction_and_grow() -> None:
@@ -27,8 +26,7 @@ def test_stretches_have_the_fraction_and_grow() -> None:
 
 
 def test_tiny_run(tmp_path: Path) -> None:
-    call("run", "experiment=figure1", "tiny=true", "n_jobs=1", f"hydra.run.dir={tmp_path}")
-    results = read_results(tmp_path / "results.json")
+    results = results_of(tmp_path, "experiment=figure1", "tiny=true", "n_jobs=1")
     (table,) = results["tables"]
     assert list(table["columns"]) == ["50 % labeled", "100 % labeled"]
     rows = {(row["method"], row["column"]): row for row in results["rows"]}
@@ -41,5 +39,5 @@ def test_tiny_run(tmp_path: Path) -> None:
     }
     assert all(row["units"] == ["draw 0", "draw 1"] for row in rows.values())
     assert "<figure>" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    figure = draw(read_results(tmp_path / "results.json"))
+    figure = draw(results)
     assert "With all labels the learned metric" in " ".join(figure.get_suptitle().split())

@@ -10,7 +10,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from experiments.harness.procedure import Case, Method, Outcome
-from experiments.harness.results import read_results
 from experiments.rivals.image_baselines import ScikitLearnSpectral, some_features
 from experiments.studies.images import (
     MEASURES,
@@ -25,7 +24,7 @@ from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGr
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.media.image import Color, PixelBlocks, Position
 from tests.estimators.test_normalized_cuts import images
-from tests.experiments.command import call, failure, outcomes_of
+from tests.experiments.command import failure, outcomes_of, results_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -159,12 +158,12 @@ def test_images_of_another_folder_are_for_test(
     write_images(tmp_path / "unseen", range(4, 6))
     left_out = ("small_grid", "scikit_learn", "full")
     few = ("tiny=true", "n_jobs=1", *(f"~image_methods.{name}" for name in left_out))
-    options = ("run", "experiment=images", *few, "n_train=2", f"dataset.root={tmp_path}/known")
+    options = ("experiment=images", *few, "n_train=2", f"dataset.root={tmp_path}/known")
     same = (f"dataset.test_root={tmp_path}/known", f"hydra.run.dir={tmp_path}/same")
-    message = failure(capsys, *options, *same)
+    message = failure(capsys, "run", *options, *same)
     assert "dataset.test_root needs data that are not for training, but 4 of 4 are" in message
-    call(*options, f"dataset.test_root={tmp_path}/unseen", f"hydra.run.dir={tmp_path}/out")
-    results = read_results(tmp_path / "out" / "results.json")
+    unseen = f"dataset.test_root={tmp_path}/unseen"
+    results = results_of(tmp_path / "out", *options, unseen)
     assert results["tables"][0]["words"] == "intersection over union"
     assert [table["main"] for table in results["tables"]] == [True, False, False]
     assert {tuple(row["units"]) for row in results["rows"]} == {("unseen0", "unseen1")}
