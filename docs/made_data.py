@@ -1,8 +1,7 @@
 """Make the horses and songs that the package ships: ``python docs/made_data.py``.
 
-Horses are the silhouette of scikit-image (by Andreas Preuss, CC0), as it is, mirrored or moved,
-in the colors of a meadow; songs are verses of a plucked melody and refrains of chords with a
-beat.
+Horses are the silhouette of scikit-image (by Andreas Preuss, CC0), unchanged, mirrored or moved, in
+the colors of a meadow. Songs have verses with a plucked melody and refrains with chords and a beat.
 """
 
 from pathlib import Path
@@ -44,7 +43,7 @@ def horses() -> None:
 
 
 def tone(frequency: float, n: int, decay: float) -> np.ndarray:
-    """A sound of six harmonics that dies away."""
+    """A decaying sound of six harmonics."""
     time = np.arange(n) / RATE
     return sum(np.sin(2 * np.pi * k * frequency * time) / k for k in range(1, 7)) * np.exp(
         -decay * time
@@ -52,7 +51,7 @@ def tone(frequency: float, n: int, decay: float) -> np.ndarray:
 
 
 def part(label: str, seconds: float, random: np.random.Generator) -> np.ndarray:
-    """A verse is a melody of quarter notes, a refrain chords with a beat of noise."""
+    """A verse is a melody of quarter notes; a refrain is chords with a beat of noise."""
     beat = RATE // 2
     sound = []
     for _ in range(int(seconds * 2)):

@@ -66,7 +66,7 @@ class DefaultSettings(Procedure):
         (folder / f"{self.config.name}.md").write_text(text, encoding="utf-8")
         protocol = (
             "Every setting is fitted to parts of the training data and scored on the rest of them; "
-            "data that are for test in the results take no part."
+            "data that are for test in the results are not used."
         )
         return Story(protocol, Artifacts(), told)
 

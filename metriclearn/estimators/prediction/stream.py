@@ -324,7 +324,7 @@ class SegmenterStream(ComponentParameters):
         return StreamedSegments(ends, np.concatenate([classes[:0], *(p.names for p in found)]))
 
     def _reported(self, found: list[StreamedSegments], before: bool) -> StreamedSegments:
-        """Parts as one; warns the user where ``exact_``, which was ``before``, is False now."""
+        """The parts joined; warns the user if ``exact_`` was True ``before`` and is now False."""
         if before and not self.exact_:
             warnings.warn(
                 f"{self.who} decided by max_delay={self.max_delay} at about sample "

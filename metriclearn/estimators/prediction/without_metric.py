@@ -1,4 +1,4 @@
-"""What segmenters without a metric share: data like those of the training, and the score."""
+"""Shared by segmenters without a metric: reading data, one result per data set, and the score."""
 
 from __future__ import annotations
 
