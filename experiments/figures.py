@@ -23,7 +23,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import zip_longest
@@ -381,16 +381,15 @@ def draw(name: str, docs: Path) -> None:
 def portable(value: Any) -> Any:
     """``value`` without folders of this machine: only the last part of paths, and no
     ``outputs=``."""
-    kinds: dict[type, Callable[[Any], Any]] = {
-        dict: lambda items: {key: portable(item) for key, item in items.items()},
-        list: lambda items: [portable(item) for item in items],
-        str: lambda text: (
-            PurePath(text).name
-            if PurePath(text).is_absolute()
-            else re.sub(r" outputs=\S+|(?<=[= ])/\S*/(?=\S)", "", text)  # of a command
-        ),
-    }
-    return kinds.get(type(value), lambda other: other)(value)
+    if isinstance(value, dict):
+        return {key: portable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return list(map(portable, value))
+    if not isinstance(value, str):
+        return value
+    if PurePath(value).is_absolute():
+        return PurePath(value).name
+    return re.sub(r" outputs=\S+|(?<=[= ])/\S*/(?=\S)", "", value)  # of a command
 
 
 def publish(name: str, source: Path, docs: Path) -> None:

@@ -104,12 +104,7 @@ def read(path: Path) -> dict[str, Any]:
     """Signals and truths by data set and part, as ``streaming --write`` stores them."""
     with np.load(path) as file:
         data: dict[str, Any] = {}
-        for key in sorted(
-            file.files,
-            key=lambda k: [
-                int(p) if p.isdigit() else p for p in [*k.split("/")[:3], k.split("/")[-1]]
-            ],
-        ):
+        for key in file.files:  # in the order of writing
             name, *rest = key.split("/")
             if rest == ["margin"]:
                 data.setdefault(name, {})["margin"] = int(file[key])

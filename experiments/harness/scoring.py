@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from experiments.harness.procedure import Scores
 from metriclearn import KnownLoss, PartialPartition, Partition
@@ -64,16 +64,18 @@ def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float
     return truth.n_samples * KnownLoss()(found, truth)
 
 
-def least_loss(
-    candidates: ArrayLike, predict: Any, X: Sequence[Any], y: Sequence[NDArray]
-) -> float:
-    """The candidate whose predictions ``predict(x, candidate)`` have the least mean ‖M − N‖²."""
-    tried, truths = np.asarray(candidates, dtype=float), [truth_of(labels) for labels in y]
-    losses = [
-        np.mean([squared_norm(Partition(ends=predict(x, c)), t) for x, t in zip(X, truths)])
-        for c in tried
-    ]
-    return float(tried[int(np.argmin(losses))])
+def least_loss(candidates: Iterable[Any], predict: Any, X: Sequence[Any], y: Sequence[Any]) -> Any:
+    """The candidate whose ends of segments ``predict(x, candidate)`` have the least mean ‖M − N‖².
+
+    The first one of several.
+    """
+    truths = [truth_of(labels) for labels in y]
+
+    def loss(candidate: Any) -> float:
+        found = [Partition(ends=predict(x, candidate)) for x in X]
+        return sum(map(squared_norm, found, truths))
+
+    return min(candidates, key=loss)
 
 
 def segmented(model: Any, data: LabeledSequences, n_clusters: str) -> Pairs:

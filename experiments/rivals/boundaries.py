@@ -15,7 +15,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import StandardScaler
 
-from experiments.harness.scoring import least_loss, squared_norm, truth_of
+from experiments.harness.scoring import least_loss, truth_of
 from metriclearn import Partition
 
 Arrays = Sequence[NDArray]
@@ -68,21 +68,15 @@ class BoundaryClassifier(BaseEstimator):
         typical = float(np.median(np.concatenate([truth.sizes for truth in truths])))
         distances = sorted({1, max(1, round(typical / 4)), max(1, round(typical / 2))})
         thresholds = np.quantile(np.concatenate(logits), np.linspace(0.3, 0.995, 24))
-        least = np.inf
-        for theta, distance in product(thresholds.tolist(), distances):
-            loss = sum(
-                squared_norm(Partition(ends=best_boundaries(one - theta, distance)), truth)
-                for one, truth in zip(logits, truths)
-            )
-            if loss < least:
-                least, self.threshold_, self.distance_ = loss, theta, distance
+        pairs = list(product(thresholds.tolist(), distances))
+        self.chosen_ = least_loss(pairs, _cut, logits, y)
         self.classifier_ = clone(classifier).fit(np.vstack(rows), np.concatenate(marks))
         return self
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
         """Ends of segments."""
         logits = [_logits(self.classifier_, self._rows(x)) for x in X]
-        return [best_boundaries(one - self.threshold_, self.distance_) for one in logits]
+        return [_cut(one, self.chosen_) for one in logits]
 
     def _rows(self, x: NDArray) -> NDArray[np.float64]:
         """A row for each position 1, …, T − 1."""
@@ -109,6 +103,11 @@ def _logits(classifier: Any, rows: NDArray) -> NDArray[np.float64]:
         return np.full(len(rows), -np.inf)
     p = np.clip(classifier.predict_proba(rows)[:, 1], _LEAST, 1 - _LEAST)
     return np.log(p / (1 - p))
+
+
+def _cut(logits: NDArray, pair: tuple[float, int]) -> NDArray[np.int64]:
+    """Ends of segments for θ and d."""
+    return best_boundaries(logits - pair[0], pair[1])
 
 
 def best_boundaries(gains: NDArray, distance: int) -> NDArray[np.int64]:
