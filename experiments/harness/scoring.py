@@ -61,7 +61,7 @@ def truth_of(labels: NDArray) -> Partition | PartialPartition:
 
 def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float:
     """‖M − N‖²_F of a segmentation, on the labeled parts of the truth."""
-    return truth.n_samples * KnownLoss()(found, truth)
+    return KnownLoss().squared_norm(found, truth)
 
 
 def least_loss(candidates: Iterable[Any], predict: Any, X: Sequence[Any], y: Sequence[Any]) -> Any:

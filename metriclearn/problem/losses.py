@@ -145,11 +145,15 @@ class KnownLoss:
 
     def __call__(self, partition: Partition, truth: Any) -> float:
         """ℓ of a segmentation, O(K); the truth may be the partial labels themselves."""
+        return self.squared_norm(partition, truth) / truth.n_samples
+
+    def squared_norm(self, partition: Partition, truth: Any) -> float:
+        """T ℓ: ‖M − N‖²_F, on the labeled parts of the truth."""
         if truth.partial_labels is None:
-            return FrobeniusLoss()(partition, truth)
+            return FrobeniusLoss().squared_norm(partition, truth)
         charged = truth.partial_labels.charges
         total = total_charge(charged.table, partition.change_points) + charged.n_segments
-        return max(0.0, total) / truth.n_samples
+        return max(0.0, total)
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
         if truth.partial_labels is None:

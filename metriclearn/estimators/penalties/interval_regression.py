@@ -201,7 +201,7 @@ def label_error(ends: NDArray, truth: Truth) -> float:
     usual label error. For a Partition it is the loss times T.
     """
     if isinstance(truth, Partition):
-        return FrobeniusLoss()(Partition(ends=ends), truth) * truth.n_samples
+        return FrobeniusLoss().squared_norm(Partition(ends=ends), truth)
     return float(sum(not region.allows(ends[:-1]) for region in truth.constraints))
 
 

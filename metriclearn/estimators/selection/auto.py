@@ -252,7 +252,7 @@ class _Search:
             for row, penalty in zip(losses, _PENALTIES):
                 model = _penalized(fitted, penalty, arrays, labels)
                 for i, ends in zip(test, model.predict_change_points([X[i] for i in test])):
-                    row[i] = truths[i].n_samples * KnownLoss()(Partition(ends=ends), truths[i])
+                    row[i] = KnownLoss().squared_norm(Partition(ends=ends), truths[i])
         made = []
         for penalty, row in zip(_PENALTIES, losses):
             words = f"{name}, {penalty}"

@@ -307,7 +307,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
             return best_consensus(ConsensusForm(given, weights, self.name_loss_))
 
         powers = POWERS if self.weights == "held-out" else (0.0,)
-        chosen = weigh(families, answers, truths, left_out, powers, agree, _squared_norm)
+        chosen = weigh(families, answers, truths, left_out, powers, agree, KnownLoss().squared_norm)
         self.power_, weights, self.held_out_, self.left_out_ = chosen
         self.distances_ = _distances(self.left_out_, answers, truths)
         n_fits = len(models[0])
@@ -562,11 +562,6 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
             f"{n - 1} and each at most once, got {shown(left_out)}."
         )
     return folds
-
-
-def _squared_norm(found: Partition, truth: Any) -> float:
-    """‖M − N‖²_F, on the labeled parts."""
-    return truth.n_samples * KnownLoss()(found, truth)
 
 
 def _returns(codes: NDArray) -> bool:

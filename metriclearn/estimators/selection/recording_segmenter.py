@@ -202,7 +202,7 @@ class RecordingSegmenter(ComponentParameters):
         # True, found, predicted, right boundaries.
         counts, losses = np.zeros(4), []
         for i, N in sorted(found.items()):
-            losses.append(N.n_samples * FrobeniusLoss()(N, truths[i]))
+            losses.append(FrobeniusLoss().squared_norm(N, truths[i]))
             sizes = np.array([truths[i].n_clusters, N.n_clusters]) - 1
             right, share = precision_recall(truths[i], N, margin=tolerance / step + 1e-6)
             counts += [sizes[0], share * sizes[0], sizes[1], right * sizes[1]]
@@ -328,7 +328,7 @@ def _plain_losses(
                 "Euclidean": ChangePoints()(forms[i].shifted(-penalty)),
             }
             for name, N in answers.items():
-                losses[name].append(N.n_samples * FrobeniusLoss()(N, truths[i]))
+                losses[name].append(FrobeniusLoss().squared_norm(N, truths[i]))
     return {name: float(np.mean(values)) for name, values in losses.items()}
 
 
