@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import read_labelings
+from metriclearn.estimators.labelings import read_labelings, sample_labels
 from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentation_oracle
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import TopEigenvectors
@@ -36,7 +36,6 @@ from metriclearn.problem.named_segments import (
     PartialNames,
     named_truths,
 )
-from metriclearn.problem.partition import Partition
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.running.parameters import component, either, needs, number, shown
 from metriclearn.similarities.joint import GaussianSimilarity
@@ -146,16 +145,14 @@ class NamedProducts(InnerProducts):
         """Truths with names, from labels that are codes; partitions give truths without names."""
         found = []
         for labeling, truth in zip(labelings, truths):
-            codes = np.full(truth.n_samples, -1)
-            nameless = isinstance(labeling, (Partition, PartialPartition))
-            if not nameless and np.shape(labeling) == codes.shape:
-                codes = np.asarray(labeling)
-                largest = self.n_names - 1
-                if codes.dtype.kind not in "iu" or codes.min() < -1 or codes.max() > largest:
-                    raise ValueError(
-                        f"NamedProducts needs labels that are codes 0 … {largest} of names, -1 "
-                        f"where unknown, got {shown(labeling)}."
-                    )
+            codes, largest = sample_labels(labeling, truth.n_samples), self.n_names - 1
+            if codes is None:
+                codes = np.full(truth.n_samples, -1)
+            if codes.dtype.kind not in "iu" or codes.min() < -1 or codes.max() > largest:
+                raise ValueError(
+                    f"NamedProducts needs labels that are codes 0 … {largest} of names, -1 "
+                    f"where unknown, got {shown(labeling)}."
+                )
             if not isinstance(truth, (NamedPartition, PartialNames)):
                 (truth,) = named_truths([codes], [truth])
             found.append(truth)

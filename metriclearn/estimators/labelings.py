@@ -257,6 +257,14 @@ def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
     return units
 
 
+def sample_labels(labeling: Any, length: int) -> NDArray | None:
+    """The labels of the samples, (T,); None for partitions, change-points and regions."""
+    if isinstance(labeling, (Partition, PartialPartition)):
+        return None
+    values = label_array(labeling)
+    return values if len(values) == length else None
+
+
 def read_names(
     who: str, y: Any, data: DataSets, truths: Sequence[Any], classes: NDArray | None = None
 ) -> tuple[list[NDArray[np.int64]], NDArray]:
@@ -284,11 +292,8 @@ def read_names(
     """
     given = []
     for labeling, truth in zip(list_labelings(who, y, data), truths):
-        values = np.full(truth.n_samples, -1)
-        if not isinstance(labeling, (Partition, PartialPartition)):
-            labels = label_array(labeling)
-            values = labels if len(labels) == truth.n_samples else values
-        given.append(values)
+        labels = sample_labels(labeling, truth.n_samples)
+        given.append(np.full(truth.n_samples, -1) if labels is None else labels)
     known = [values[values != -1] for values in given]
     if len({values.dtype.kind in "SU" for values in known if len(values)}) > 1:
         known = [values.astype(object) for values in known]  # numpy makes texts of numbers

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.charges import Charges, charge_table
-from metriclearn.problem.partition import Partition, factorize, label_values
+from metriclearn.problem.partition import Partition, codes_of_known, label_values
 from metriclearn.running.parameters import shown
 
 
@@ -422,18 +422,15 @@ def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
 
 def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int64]:
     """Codes of labels by first appearance, −1 where the label is −1."""
-    codes = np.full(n_samples, -1, dtype=np.int64)
     if labels is None:
-        return codes
+        return np.full(n_samples, -1)
     values = label_values(labels)
     if len(values) != n_samples:
         raise ValueError(
             f"PartialPartition needs one label per sample (−1 where unknown), got {len(values)} "
             f"labels for {n_samples} samples."
         )
-    known = values != -1
-    codes[known] = factorize(values[known])
-    return codes
+    return codes_of_known(values)
 
 
 def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:

@@ -410,6 +410,13 @@ def _is_missing(item: Hashable) -> bool:
         return True
 
 
+def codes_of_known(values: NDArray) -> NDArray[np.int64]:
+    """Codes of :func:`label_values` by first appearance, −1 where the label is −1."""
+    codes, known = np.full(len(values), -1), values != -1
+    codes[known] = factorize(values[known])
+    return codes
+
+
 def factorize(values: NDArray) -> NDArray[np.int64]:
     """Integer codes of :func:`label_values`, numbered by first appearance."""
     if values.dtype == object:

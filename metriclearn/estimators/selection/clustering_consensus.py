@@ -24,7 +24,7 @@ from metriclearn.estimators.selection.cross_fitting import (
 from metriclearn.oracles.expected_loss import best_clustering
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.partition import Partition, factorize, label_values
+from metriclearn.problem.partition import Partition, codes_of_known, factorize, label_values
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import (
     Needs,
@@ -304,10 +304,7 @@ def _codes(labels: Any) -> NDArray[np.int64]:
         return labels.labels
     # Only maps of labels have several dimensions.
     values = label_values(labels.ravel() if isinstance(labels, np.ndarray) else labels)
-    known = values != -1
-    codes = np.full(len(values), -1)
-    codes[known] = factorize(values[known])
-    return codes
+    return codes_of_known(values)
 
 
 def _count(codes: NDArray) -> int:

@@ -20,7 +20,7 @@ from metriclearn.estimators.data_sets import (
     keep_features,
     read_data_sets,
 )
-from metriclearn.estimators.labelings import list_labelings, read_labelings
+from metriclearn.estimators.labelings import list_labelings, read_labelings, sample_labels
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.prediction.equal_cuts import EqualCuts
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
@@ -32,7 +32,7 @@ from metriclearn.problem.knowledge import (
     Region,
 )
 from metriclearn.problem.losses import KnownLoss
-from metriclearn.problem.partition import Partition, label_array
+from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, component, shown
 
@@ -209,7 +209,7 @@ class GapSegmenter(ComponentParameters):
         """The known rows and their labels."""
         truths = read_labelings("GapSegmenter", y, data, segments=True, partial=True)
         given = list_labelings("GapSegmenter", y, data)
-        labels = [_values(one, T) for one, T in zip(given, data.lengths)]
+        labels: list[Any] = [sample_labels(one, T) for one, T in zip(given, data.lengths)]
         if self._learns_names and all(one is not None for one in labels):
             return _tables(data, rows), [one[known] for one, known in zip(labels, rows)]
         return _tables(data, rows), list(map(_restriction, truths, rows))
@@ -252,14 +252,6 @@ def _tables(data: DataSets, rows: list[NDArray[np.int64]]) -> list[Any]:
 def _borders(known: NDArray[np.int64]) -> NDArray[np.int64]:
     """The position of a change between neighboring known rows, (n−1,): the middle of their gap."""
     return (known[:-1] + known[1:] + 1) // 2
-
-
-def _values(labeling: Any, length: int) -> Any:
-    """The values of labels of samples; None for partitions, change-points and regions."""
-    if isinstance(labeling, (Partition, PartialPartition)):
-        return None
-    values = label_array(labeling)
-    return values if len(values) == length else None
 
 
 def _restriction(
