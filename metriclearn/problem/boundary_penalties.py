@@ -22,8 +22,8 @@ class PenalizedSamples(Samples):
 
     Parameters
     ----------
-    X, truth, scale
-        As for :class:`~metriclearn.problem.forms.Samples`; the truth is not used.
+    X, scale, truth
+        As for :class:`~metriclearn.problem.forms.Samples`.
     columns : callable
         Computes ψ (T+1, q) from X as the user passed it.
     """
@@ -31,12 +31,12 @@ class PenalizedSamples(Samples):
     def __init__(
         self,
         X: ArrayLike,
-        truth: Partition,
         scale: NDArray | None = None,
+        truth: Partition | None = None,
         *,
         columns: Callable[[NDArray], NDArray],
     ) -> None:
-        super().__init__(X, scale)
+        super().__init__(X, scale, truth)
         self._columns = columns
 
     @cached_property

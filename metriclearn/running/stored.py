@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -78,33 +79,38 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return [self[i : i + _PART] for i in range(0, len(self), _PART)]
 
 
+@dataclass(eq=False, repr=False)
 class StoredSamples(Sequence[Any]):
     """The samples of a hinge, made from stored arrays at every access.
 
     Parameters
     ----------
     arrays : StoredArrays
-    truths : sequence of Partition
-        With the same lengths as the arrays.
+    lengths : int array (N,)
+        Of the arrays.
     scale : array (P,)
         Divisors of the features.
+    truths : sequence of Partition or None
+        What samples know of their labels.
     make : callable
-        (array-like, truth, scale) -> Samples.
+        (array-like, scale, truth) -> Samples.
     """
 
-    def __init__(
-        self, arrays: StoredArrays, truths: Sequence[Any], scale: NDArray, make: Callable[..., Any]
-    ) -> None:
-        self.arrays, self.truths, self.scale, self.make = arrays, truths, scale, make
+    arrays: StoredArrays
+    lengths: NDArray
+    scale: NDArray
+    truths: Sequence[Any]
+    make: Callable[..., Any]
 
     def __len__(self) -> int:
         return len(self.arrays)
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            return StoredSamples(self.arrays[i], self.truths[i], self.scale, self.make)
-        truth = self.truths[i]
-        return self.make(StoredArray(self.arrays, i, truth.n_samples), truth, self.scale)
+            arrays, lengths, truths = self.arrays[i], self.lengths[i], self.truths[i]
+            return StoredSamples(arrays, lengths, self.scale, truths, self.make)
+        array = StoredArray(self.arrays, i, int(self.lengths[i]))
+        return self.make(array, self.scale, self.truths[i])
 
     def loaded(self) -> list[Any]:
         """A list of all samples; each reads its array once."""

@@ -70,7 +70,7 @@ def test_scores_and_their_gradients(metric) -> None:
     penalty.fit([X], [truth])
     family = PenalizedMetric(metric, penalty.n_columns)
     features = PenalizedFeatures(family)
-    samples = PenalizedSamples(X, truth, columns=penalty.columns)
+    samples = PenalizedSamples(X, columns=penalty.columns)
     root, v = rng.normal(size=(3, 3)), rng.uniform(size=penalty.n_columns)
     w = np.append(metric.coordinates(root), v)
     form = features.at(w)(samples)

@@ -18,9 +18,8 @@ from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
-from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples
+from metriclearn.problem.forms import LinearFeatures, LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.running.parameters import Needs, component, either, number
@@ -223,6 +222,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 class Clusterings(Task):
     """Clusters of tables."""
 
+    spans_truths: ClassVar[bool] = True
+
     def read(self, X: Any, y: Any) -> Training:
         """Equal labels are one cluster, wherever they are."""
         learner, who = self.learner, type(self.learner).__name__
@@ -241,13 +242,6 @@ class Clusterings(Task):
         if truths[0].partial_labels is None:
             return {**terms, "oracle": self.learner.oracle}
         return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}
-
-    @staticmethod
-    def sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
-        """Samples with their truth, if it is known, for the basis of the relaxation."""
-        if truth.partial_labels is not None:
-            return Samples(X, scale)
-        return Samples(X, scale, truth)
 
     def scale(self, training: Training, unit_bits: int = 20) -> NDArray:
         """Pooled standard deviations within the clusters, at least 1 % of the total ones."""

@@ -25,7 +25,6 @@ from metriclearn.estimators.learners.alternation import FitComponents
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
 from metriclearn.problem.forms import LinearFeatures, Samples
-from metriclearn.problem.partition import Partition
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.mahalanobis import MetricCone, PenalizedMetric
@@ -121,12 +120,9 @@ class Task(ABC):
         exponent = unit_bits * np.round(np.log2(scale[varies].max()) / unit_bits)
         return np.where(varies, 2.0**exponent, scale)
 
-    @staticmethod
-    def sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
-        """One scaled data set, with the sums that its oracles need."""
-        return Samples(X, scale)
-
     extra_name: ClassVar[str] = "feature_penalty_"  # fitted attribute
+    # Whether inference uses the basis of data and labels, where these are known.
+    spans_truths: ClassVar[bool] = False
 
     def extra_weights(self, training: Training, unit: float) -> Any:
         """A fitted copy of what is learned besides the metric and is linear in weights, or None."""
@@ -140,14 +136,16 @@ class Task(ABC):
         return PenalizedFeatures(metric)
 
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
-        """All data sets, in memory or where they are stored."""
-        make: Callable[..., Samples] = self.sample
+        """All data sets, in memory or where they are stored, with the sums that oracles need."""
+        make: Callable[..., Samples] = Samples
         if extra is not None:
             make = partial(PenalizedSamples, columns=extra.columns)
-        arrays, truths = training.data.arrays, training.truths
-        if isinstance(arrays, StoredArrays):
-            return StoredSamples(arrays, truths, scale, make)
-        return list(map(make, arrays, truths, repeat(scale)))
+        data, truths = training.data, [None] * len(training.truths)
+        if self.spans_truths and training.truths[0].partial_labels is None:
+            truths = training.truths
+        if isinstance(data.arrays, StoredArrays):
+            return StoredSamples(data.arrays, data.lengths, scale, truths, make)
+        return list(map(make, data.arrays, repeat(scale), truths))
 
     @abstractmethod
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
