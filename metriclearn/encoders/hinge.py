@@ -380,7 +380,11 @@ class StructuredHingeLoss(nn.Module):
             If outputs are not such tensors of finite numbers, if truths do not match them in number
             or length, or if labels of clusterings are partial and the oracle cannot use them.
         """
-        if not len(outputs) or not all(map(_is_output, outputs)):
+        right = len(outputs) > 0
+        for Z in outputs:
+            two = isinstance(Z, Tensor) and Z.ndim == 2 and Z.is_floating_point()
+            right = right and two and Z.numel() > 0 and bool(torch.isfinite(Z).all())
+        if not right:
             raise ValueError(
                 f"{type(self).__name__} needs a list of tensors (T_i, r) of finite numbers, got "
                 f"{shown(outputs)}; pass one for every recording, without the axis of a batch."
@@ -423,8 +427,3 @@ class StructuredHingeLoss(nn.Module):
         value = charge + form.at(answer) - form.at(truth) - penalty * more
         slope = self.forms.slope(form, outputs, answer) - self.forms.slope(form, outputs, truth)
         return HingeValue(max(value, 0.0) / unit, slope / unit, -more / unit)
-
-
-def _is_output(Z: Any) -> bool:
-    two = isinstance(Z, Tensor) and Z.ndim == 2 and Z.is_floating_point()
-    return two and Z.numel() > 0 and bool(torch.isfinite(Z).all())

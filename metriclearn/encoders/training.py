@@ -118,13 +118,21 @@ class Training:
                 with seeded(self.seed + 1 + epoch, settings.device):
                     hinge = self._epoch(epoch)
                 epoch += 1
-                self._record(epoch, hinge)
+                loss, earlier = np.nan, self.history["validation"]
+                if self.held:
+                    loss = -self._snapshot().score(*map(list, zip(*self.held)))
+                penalty = float(self.loss.penalty.detach())
+                row = {"hinge": hinge, "penalty": penalty, "validation": loss}
+                for name, value in row.items():
+                    self.history[name] = np.append(self.history[name], value)
+                if not self.held or not len(earlier) or loss < earlier.min():
+                    self.best = copy.deepcopy(self.network.state_dict())
+                    self.best_epoch = epoch
                 if checkpoint:
                     checkpoint.save(self._state(epoch))
                 # hinges are never negative, and the first epoch has the scale of all
-                scale = self.history["hinge"][0] or 1.0
-                penalty = self.history["penalty"][-1:]
-                progress = Progress(epoch, hinge, 0.0, scale, penalty, estimator=self._snapshot)
+                scale, w = self.history["hinge"][0] or 1.0, self.history["penalty"][-1:]
+                progress = Progress(epoch, hinge, 0.0, scale, w, estimator=self._snapshot)
                 if any([watcher.on_round(progress) for watcher in watchers]):
                     break
         self.network.load_state_dict(self.best)
@@ -163,19 +171,6 @@ class Training:
             self.optimizer.step()
             total += hinge.item() * len(batch)
         return total / len(order)
-
-    def _record(self, epoch: int, hinge: float) -> None:
-        """Extend the history, and keep the weights if they are the best so far."""
-        loss = np.nan
-        if self.held:
-            loss = -self._snapshot().score(*map(list, zip(*self.held)))
-        earlier = self.history["validation"]
-        row = {"hinge": hinge, "penalty": float(self.loss.penalty.detach()), "validation": loss}
-        for name, value in row.items():
-            self.history[name] = np.append(self.history[name], value)
-        if not self.held or not len(earlier) or loss < earlier.min():
-            self.best = copy.deepcopy(self.network.state_dict())
-            self.best_epoch = epoch
 
     def _snapshot(self) -> Any:
         """An estimator with the current network, B = I and the penalty of the hinge."""

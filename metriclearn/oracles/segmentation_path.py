@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.oracles.change_points import PenalizedSegmentation, Vertex, slope
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.problem.knowledge import (
-    PartialPartition,
-    fewest_changes,
-    labeled_changes,
-    likely_count,
-)
+from metriclearn.problem.knowledge import PartialPartition, labeled_part
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
 from metriclearn.problem.partition import Partition, check_count
 from metriclearn.running.parameters import Needs, component, either, number, real_array, shown
@@ -306,9 +302,10 @@ def best_penalty(
         )
     problems = [PenalizedSegmentation(form, min_size) for form in forms]
     possible = np.array([form.n_samples // min_size for form in forms])
-    true = np.array(list(map(likely_count, truths)))
-    most = np.minimum(possible, 4 * true + 10)
     labels = [truth if truth.partial_labels is None else truth.partial_labels for truth in truths]
+    parts = list(map(labeled_part, labels))
+    likely = np.array(list(map(attrgetter("likely"), parts)))
+    most = np.minimum(possible, 4 * likely + 10)
     complete = all(isinstance(one, Partition) for one in labels)
     bounded = isinstance(loss, KnownLoss) or (complete and isinstance(loss, FrobeniusLoss))
     while True:
@@ -323,10 +320,10 @@ def best_penalty(
         penalty, least = _best_above(reached, paths, errors, weights)
         # Below that penalty every sequence has at least the segments that it has just above it.
         above = reached * (1 + 1e-9)
-        excess = [
-            labeled_changes(one, path.change_points[path.positions(above)]) - fewest_changes(one)
-            for one, path in zip(labels, paths)
-        ]
+        excess = []
+        for part, path in zip(parts, paths):
+            changes = path.change_points[path.positions(above)][:-1]
+            excess.append(np.count_nonzero(part.known[changes]) - part.fewest)
         shares = np.maximum(excess, 0) / [form.n_samples for form in forms]
         if not bounded or reached == 0.0 or np.average(shares, weights=weights) >= least:
             return penalty, least

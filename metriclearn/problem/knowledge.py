@@ -362,30 +362,37 @@ def fewest_changes(labels: Partition | PartialPartition) -> int:
     return count
 
 
-def likely_count(labels: Partition | PartialPartition) -> int:
-    """The number of segments if unlabeled samples have as many segments per sample as labeled
-    ones."""
+class Labeled(NamedTuple):
+    """How much labels say of a segmentation.
+
+    Attributes
+    ----------
+    fewest : int
+        The least number of changes that agrees with the labels.
+    likely : int
+        The number of segments if unlabeled samples have as many per sample as labeled ones.
+    known : bool array (T+1,)
+        Whether something is known of a change at a position.
+    """
+
+    fewest: int
+    likely: int
+    known: NDArray[np.bool_]
+
+
+def labeled_part(labels: Partition | PartialPartition) -> Labeled:
+    """Counts of changes, and where the labels are, O(T + total length of regions)."""
+    T, fewest, n_labeled = labels.n_samples, fewest_changes(labels), 0
     if isinstance(labels, Partition):
-        return labels.n_clusters
-    n_labeled = 0
+        return Labeled(fewest, fewest + 1, np.ones(T + 1, dtype=bool))
+    known = np.zeros(T + 1, dtype=bool)
     for start, ends in labels.pieces.stretches:
         n_labeled += int(ends[-1]) - start
-    for region in labels.pieces.regions:
-        n_labeled += region.stop - region.start
-    return 1 + round(fewest_changes(labels) * (labels.n_samples / max(n_labeled, 1)))
-
-
-def labeled_changes(labels: Partition | PartialPartition, change_points: NDArray) -> int:
-    """How many changes of a segmentation with ends (K,) lie at labeled positions or in regions."""
-    changes = change_points[:-1]
-    if isinstance(labels, Partition):
-        return len(changes)
-    known = np.zeros(labels.n_samples, dtype=bool)
-    for start, ends in labels.pieces.stretches:
         known[start + 1 : ends[-1]] = True
     for region in labels.pieces.regions:
+        n_labeled += region.stop - region.start
         known[region.start + 1 : region.stop] = True
-    return int(np.count_nonzero(known[changes]))
+    return Labeled(fewest, 1 + round(fewest * (T / max(n_labeled, 1))), known)
 
 
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:

@@ -68,17 +68,15 @@ class Point(NamedTuple):
 
 
 class Line(NamedTuple):
-    """⟨A, M⟩ near some w: constant + ⟨slope, w⟩, exact there and everywhere if A is linear."""
+    """⟨A, M⟩ near some w: constant + ⟨slope, w⟩, exact there and everywhere if A is linear.
+
+    A line that is kept has a ``key``: if A is not linear, the bytes of the metric at which it
+    touches.
+    """
 
     constant: float
     slope: NDArray
-
-
-class KeptLine(NamedTuple):
-    """The line of a truth and, if A is not linear, the bytes of the metric at which it touches."""
-
-    key: bytes
-    line: Line
+    key: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,7 @@ class HingeShard:
     shares: NDArray
     owners: NDArray
     lazy: bool
-    _lines: dict[int, KeptLine] = field(default_factory=dict, init=False)
+    _lines: dict[int, Line] = field(default_factory=dict, init=False)
 
     def loaded(self) -> Self:
         """A shard of the same data sets, which are in memory."""
@@ -200,18 +198,19 @@ class HingeShard:
             if cached is None or cached.key != key:
                 truth_form = form if touching is point else touching.form(samples)
                 rival = terms.oracle(truth_form, count, **warm) if terms.ramp else truth
-                cached = KeptLine(key, terms.line(samples, truth_form, touching.metric, rival))
+                line = terms.line(samples, truth_form, touching.metric, rival)
+                cached = line._replace(key=key)
                 if not self.lazy:
                     self._lines[i] = cached
-            constant = answer_line.constant - cached.line.constant
-            excess = Line(constant, answer_line.slope - cached.line.slope)
+            constant = answer_line.constant - cached.constant
+            slope = answer_line.slope - cached.slope
             # L_i over the unit of the form: α T ℓ, the gain of the answer, and its penalties.
             unit, more = samples.unit, answer.n_clusters - truth.n_clusters
             loss = terms.loss_scale * terms.loss(answer, truth) * (truth.n_samples / unit)
-            gain = (excess.constant + float(excess.slope @ point.metric)) / unit
+            gain = (constant + float(slope @ point.metric)) / unit
             values[row] = loss + gain - point.penalty * more / unit
-            slopes[row] = terms.cone.join(excess.slope / unit, -more / unit)
-            near = np.max(np.abs(excess.slope)) <= _ROUNDING * np.max(np.abs(cached.line.slope))
+            slopes[row] = terms.cone.join(slope / unit, -more / unit)
+            near = np.max(np.abs(slope)) <= _ROUNDING * np.max(np.abs(cached.slope))
             most = _ROUNDING * terms.loss_scale * truth.n_clusters / samples.unit
             if near and loss <= most:
                 # Otherwise the solver would learn from rounding.

@@ -255,17 +255,16 @@ class Iteration(ABC):
     underscore. A checkpoint saves it after every round, and a later run of the same problem resumes
     from it, bit for bit.
 
-    Parameters
+    Attributes
     ----------
     settings : estimator
         Its parameters are checked against its table; its ``checkpoint`` may name a file.
     callbacks : sequence of Callback
     """
 
-    def __init__(self, settings: Any, callbacks: Sequence[Callback] = ()) -> None:
-        self.settings, self.callbacks = settings, callbacks
-        self.round, self.objective = 0, np.inf
-        self._file: Checkpoint | None = None
+    settings: Any
+    callbacks: Sequence[Callback] = ()
+    _file: Checkpoint | None = None
 
     @abstractmethod
     def begin(self) -> None:
@@ -305,6 +304,7 @@ class Iteration(ABC):
     def run(self, max_rounds: int) -> Solution:
         """Step until the problem is solved, a callback asks to stop, or rounds run out."""
         check_parameters(self.settings)
+        self.round, self.objective = 0, np.inf
         reason, path = "max_rounds", getattr(self.settings, "checkpoint", None)
         try:
             self.begin()
@@ -360,8 +360,8 @@ class Minimization(Iteration):
     def __init__(
         self, problem: Problem, settings: Any, omega: Callable[[NDArray], float] | None = None
     ) -> None:
-        super().__init__(settings, problem.callbacks)
-        self.problem = problem
+        self.settings, self.problem = settings, problem
+        self.callbacks = problem.callbacks
         self.risk = problem.risk
         self.cone = problem.cone
         if omega is None:

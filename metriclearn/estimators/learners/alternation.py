@@ -230,8 +230,7 @@ class Turns(Iteration):
     def __init__(
         self, problem: Problem, solve: Callable[[Any], Solution], settings: Alternation
     ) -> None:
-        super().__init__(settings)
-        self.problem, self.solve = problem, solve
+        self.settings, self.problem, self.solve = settings, problem, solve
         self.hinge = problem.risk
         self.omega = problem.terms
         # Columns: F after completing, F after learning, changed labels.
