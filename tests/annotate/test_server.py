@@ -501,15 +501,6 @@ def test_the_model_that_is_exported_segments(server: Server, tmp_path: Path) -> 
     np.testing.assert_allclose([end for _, end, _ in segments], ends[1:], atol=0.11)
 
 
-def test_two_servers_do_not_overwrite_each_other(server: Server) -> None:
-    for other in running(server.folder):
-        assert other.change(0, two=SEGMENTS)[0] == 200
-        status, content = server.change(0, one=SEGMENTS)
-        assert status == 409
-        assert content["annotations"] == {"two": SEGMENTS}
-        assert server.change(1, one=SEGMENTS)[0] == 200
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 def test_formats_give_back_what_they_were_given(server: Server, kind: str) -> None:
     labeled = [

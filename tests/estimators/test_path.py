@@ -13,7 +13,7 @@ from metriclearn.datasets import make_change_points
 from metriclearn.running.callbacks import Callback
 from tests.training import NAMES, PAIRS, XS, YS, sequences
 
-TIGHT = ml.BundleDual(1e-6)
+TIGHT, ROUGH = ml.BundleDual(1e-6), ml.BundleDual(1e-2)
 
 
 @pytest.mark.parametrize(("metric", "regularizer"), PAIRS, ids=NAMES)
@@ -135,7 +135,9 @@ def test_cross_validation_by_hand() -> None:
 def test_folds_keep_groups_together_and_weights_count() -> None:
     given = {"sample_weight": [1, 1, 1, 1, 2], "groups": [0, 0, 1, 1, 2]}
     models = [
-        ml.ChangePointMetricLearnerCV(strengths=[0.2, 0.02], cv=cv).fit(XS, YS, **given)
+        ml.ChangePointMetricLearnerCV(strengths=[0.2, 0.02], solver=ROUGH, cv=cv).fit(
+            XS, YS, **given
+        )
         for cv in (GroupKFold(3), 3, None)
     ]
     assert models[0].loss_path_.shape == (2, 3)
@@ -160,7 +162,7 @@ def test_folds_need_sequences_on_both_sides(folds: list) -> None:
 def test_pictures_count_what_is_not_zero(metric, unit) -> None:
     from matplotlib.text import Text
 
-    model = ml.ChangePointMetricLearnerCV(metric, ml.Trace(), strengths=3, cv=2, min_size=2)
+    model = ml.ChangePointMetricLearnerCV(metric, ml.Trace(), ROUGH, strengths=3, cv=2)
     figure = model.fit(XS, YS).path_.plot()
     assert f"of 6 {unit}" in " ".join(text.get_text() for text in figure.findobj(Text))
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 
 import metriclearn.indices as indices
+from tests.strategies import labelings
 
 ALL = [getattr(indices, name) for name in indices.compare([0], [0])]
 SIMILARITIES = [f for f in ALL if f.__name__.endswith("score")]
@@ -30,15 +31,6 @@ RANGES: dict[str, Callable[[int, int, int], tuple[float, float]]] = {
     "misclassification_error": lambda n, K, L: (0.0, 1 - 1 / max(K, L)),
     "partition_loss": lambda n, K, L: (0.0, (K + L - 2) / n),
 }
-
-
-def labelings(count: int) -> st.SearchStrategy[list[list[int]]]:
-    """Several labelings of the same 1 to 14 samples."""
-    return st.integers(1, 14).flatmap(
-        lambda n: st.lists(
-            st.lists(st.integers(0, 5), min_size=n, max_size=n), min_size=count, max_size=count
-        )
-    )
 
 
 @settings(max_examples=30, deadline=None)

@@ -377,6 +377,7 @@ def test_scaling_compares_two_programs_on_the_same_axes() -> None:
     assert colors == list(PALETTE[:2])
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=60), st.integers(12, 40))
 def test_shortened_names_fit_and_keep_both_ends(name: str, length: int) -> None:
     short = shorten(name, length)
