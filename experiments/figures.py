@@ -6,10 +6,10 @@
 
 Results are committed as ``docs/results/NAME.json`` (experiments) and ``docs/benchmarks/NAME.json``.
 Next to each file the command writes the page ``NAME.md``, which ends with the digest of the file,
-so that no page is older than its numbers. Generated text on all other pages stands between
-``<!-- made: EXPRESSION -->`` and ``<!-- /made -->``; EXPRESSION is Jinja and calls methods of
-:class:`Committed`. Numbers from other sources stand between ``<!-- said: SOURCE -->`` and
-``<!-- /said -->``. The check refuses numbers anywhere else except in code and references, also in
+so that no page is older than its numbers. Generated text on all other pages is between ``<!-- made:
+EXPRESSION -->`` and ``<!-- /made -->``; EXPRESSION is Jinja and calls methods of
+:class:`Committed`. Numbers from other sources are between ``<!-- said: SOURCE -->`` and ``<!--
+/said -->``. The check refuses numbers anywhere else except in code and references, also in
 reStructuredText and in the gallery, and it refuses pages and pictures without results. A picture
 holds the digest of its data, its page the digest of the picture, and a record in ``docs/research``
 the digest of its text.
@@ -176,7 +176,7 @@ class Committed:
         return words.format(**self.results(name)["config"]["dataset"]["loader"])
 
     def sentences(self, name: str) -> str:
-        """What an experiment says of each of its tables, as a list."""
+        """The findings of an experiment for each of its tables, as a list."""
         lines = [f"* {text}" for text in self.results(name)["sentences"]]
         return "\n".join([*lines, "", self.link(f"results/{name}.md", "All of it")])
 
@@ -340,8 +340,7 @@ def drawn_pages(docs: Path) -> dict[Path, str]:
 
 
 def other_pages(root: Path) -> list[Path]:
-    """README.md and the guides, which people write, that is, all pages that are neither generated
-    nor records."""
+    """README.md and the guides, that is, all pages that people write except for records."""
     docs = root / "docs"
     guides = [page for page in docs.rglob("*.md") if page.parent.name not in _NOT_WRITTEN]
     return [root / "README.md", *sorted(guides)]

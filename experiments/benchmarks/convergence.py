@@ -102,7 +102,7 @@ def run(problem: Problem, name: str, seconds: float) -> tuple[pandas.DataFrame, 
 
 
 def ungrouped(problem: Problem) -> Problem:
-    """The same problem with a cut for every data set, however many there are."""
+    """The same problem with a cut for every data set, whatever their number."""
     risk = problem.risk
     return replace(problem, risk=StructuredHinge(risk.terms, risk.samples, risk.truths))
 

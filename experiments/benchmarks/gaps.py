@@ -183,7 +183,7 @@ def learner_of(method: str, strength: float, tiny: bool) -> Any:
 
 
 def fitted(method: str, source: Source, tiny: bool, X: list[NDArray], y: Sequence[Any]) -> Any:
-    """The learner of a column, and its penalty tuned on the same data."""
+    """Fit the learner of a column, and tune its penalty on the same data."""
     learner = learner_of(method, source.strength, tiny).fit(X, y)
     if _METHODS[method]:
         learner.learner_.tune_penalty(*learner.known(X, y))

@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Timing:
-    """Wall and processor seconds of every run of one program, and what its last run returned.
+    """Wall and processor seconds of every run of one program, and the result of the last run.
 
     Processor time does not depend on how busy the machine is, except for shared caches.
     """
@@ -76,7 +76,7 @@ class Timing:
 
     @property
     def cells(self) -> dict[str, float]:
-        """Two cells of a table for what takes seconds."""
+        """Wall and processor seconds, as two cells of a table."""
         wall, processor = round(self.median, 3), round(self.processor_median, 3)
         return {"seconds": wall, "processor seconds": processor}
 

@@ -34,7 +34,7 @@ def installed(name: str) -> Any:
 
 
 def programs(min_size: int = 1, pelt: bool = False, n_features: int = 0) -> dict[str, Program]:
-    """Name and call of every program that knows ``min_size``; ruptures' Pelt only with ``pelt``.
+    """Name and call of every program that supports ``min_size``; ruptures' Pelt only with ``pelt``.
 
     skchange's functional pruning supports only one feature.
     """

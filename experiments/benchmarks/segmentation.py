@@ -271,7 +271,8 @@ def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
 
 
 def tcpd(report: Report, tiny: bool) -> None:
-    """One series of the Turing benchmark left out at a time, its penalty from the others."""
+    """Leave out one series of the Turing benchmark at a time, and take its penalty from the
+    others."""
     series = [one for one in load_tcpd() if one.values.shape[1] == 1][: 4 if tiny else None]
     lengths = np.array([len(one.values) for one in series])
     units = {

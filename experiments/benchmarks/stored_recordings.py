@@ -37,7 +37,7 @@ SHOTS = "F1 at ± 0.2 s"
 
 
 def segmenters(train: LabeledSequences) -> dict[str, tuple[str, Any]]:
-    """A learner of training recordings, and the labels that it sees."""
+    """A learner of training recordings, and the labels that it gets."""
     fitted: dict[str, tuple[str, Any]] = {
         "ours, full metric": ("metric, penalty", tuned_learner(train)),
         "Euclidean": ("penalty", TunedSegmenter()),

@@ -396,7 +396,8 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
 
 
 def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """Our one model, else that of ours with least loss on held-out data, else any with a metric."""
+    """Our one model, else the outcome of ours with the least held-out loss, else any with a
+    metric."""
     chosen = [outcome for name in (ONE, OURS) for outcome in outcomes if outcome.name == name]
     if chosen:
         return chosen[0]

@@ -1,4 +1,4 @@
-"""What an experiment is, and the numbers of its tables.
+"""The definition of experiments, and the numbers of their tables.
 
 A procedure defines its methods and cases, how a method is fitted, its loss on held-out data, and
 the contents of the report. Everything else is the same for all experiments:

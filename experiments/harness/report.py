@@ -60,7 +60,7 @@ class Strip:
     """One example sequence: its true segmentation first, then ours, then baselines.
 
     ``segmentations`` maps names to change-points (the last one T), ``losses`` some of these names
-    to ‖M − N‖²_F, and ``signal`` has a few features worth looking at, by name.
+    to ‖M − N‖²_F, and ``signal`` has a few features to draw, by name.
     """
 
     name: str
@@ -211,7 +211,7 @@ def write_report(
 ) -> Path:
     """Write results.json, results.md, the figures and report.html; returns the page's path.
 
-    The numbers are written first, so that no error here loses them; a figure whose data are
+    The numbers are written first, so that they are safe if drawing fails; a figure whose data are
     inconsistent is replaced by a sentence about the error.
 
     Parameters

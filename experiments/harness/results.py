@@ -405,7 +405,7 @@ def table_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list
 
 
 def footnote(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """What the numbers and signs of a table mean."""
+    """The meaning of the numbers and signs of a table."""
     rows = rows_of(results, table)
     cells = [cell for mine in results_table(results, table).values() for cell in mine.values()]
     count = counted(max(len(row["values"]) for row in rows), table["unit"])

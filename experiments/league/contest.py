@@ -249,7 +249,7 @@ def set_cases(
 
 
 def tested_elsewhere(case: Case, entry: Mapping[str, Any], test_root: str, seed: int) -> Case:
-    """The case, tested on the data of its set in another folder."""
+    """The case with the data of its set in another folder as test data."""
     load, fitted = instantiate(entry["data"], _partial_=True, _convert_="all"), {}
     if entry.get("fits_features"):
         folder = data_folder(case.train.name)

@@ -3,7 +3,7 @@ experiment=penalties``.
 
 Targets of published comparisons with their official test folds, see
 :func:`metriclearn.datasets.load_penalties`. Candidates are chosen by label errors in
-cross-validation inside the training folds; the table has the published figures, too.
+cross-validation inside the training folds; the table has the published results, too.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Penalties(Procedure):
         return {"title": "all sets" if name == "test" else name, "unit": "data set", "note": note}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """One table of all sets, with the published figures as further rows."""
+        """One table of all sets, with the published results as further rows."""
         numbers = tables_and_rows(self, outcomes)
         done = grouped(outcomes, lambda outcome: outcome.case.train.name)
         folds = {
@@ -194,7 +194,7 @@ def percent_right(model: Any, data: PenaltyTargets) -> NDArray[np.float64]:
 
 
 def published(folds: Mapping[str, set[int]]) -> list[Row]:
-    """Rows of the published figures on these test folds of the sets."""
+    """Rows of the published results on these test folds of the sets."""
     import pandas as pd
 
     table = pd.read_csv(data_folder("penalties") / "published.csv")

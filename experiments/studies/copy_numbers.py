@@ -313,7 +313,8 @@ class Neuroblastoma(Procedure):
 
     @staticmethod
     def _kind(model: Any) -> str:
-        """The settings that determine paths under the identity, as a key for stored ones."""
+        """The settings on which the paths of a model depend before a metric is learned, as a
+        key."""
         return f"{model.representation!r}, {model.min_size}"
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:
@@ -427,8 +428,8 @@ def _agreed(
 
 
 def _found(apart: Sequence[Outcome]) -> str:
-    """Sentences on what was designed with knowledge of errors, and on what the training data
-    choose."""
+    """Sentences on candidates designed with knowledge of errors, and on the choice of the training
+    data."""
     errors: dict[str, dict[str, NDArray]] = {}
     for outcome in apart:
         test: Profiles = outcome.case.test

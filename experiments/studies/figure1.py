@@ -89,7 +89,8 @@ class Stretches:
 
 
 class Figure1(Comparison):
-    """The procedure: a case is a seed and a fraction; a method may get the true number."""
+    """The procedure: a case is a seed and a fraction; a method may get the true number of
+    segments."""
 
     agrees = False
     validates_one = False
@@ -123,7 +124,7 @@ class Figure1(Comparison):
     def validate(self, method: Method, model: Any, train: Any, held_out: Stretches) -> Losses:
         """The loss on the labeled parts of the validation sequences.
 
-        A method that gets the number divides a stretch into as many segments as its labels have.
+        A method that is given numbers of segments gets the number in the labels of a stretch.
         """
         loss = -model.score(*held_out.training(method.options["told"]))
         return {column: {None: np.array([loss])} for column in self.columns(method)}

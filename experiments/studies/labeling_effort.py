@@ -1,7 +1,7 @@
 """Loss against labeled seconds: an annotator labels stretches, and the metric is learned again.
 
 The annotator is simulated: the answers are the true change-points of the stretches that a strategy
-of :func:`metriclearn.annotate.suggest` chooses, with errors if wanted. After every batch of answers
+of :func:`metriclearn.annotate.suggest` chooses, with optional errors. After every batch of answers
 the metric is learned from the answered stretches alone, each treated as one recording; then the
 next batch is requested. Test recordings are used for scores only. The curves start at the Euclidean
 metric with a penalty tuned on all labels, and end at the metric learned from all labels.

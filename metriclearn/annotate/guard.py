@@ -35,7 +35,7 @@ folder is open again.</p></body></html>
 
 
 class Refusal(Exception):
-    """An error to answer with: a status below 500 and a sentence."""
+    """An error to send to the page: a status below 500 and a sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -57,7 +57,7 @@ class Guard:
     code: str = ""  # leads to the page instead of the token, once
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass the request on, or answer with 4xx and a sentence."""
+        """Pass the request on, or respond with 4xx and a sentence."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)

@@ -67,7 +67,7 @@ _STATIC = {
 
 
 class Page:
-    """Answers the requests of the page, by address, with a dictionary, bytes or a file.
+    """Responds to the requests of the page, by address, with a dictionary, bytes or a file.
 
     Every tier of annotations has a page, with the same recordings. It is learned and exported
     separately. ``tiers`` holds all of them by name.

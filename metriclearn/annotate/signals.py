@@ -169,8 +169,8 @@ class Recording:
 
 
 def _chosen(media: list[Path]) -> tuple[str, list[Path]]:
-    """Choose sound if there is an audio file, else pictures; returns the recordings that have it,
-    too."""
+    """Choose sound if there is an audio file, else pictures; returns the choice and the recordings
+    for it."""
     if not any(path.suffix.lower() in AUDIO_SUFFIXES for path in media):
         return "video", media
     silent = [path for path in media if _is_silent(path)]

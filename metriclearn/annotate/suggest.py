@@ -304,7 +304,8 @@ def _describe(arrays: Sequence[NDArray], listed: ArrayLike, scale: NDArray) -> N
 def _greatest(
     places: NDArray, worth: NDArray, described: list[NDArray] | None, n: int, explored: bool
 ) -> list[Suggestion]:
-    """Choose one place after the other, of greatest worth × distance to labeled and chosen places.
+    """Choose places one by one, each with the largest worth × distance to labeled and chosen
+    places.
 
     Places come in random order; with ``explored`` every second choice is the first free place.
     """

@@ -1,6 +1,6 @@
 """Data sets: synthetic, public, and the user's own files.
 
-The public names stand in ``__init__.pyi`` and load on first use.
+The public names are in ``__init__.pyi`` and load on first use.
 """
 
 import lazy_loader

@@ -236,10 +236,10 @@ def runs(labels: ArrayLike) -> list[str]:
 def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
     """Whether labels are names of classes, rather than of single segments.
 
-    They are not if all labels are equal, or no label recurs. They are not either if all end with a
-    number, no label recurs within a sequence, and one of two things holds: there are more than
-    eight labels, or the labels count the segments (shot 1, shot 2, …) and sequences have different
-    numbers of segments. If these numbers are equal, we take the labels for phases.
+    The result is False if all labels are equal, or no label recurs. It is also False if all labels
+    end with a number, none recurs within a sequence, and either there are more than eight labels,
+    or the labels count the segments (shot 1, shot 2, …) and sequences have different numbers of
+    segments. If these numbers are equal, labels count as phases, that is, as classes.
 
     Parameters
     ----------

@@ -376,7 +376,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return source._replace(read=read, behind=behind, ahead=ahead)
 
     def _check(self, data: DataSets, truths: list[Any]) -> None:
-        """Check before training what the last layer would refuse after it."""
+        """Refuse data before training that the last layer would refuse after it."""
         who, complete = type(self).__name__, isinstance(truths[0], Partition)
         if not complete and self.n_segments == "given":
             raise ValueError(

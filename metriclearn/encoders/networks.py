@@ -319,7 +319,7 @@ class Columns(nn.Module):
     See Also
     --------
     metriclearn.ColumnSegmenter : the same for learners.
-    Normalized, Ensemble : other encoders around encoders.
+    Normalized, Ensemble : other encoders that wrap encoders.
 
     Examples
     --------

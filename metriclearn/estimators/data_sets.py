@@ -193,7 +193,7 @@ def read_data_sets(
     single_precision : bool
         Leave float32 arrays as they are; otherwise all become float64.
     missing : bool
-        Let NaN stand for what is unknown; the caller handles it.
+        Allow NaN for unknown values, which the caller handles.
     executor : Executor, optional
         Measures the data sets of a sequence that is read one data set at a time.
 

@@ -189,7 +189,7 @@ class HermiteMoments(_PerSeries):
         See :func:`hermite_functions`.
     width : float > 0
         Multiplies σ. Beyond √(2n+1) · width · σ from the median all functions fade to 0, so larger
-        deviations look alike.
+        deviations have nearly the same features.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ def random_walk_index(
     It is symmetric in the labelings and does not change if S is scaled. O(edges) for sparse S,
     O(n²) for dense; memory of the same order, also for thousands of clusters.
 
-    Unlike the paper claims, it is not a metric, 0 does not imply equal partitions (on a path of 4
+    Contrary to the paper, it is not a metric, 0 does not imply equal partitions (on a path of 4
     nodes, 0000 and 0101), and it can exceed VI on irregular graphs. It equals VI on the complete
     graph with self-loops and is 0 with self-loops only. Nodes of degree 0 have no weight. The RWI
     row of the table in section 5.2 contradicts the definition; this function follows the
@@ -87,9 +87,9 @@ def vi_with_neighbors(
     Types are found by hashing: A times two random 64-bit words per label, modulo 2⁶⁴. O(edges)
     time, O(n) memory besides A, wrong with probability below (n d)²/2¹²⁸ for degrees up to d.
 
-    Unlike the paper claims, it is only a pseudo-metric (on a path of 3 nodes VIN(000, 010) = 0).
-    The paper's listing multiplies labels by A, which fails for the label 0 and for weights. Here A
-    is binarized (non-zero means an edge), its diagonal is ignored, and labels are arbitrary.
+    Contrary to the paper, it is only a pseudo-metric (on a path of 3 nodes VIN(000, 010) = 0). The
+    paper's listing multiplies labels by A, which fails for the label 0 and for weights. Here A is
+    binarized (non-zero means an edge), its diagonal is ignored, and labels are arbitrary.
 
     Parameters
     ----------

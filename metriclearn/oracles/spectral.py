@@ -30,7 +30,8 @@ class SpectralRelaxation(BaseEstimator):
     eigenvectors with a positive eigenvalue. For A = ZZᵀ − κN + cI we work in the span of [Y, Z],
     which has at most r + K dimensions. Outside it A is cI, so M* = UUᵀ + I − QQᵀ if c > 0. The same
     holds, with the weight of I − QQᵀ that makes Tr M* = K, if fewer than K eigenvalues inside are
-    nonnegative. Eigenvalues that tie at the cut share the rest of K equally, so that M* is unique.
+    nonnegative. Tied eigenvalues at the cut get equal shares of the remaining dimensions, so that
+    M* is unique.
 
     O(Tr² + (r+K)³), or O((P+K)³) for the forms of samples with a subspace. A dense form takes a
     full eigendecomposition, or when large Lanczos iterations for its leading eigenvectors.

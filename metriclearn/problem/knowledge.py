@@ -535,7 +535,7 @@ def _conflict(facts: Sequence[_Fact], n_samples: int) -> list[_Fact]:
     while _feasible(needed, n_samples):
 
         def fails(last: int) -> bool:
-            """Whether no segmentation satisfies the needed facts and the rest up to the last."""
+            """Whether the needed facts and the rest, up to the last one, contradict each other."""
             return not _feasible(needed + rest[: last + 1], n_samples)  # noqa: B023
 
         first = bisect_left(range(len(rest)), True, key=fails)

@@ -126,8 +126,8 @@ class NameScores(NamedTuple):
     emissions : array (T+1, C), or (1, 0) for no names
         E, cumulative, first row 0.
     given : int32 array (2, T+1), or (2, 0) where no name is given
-        For every position, the end of the first sample from there on whose name is given (T+1
-        after the last one), and its name. A segment with such a sample has this name.
+        For every position, the next sample from there on that has a given name: its end (T+1 if
+        there is none), and the name. A segment with such a sample has this name.
     transitions : array (C, C) or None
         τ(c, c′), the cost of a segment named c′ after a segment named c; ∞ if that is forbidden.
     """

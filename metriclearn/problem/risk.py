@@ -81,7 +81,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class HingeTerms:
-    """What L_i consists of besides its data set and labels, see :class:`StructuredHinge`.
+    """The parts of L_i that are the same for all data sets, see :class:`StructuredHinge`.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class HingeTerms:
     penalty : float
         λ if it is fixed.
     count_known : bool
-        Whether inference knows K_i; λ is then 0.
+        Whether inference is given K_i; λ is then 0.
     completion : callable (form, n_clusters, known) -> Partition, optional
         argmax ⟨A, M⟩ over the partitions that agree with the partial labels.
     ramp : bool
@@ -167,7 +167,7 @@ class HingeShard:
         return 8 * rows * self.terms.cone.n_features + 1000 * len(self.truths)
 
     def value_and_slope(self, w: NDArray, chosen: NDArray | None = None) -> Sums:
-        """Weighted sums of the cuts at w, of all functions or of those ``chosen``.
+        """Weighted sums of the cuts at w, of all functions or only of the ``chosen`` ones.
 
         If w has the shape (2, n), −s_w(N_i) is linearized at the second row. If K_i is known, the
         penalty is 0, so that it changes neither the answer nor the value.
@@ -318,7 +318,8 @@ class StructuredHinge:
         self._shards = self.executor.place(shards)
 
     def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
-        """Cuts at w, of all groups or of those ``chosen``: weighted means over their members."""
+        """Cuts at w, of all groups or only of the ``chosen`` ones: weighted means over their
+        members."""
         groups = np.arange(len(self.weights)) if chosen is None else np.asarray(chosen)
         point = w if self._tangent is None else np.stack([w, self._tangent])
         shards = self._shards

@@ -61,7 +61,7 @@ def real_array(
     signals : bool
         Whether a flat array is a single feature.
     allow : collection of "empty", "infinite" and "missing"
-        Whether there may be no numbers, and whether some may be infinite or NaN.
+        Which of these to accept: an empty array, infinite numbers, NaN.
 
     Raises
     ------

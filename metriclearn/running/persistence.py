@@ -437,7 +437,7 @@ def _from_bytes(dumped: np.ndarray) -> Any:
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
-    """The object and all that it holds."""
+    """The object and all objects in it."""
     if id(value) in seen:
         return
     seen.add(id(value))

@@ -71,7 +71,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return part
 
     def loaded(self) -> Self:
-        """The same object, because it reads one data set at a time."""
+        """Returns itself: it reads one data set at a time, so nothing has to be loaded."""
         return self
 
     def parts(self) -> list[StoredArrays]:

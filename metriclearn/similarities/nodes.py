@@ -1,4 +1,4 @@
-"""Nodes of a graph that stand for one or many samples each, and their labels, exactly weighted.
+"""Nodes of a graph, each for one or many samples, and their labels, exactly weighted.
 
 A superpixel of n pixels is a node of size n. With E the T×S indicator of pixels in nodes, the
 matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and every partition of the nodes has the

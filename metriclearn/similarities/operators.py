@@ -273,7 +273,7 @@ class SumOperator(Operator):
 
 @dataclass(eq=False)
 class SimilarityForm:
-    """A − κN + cI with A a similarity: what loss-augmented inference maximizes over nodes.
+    """A − κN + cI with A a similarity: the form that loss-augmented inference maximizes over nodes.
 
     Parameters
     ----------

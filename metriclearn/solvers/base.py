@@ -1,4 +1,4 @@
-"""What goes into a solver, what comes out, and the one loop of all solvers in between.
+"""The input and the output of solvers, and the loop that all solvers share.
 
 A solver takes a :class:`Problem`. It inherits its rounds from :class:`Iteration`, which keeps
 trace, checkpoint and callbacks, and :class:`Minimization`, which adds the best point and its bound.
@@ -133,7 +133,7 @@ class Trace:
 
 @dataclass(frozen=True, repr=False)
 class Solution:
-    """What a solver returns, with its certificate.
+    """The result of a solver, with its certificate.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class Solution:
 
     @property
     def relative_gap(self) -> float:
-        """gap over the objective with no metric."""
+        """The gap divided by the objective with no metric."""
         gap = self.objective - self.lower_bound
         return gap / self.scale if self.scale > 0 else gap
 
@@ -280,7 +280,7 @@ class Iteration(ABC):
 
     @abstractmethod
     def solved(self) -> bool:
-        """Whether the result is as good as asked for."""
+        """Whether the result meets the tolerance."""
 
     @abstractmethod
     def solution(self, reason: str) -> Solution:
@@ -405,7 +405,7 @@ class Minimization(Iteration):
             self.prepare(start, cuts)
 
     def identity(self) -> Sequence[Any]:
-        """The solver, what the risk knows of its data, the first cuts, and Ω at three points."""
+        """The solver, the fingerprint of the data, the first cuts, and Ω at three points."""
         start, cuts = self._first
         solver = type(self.settings).__name__.encode()
         fingerprint = getattr(self.risk, "fingerprint", b"")

@@ -141,7 +141,8 @@ class _Bundle(Minimization):
             remembered["weight"] = remembered["age"] = 0
 
     def step(self) -> None:
-        """One round: master and remembered cuts, lower bound, oracles, new cuts."""
+        """One round: solve the master with remembered cuts, update the lower bound, call oracles,
+        add cuts."""
         w, model = self._query()
         w *= 1.0 + self.stretch
         before = self.center_objective

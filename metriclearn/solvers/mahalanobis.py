@@ -1,7 +1,7 @@
 """Mahalanobis metrics B ⪰ 0 in coordinates whose dot product is the Frobenius inner product.
 
-Solvers see a flat vector w; only this module knows that it holds a matrix (and, last, the penalty
-of a cluster). Each metric family offers its cone, the projection onto it and a factor L, B = LLᵀ.
+Solvers see a flat vector w; only in this module is it a matrix and, as the last entry, the penalty
+of a cluster. Each metric family offers its cone, the projection onto it and a factor L, B = LLᵀ.
 """
 
 from __future__ import annotations

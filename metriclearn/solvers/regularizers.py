@@ -51,7 +51,7 @@ class RegularizationTerms:
 
     @cached_property
     def _least(self) -> float:
-        """Ω at its center."""
+        """The least value of Ω, at its center."""
         lowered = 0.5 * self.curvature * float(self.center @ self.center)
         rest = self.offset - lowered
         return rest if abs(rest) > 1e-12 * lowered else 0.0

@@ -2,8 +2,8 @@
 Metrics of a table, side by side
 ================================
 
-The same table seen by six metrics, all learned from the same half of its labels; the picture
-shows the other half. Under a good metric, clusters are round and of equal size.
+The same table under six metrics, all learned from the same half of its labels; the picture shows
+the other half. Under a good metric, clusters are round and of equal size.
 """
 
 import matplotlib.pyplot as plt

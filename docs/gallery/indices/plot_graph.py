@@ -2,8 +2,8 @@
 Mistakes in the middle and at the rim
 =====================================
 
-One pixel of a region is relabeled: at its corner, or in its middle. The variation of information
-sees no difference; indices that know the neighbors do (Hussain & Meilă 2014).
+One pixel of a region is relabeled: at its corner, or in its middle. The variation of information is
+the same in both cases; indices that use the neighbors differ (Hussain & Meilă 2014).
 """
 
 import matplotlib.pyplot as plt

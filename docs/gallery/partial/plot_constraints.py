@@ -2,8 +2,8 @@
 Corrections of a prediction
 ===========================
 
-You know better in two places: one boundary is missing, one is wrong. The search is exact under
-these constraints; other boundaries move if this raises the score.
+In two places you know that the result is wrong: one boundary is missing, another one is false. The
+search is exact under these constraints; other boundaries move if this raises the score.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 How sure is a boundary?
 =======================
 
-What would the score lose without each boundary, exactly? With labeled sequences such losses become
-probabilities, and a diagram shows whether these are calibrated.
+How much lower would the best score be without each boundary, exactly? With labeled sequences such
+losses become probabilities, and a diagram shows whether these are calibrated.
 """
 
 import numpy as np

@@ -132,8 +132,8 @@ def _bands(powers: NDArray) -> NDArray[np.float64]:
 def load_billboard(root: PathLike | None = None) -> LabeledSequences:
     """Sections of chart songs (verse, chorus, …), a row every half second.
 
-    Features are square roots of 24 chroma values, moving means over 4 and 32 rows, and for both the
-    largest cosine similarity to what was heard more than 16 rows before. Every song is a group.
+    Features are square roots of 24 chroma values, as moving means over 4 and 32 rows, and for both
+    the largest cosine similarity to any row more than 16 rows earlier. Every song is a group.
     Neighboring sections of one name are one segment.
 
     Data: Burgoyne, Wild & Fujinaga, An expert ground truth set for audio chord recognition and

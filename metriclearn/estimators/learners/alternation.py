@@ -295,7 +295,7 @@ class Turns(Iteration):
         return super().state() | solution | ({} if cuts is None else cuts._asdict())
 
     def restore(self, state: dict[str, NDArray]) -> None:
-        """Restore what :meth:`state` returned: the steps, the last solution and the completions."""
+        """Restore the result of :meth:`state`: the steps, the last solution and the completions."""
         if not state:
             return
         super().restore({name: state[name] for name in super().state()})

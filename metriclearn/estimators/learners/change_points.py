@@ -75,7 +75,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         α > 0, the scale of ℓ inside the margin. With a learned penalty it only rescales B and λ
         and acts as a factor on the regularizer's strength.
     n_segments : None or "given"
-        Whether inference knows the number of segments, in training from the labels.
+        Whether inference is given the number of segments; in training it comes from the labels.
     min_size : int
         Smallest number of samples in a predicted segment, and in training.
     standardize : bool
@@ -111,8 +111,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         The fitted penalty of changes in addition to λ, with ``coef_``; None for other penalties.
     training_losses_ : dict of str to float
         Mean ℓ of "learned", "one segment" and "Euclidean" (with the best of ten penalties) on the
-        first 5,000 training samples; empty for partial labels, given numbers of segments and with
-        an ``executor``.
+        first 5,000 training samples; empty with partial labels, with given numbers of segments, and
+        with an ``executor``.
     completions_ : list of int arrays (T_i,), or None
         Partial labels, completed.
     alternation_ : AlternationTrace or None

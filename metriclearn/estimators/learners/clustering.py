@@ -36,7 +36,7 @@ _LEAST_WITHIN = 1e-2
 class RelaxableOracle(Oracle, Protocol):
     """Loss-augmented inference of clusterings, exact or not, with an upper bound.
 
-    ``over_partitions`` says whether all answers are partitions; ``relaxation`` is an oracle whose
+    ``over_partitions`` is true if it always returns partitions; ``relaxation`` is an oracle whose
     values are upper bounds of the maximum over partitions; it may be the oracle itself.
     """
 
@@ -109,8 +109,9 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         α > 0, the scale of ℓ inside the margin; it only rescales B and λ, and acts as a factor on
         the regularizer's strength.
     n_clusters : "given", int or None
-        "given": inference knows K, in training from the labels. A number has the same effect, and
-        is also the default of :meth:`predict`. None: K is unknown, and clusters have a penalty.
+        "given": inference is given K; in training it comes from the labels. A number has the same
+        effect, and is also the default of :meth:`predict`. None: K is unknown, and clusters have a
+        penalty.
     oracle : Oracle
         Loss-augmented inference: ``SpectralRelaxation`` (an upper bound, the default),
         ``LocalSearch`` (a lower bound) or ``Averaged`` (both); see the notes for the choice.

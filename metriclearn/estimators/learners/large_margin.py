@@ -1,7 +1,7 @@
 """The steps of all large-margin learners: read, complete, state the problem, minimize, keep,
 report.
 
-A learner has a :class:`~metriclearn.estimators.learners.task.Task`, which holds what differs
+A learner has a :class:`~metriclearn.estimators.learners.task.Task`, which holds the differences
 between samples in order (change-points), samples without order (clustering) and nodes (normalized
 cuts).
 """
@@ -192,7 +192,7 @@ class Statement:
         The standard deviations by which features are divided, in addition to the unit of the
         problem's cone.
     extra : FeaturePenalty, NameWeights or None
-        What is learned together with the metric, linear in weights that are not set yet.
+        A further term that is learned with the metric, linear in weights that are not set yet.
     """
 
     problem: Problem

@@ -40,10 +40,10 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     """Learn the similarity of normalized cuts from images that people have segmented.
 
     The similarity W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)) of superpixels or pixels, with B
-    learned as in section 5.1 of Lajugie, Arlot & Bach: the structured hinge for max_M Tr W_B M,
-    whose concave part −Tr W_B N is repeatedly replaced by its tangent (CCCP), with the loss ‖M −
-    N‖²_F of the full-resolution label maps. Images are then divided by normalized cuts under the
-    learned similarity.
+    learned as in section 5.1 of Lajugie, Arlot & Bach. Training minimizes the structured hinge for
+    max_M Tr W_B M, with the loss ‖M − N‖²_F of the full-resolution label maps. Its concave part −Tr
+    W_B N is repeatedly replaced by the tangent (CCCP). Images are then divided by normalized cuts
+    under the learned similarity.
 
     Data sets are (H, W, 3) RGB images, :class:`ImageNodes` or (T, P) arrays; their labels are
     (H, W) label maps, (T,) labels, or a Partition or PartialPartition of the pixels row by row,

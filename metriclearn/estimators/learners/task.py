@@ -1,4 +1,4 @@
-"""What distinguishes change-points, clusterings and normalized cuts in large-margin learning.
+"""The differences between change-points, clusterings and normalized cuts in large-margin learning.
 
 A :class:`Task` is a small object that reads the parameters of a learner and changes nothing. It
 reads data and labels, makes the samples and the terms of the hinge, chooses where solvers start,
@@ -125,7 +125,7 @@ class Task(ABC):
     spans_truths: ClassVar[bool] = False
 
     def extra_weights(self, training: Training, unit: float) -> Any:
-        """A fitted copy of what is learned besides the metric and is linear in weights, or None."""
+        """A fitted copy of the further term that is learned with the metric, or None."""
         penalty = self.learner.penalty
         if not isinstance(penalty, FeaturePenalty):
             return None

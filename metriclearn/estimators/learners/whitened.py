@@ -81,9 +81,9 @@ class MappedLearner(LearnedMetric, ABC):
     ) -> Self:
         """Find W, then learn C; parameters as for the learner of C.
 
-        Features that are constant in every data set get no weight. W does not depend on the weights
-        of sequences, as long as they are positive, but on those of clusterings; C depends on the
-        weights of both.
+        Features that are constant in every data set get no weight. In C, data sets have their
+        weights. In W, clusterings have their weights, too, but all sequences of positive weight
+        count alike.
 
         Raises
         ------

@@ -161,8 +161,8 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
 
     @staticmethod
     def tune_together(models: Sequence[FrameClassifier], parts: Sequence[tuple[Any, Any]]) -> None:
-        """Set the same penalty, or width, for several models: the best on average, each model on
-        its data.
+        """Set one penalty, or width, for several models: the best on average, with each model on
+        its own data.
 
         Parameters
         ----------

@@ -196,7 +196,7 @@ class FeaturePenalty(ComponentParameters):
         return back, ahead
 
     def columns(self, X: NDArray) -> NDArray[np.float64]:
-        """ψ as solvers see it, in the unit of their weights, (T+1, n_columns)."""
+        """ψ in the unit of the solvers' weights, (T+1, n_columns)."""
         return ((self.transform(X) - self.mean_) / self.deviation_ * self.unit_) @ self.signs_
 
     def weighted(self, weights: NDArray) -> Self:

@@ -290,7 +290,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         parts: Sequence[tuple[Any, Any]],
         unit: str | None = None,
     ) -> None:
-        """Give several models the same penalty: the one of least mean loss, each model on its own
+        """Give several models the same penalty: that of least mean loss, with each model on its own
         data.
 
         Parameters
@@ -517,7 +517,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def segmented_at(
         self, data: DataSets, penalties: Sequence[float], n_segments: Any = None
     ) -> list[list[Partition]]:
-        """What :meth:`segmented` finds with each of some penalties in place of ``penalty_``.
+        """The results of :meth:`segmented` for several penalties in place of ``penalty_``.
 
         Returns a list of partitions for each penalty. The form of a data set is computed once. With
         given numbers of segments all penalties have the same answer.

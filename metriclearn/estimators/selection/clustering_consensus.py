@@ -181,7 +181,7 @@ class ClusteringConsensus(ComponentParameters):
         return self._of_each(X, n_clusters, lambda form, found, shape: found.labels.reshape(shape))
 
     def expected_loss(self, X: Any, n_clusters: int | Sequence[int] | None = None) -> Any:
-        """Mean ‖M − N_j‖²_F of the answer M over the models, for each data set."""
+        """Mean ‖M − N_j‖²_F between the prediction M and those of the models, for each data set."""
         return self._of_each(X, n_clusters, lambda form, found, _: form.expected_loss(found))
 
     def score(self, X: Any, y: Any) -> float:
@@ -206,7 +206,7 @@ class ClusteringConsensus(ComponentParameters):
         return -float(np.mean(losses))
 
     def _parts(self, X: Any, y: Any, groups: ArrayLike | None) -> list[Any]:
-        """((X, y) to fit to, (X, y) left out) for every part."""
+        """For every part ((X, y) to fit to, (X, y) left out)."""
         who = type(self).__name__
         if _is_single(X):
             if groups is not None:

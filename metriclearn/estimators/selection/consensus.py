@@ -71,7 +71,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     models. Here every member is fitted once for each group of recordings left out, and once to all
     recordings. All these models are kept. They share one penalty, tuned on all recordings left out:
     in the unit of the data, and once more in the unit of each sequence's variance. Few recordings
-    do not determine it, so each model answers with half, once and twice this penalty. The
+    do not determine it, so each model predicts with half, once and twice this penalty. The
     predictions N_j of all models for a new recording have one best compromise,
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
@@ -371,7 +371,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         n_segments : int or sequence of int, optional
             Numbers of segments, which are also passed to members with a metric.
         known : partial labels of each of them, optional
-            What is known about the new recordings: labels with −1 where unknown, or
+            Partial labels of the new recordings: labels with −1 where unknown, or
             :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
             with these labels.
         """
@@ -576,7 +576,8 @@ def _distances(
     answers: Sequence[Mapping[int, Partition]],
     truths: Sequence[Any],
 ) -> NDArray[np.float64]:
-    """Distances from boundaries of the compromises to the nearest true one and those of members.
+    """Distances from boundaries of the compromises to the nearest true one and the members'
+    nearest.
 
     Only recordings that were left out and are fully labeled count, (boundaries, 1 + members).
     """

@@ -111,7 +111,7 @@ class ConsensusStream(SegmenterStream):
 
     @property
     def classes(self) -> NDArray | None:
-        """The labels that names stand for."""
+        """The labels that codes of names stand for."""
         return self.segmenter.classes_
 
     def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:

@@ -72,8 +72,8 @@ class RegularizationPath:
     learners : list
         Fitted learners, one per strength.
     weights : array (S, P)
-        Weights of the features (diagonal metrics), or eigenvalues of B in decreasing order, in
-        the units in which the regularizer sees them.
+        Weights of the features (diagonal metrics), or eigenvalues of B in decreasing order, in the
+        units to which the regularizer applies.
     validation_loss : array (S,), array (S, F) or None
         Mean loss ℓ on the validation data, or on the validation data of every fold.
     diagonal : bool

@@ -17,8 +17,8 @@ are centered again whenever something is forgotten, because large sums would cos
 differs from that of the whole sequence by about 1e-15 of the sum of squares, so answers may differ
 if the values of two segmentations are equal up to this error.
 
-The times of all checks follow from the numbers of samples and of starts, so results are the same to
-the last bit, however the samples are divided into chunks.
+When checks are made depends only on the numbers of samples and starts. So results are the same to
+the last bit, however samples are divided into chunks.
 """
 
 from __future__ import annotations
