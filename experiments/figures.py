@@ -172,7 +172,7 @@ class Committed:
         return f"{self.results(name)['protocol'].partition('. ')[0].rstrip('.')}."
 
     def sizes(self, name: str, words: str) -> str:
-        """Words with the options of an experiment's loader."""
+        """A text with the options of an experiment's loader."""
         return words.format(**self.results(name)["config"]["dataset"]["loader"])
 
     def sentences(self, name: str) -> str:

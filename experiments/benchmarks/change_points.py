@@ -140,7 +140,7 @@ def _memory(signal: Signal, count: int | None) -> Row:
 
 
 def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict[str, Any]:
-    """Ours against the full dynamic program for a number of segments."""
+    """Ours against the full dynamic program for a given number of segments."""
     calls: dict[str, Callable[[], Ends]] = {
         "ours": lambda: ml.ChangePoints()(ml.LowRankForm(signal.Z), count).change_points
     }

@@ -6,8 +6,8 @@ There are three hypotheses, each with an experiment that could refute it. (a) Me
 are fitted to only a part of the recordings: we fit one model to all other recordings, and to a part
 of them. (b) Names of test recordings are new: we fit metrics to other recordings, and to the first
 halves of the same ones. (c) Segments are equally long: we measure how much lengths within a
-recording differ, and the loss of equal cuts. No test recording of the league's first case of a set
-is used.
+recording differ, and the loss of equal cuts. Only training recordings of the league's first case of
+a set are used.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
 
 
 class Comparison(Procedure):
-    """The procedure of a data set of sequences.
+    """The procedure for a data set of sequences.
 
     For a method with ``learns_penalty``, every candidate can have the penalty of ``fit`` or the one
     of :func:`with_tuned_penalty`; for others, ``fit`` has already tuned the penalty. If

@@ -279,7 +279,7 @@ class Procedure(Protocol):
         return f"{choice}{self.option_words(choice.option, column)}{loss}"
 
     def option_words(self, option: Any, column: str) -> str:
-        """What the chosen option means in a column."""
+        """The meaning of the chosen option in a column, in words."""
         return ""
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:

@@ -201,7 +201,8 @@ def made(seed: int, **options: Any) -> tuple[Any, Any]:
 
 
 class LabelingEffort(Procedure):
-    """The procedure: a case is a folder and a seed, a column a labeled part of the folder."""
+    """The procedure: a case is a folder and a seed, and a column is a labeled part of the
+    folder."""
 
     backend = "threads"
     entries = "strategies"

@@ -73,8 +73,9 @@ class DPMeans(ClusterMixin, BaseEstimator):
     updated. Each pass lowers the objective of :func:`penalized_kmeans_objective`; the result is a
     local minimum.
 
-    Distances are sums of squared differences, taken for blocks of points at once: the labels are
-    exactly as in the point-by-point algorithm. A pass costs O(nKd), and O(block) memory besides X.
+    Distances are computed for blocks of points at once, as sums of squared differences, so labels
+    are exactly those of the point-by-point algorithm. A pass costs O(nKd), and O(block) memory
+    besides X.
 
     Parameters
     ----------

@@ -229,9 +229,9 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     penalty : float ≥ 0, in units of squared distance
         λ, used when no concentration is given: α = (1 + ρ/σ)^{d/2} exp(−λ/2σ).
     variance : float > 0
-        σ, of every feature within a cluster.
+        σ, the variance of every feature within a cluster.
     prior_variance : float ≥ 0
-        ρ, of every feature of the means.
+        ρ, the variance of every feature of the means.
     concentration : float > 0, optional
         α, in place of the penalty.
     n_sweeps : int

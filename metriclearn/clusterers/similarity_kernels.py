@@ -12,7 +12,7 @@ Ints = NDArray[np.int64]
 
 @njit(nogil=True, cache=True)
 def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
-    """Minimum spanning tree of the columns under the Hamming distance, by Prim: from, to, distance.
+    """Minimum spanning tree of the columns under the Hamming distance (Prim): from, to, distance.
 
     ``signatures`` (R × u) is overwritten: columns that have joined the tree are swapped to the end,
     so that the others stay contiguous and each run takes one vectorized sweep. O(R u²/2) time, O(u)

@@ -221,7 +221,7 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
     """Write the segments of a recording in one of the formats, and check that they can be read
     back.
 
-    Formats without unlabeled segments number them if no segment has a label. Times are accurate to
+    In formats that require labels, segments are numbered if none has a label. Times are accurate to
     a microsecond, in WebVTT to a millisecond.
 
     Parameters

@@ -278,7 +278,7 @@ def _check_times(
     rate: float,
     gap: str | None,
 ) -> None:
-    """An error for a segment that starts after the recording, warnings for other odd times."""
+    """Raise an error for a segment that starts after the recording, and warn of other odd times."""
     slack = max(1.0, 3.0 / rate)  # tracks of a file differ by some rows
     start, last = spans[-1][0], spans[-1][1]
     message = (

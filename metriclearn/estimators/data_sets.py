@@ -67,7 +67,7 @@ class DataSets:
     single : bool
         Whether the user passed one (T, P) array, and so expects one result.
     feature_names : array of str or None
-        Column names, where the data came as data frames.
+        Column names, if the data came as data frames.
     executor : Executor, optional
         Reads and measures stored arrays.
     """
@@ -103,7 +103,7 @@ class DataSets:
         return np.array(list(map(len, self.arrays)))
 
     def as_passed(self, results: list[Any]) -> Any:
-        """The result where the user passed one data set, else the list of all."""
+        """The single result if the user passed one data set, else the list of results."""
         return results[0] if self.single else results
 
     def subset(self, places: NDArray) -> Self:

@@ -105,7 +105,7 @@ def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> 
 def normalized_mutual_info_score(
     table: ContingencyTable, *, average_method: str = "arithmetic"
 ) -> float:
-    """Mutual information over a normalizer, 2 I / (H + H′) by default.
+    """Mutual information divided by a normalizer, 2 I / (H + H′) by default.
 
     In [0, 1] (``"sum"``: [0, 1/2]). Symmetric. When the normalizer is 0, the value is 1 for equal
     partitions and 0 otherwise. scikit-learn lacks "joint" and "sum". Vinh, Epps & Bailey 2010 list
@@ -197,7 +197,7 @@ def variation_of_information(table: ContingencyTable, *, base: float | None = No
 def normalized_variation_of_information(
     table: ContingencyTable, *, average_method: str = "joint"
 ) -> float:
-    """Variation of information over a normalizer, VI / H(C, C′) by default, in [0, 1].
+    """Variation of information divided by a normalizer, VI / H(C, C′) by default, in [0, 1].
 
     With "joint" it equals 1 − I / H(C, C′). It is a metric with "joint" and "log_n". With "sum" it
     stays in [0, 1], with the other normalizers it can reach 2 or more. 0 for equal partitions.

@@ -109,9 +109,9 @@ def weighted_goodman_kruskal(
 ) -> float:
     """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|, between rank and Pearson correlation.
 
-    ŵ is the smaller of the two scaled differences over the larger, with the sign of their product;
-    w is that sign. ±1 exactly when b is an affine function of a. nan when every pair is tied (0/0).
-    O(n²) time, O(n) memory.
+    ŵ is the smaller of the two scaled differences divided by the larger, with the sign of their
+    product; w is that sign. ±1 exactly when b is an affine function of a. nan when every pair is
+    tied (0/0). O(n²) time, O(n) memory.
 
     Parameters
     ----------

@@ -242,7 +242,7 @@ def weighted_adjusted_rand_score(
 def weighted_normalized_mutual_info_score(
     labels_true: Labels, labels_pred: Labels, *, slope: float = 0.1
 ) -> float:
-    """Mutual information of weighted samples over the mean of the two unweighted entropies.
+    """Mutual information of weighted samples, divided by the mean of the two unweighted entropies.
 
     Samples have the weights of :func:`weighted_adjusted_rand_score`. The value is at least 0. The
     entropies ignore the weights, as in tsseg-eval, so equal partitions score 1 only if all segments

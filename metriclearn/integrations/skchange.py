@@ -17,7 +17,8 @@ validation = optional("skchange.utils.validation", "skchange")
 
 
 class MahalanobisCost(BaseCost):
-    """Σ_t (x_t − x̄)ᵀ B (x_t − x̄) over the samples of a segment, for PELT and others of skchange.
+    """Σ_t (x_t − x̄)ᵀ B (x_t − x̄) over the samples of a segment, for PELT and other detectors of
+    skchange.
 
     With the learned ``penalty_`` skchange's PELT has the same optimum as the learner itself.
     ``precompute`` is O(TPr) for a metric of rank r, then every segment O(r).

@@ -53,7 +53,7 @@ def plot_convergence(
     seconds: bool = False,
     title: str | None = None,
 ) -> Figure:
-    """Best objective and certified lower bound against passes over the data, the gap shaded.
+    """Best objective and certified lower bound against passes over the data, with the gap shaded.
 
     The optimum lies in the shaded band. The curves show the best values so far.
 

@@ -122,8 +122,8 @@ class KnownLoss:
 
         T ℓ(M, known) = Σ_pieces min_{N agrees} ‖M|piece − N‖²_F.
 
-    On a known stretch N is unique, and the distance is the paper's loss (Lajugie, Arlot & Bach, Eq.
-    (8)); on a region it is the number of missing or superfluous changes. Nothing else costs
+    On a known stretch N is unique, and the distance is the paper's loss (Lajugie, Arlot & Bach,
+    Eq. (8)); on a region it is the number of missing or superfluous changes. Nothing else costs
     anything; an unlabeled sample never does. ℓ is 0 exactly for the segmentations that agree with
     all that is known, and is the paper's ℓ when all is known.
 

@@ -85,7 +85,7 @@ class PartialNames(PartialPartition):
     Parameters
     ----------
     known : PartialPartition
-        Everything but the names.
+        All partial labels except the names.
     names : int array (T,)
         The code of every sample's name, −1 where it is unknown.
     """

@@ -278,7 +278,7 @@ class StructuredHinge:
     n_groups : int, optional
         Largest number of cuts per round, each the mean over neighboring data sets.
     executor : Executor, optional
-        Where and how shards of data sets are evaluated; here and one after another by default.
+        Evaluates the shards of data sets; by default in this process, one after another.
     """
 
     terms: HingeTerms

@@ -33,7 +33,7 @@ class CCCP(ComponentParameters):
     Parameters
     ----------
     solver : Solver
-        For the majorants: :class:`FactorDescent`, or any other.
+        Minimizes the majorants: :class:`FactorDescent`, or any other solver.
     tolerance : float
         Relative decrease of the objective below which to stop.
     max_rounds : int

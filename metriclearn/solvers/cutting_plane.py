@@ -153,7 +153,7 @@ class _Planes(Minimization):
     def _solve_master(self) -> NDArray:
         """w of min Σ s_i ξ_i + Ω(B), ξ_i ≥ 0 and above every cut of function i; raises the bound.
 
-        In units of the scale, where solvers are accurate.
+        The problem is solved in units of the scale, in which solvers are accurate.
         """
         import cvxpy as cp
 

@@ -56,7 +56,7 @@ class DecreasingStep(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class PolyakStep(BaseEstimator):
-    """γ = relaxation · (F(w) − target) / ‖g‖², the target between lower bound and best value.
+    """γ = relaxation · (F(w) − target) / ‖g‖², with a target between lower bound and best value.
 
     As the optimal value is not known, the target approaches the best value like 1/√round. The steps
     then converge even if the lower bound is loose. A tight bound from another solver, such as

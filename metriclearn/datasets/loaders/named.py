@@ -134,7 +134,7 @@ def load_billboard(root: PathLike | None = None) -> LabeledSequences:
 
     Features are square roots of 24 chroma values, as moving means over 4 and 32 rows, and for both
     the largest cosine similarity to any row more than 16 rows earlier. Every song is a group.
-    Neighboring sections of one name are one segment.
+    Neighboring sections with the same name form one segment.
 
     Data: Burgoyne, Wild & Fujinaga, An expert ground truth set for audio chord recognition and
     music analysis, ISMIR 2011 (McGill Billboard). Cost O(rows²) for each song.

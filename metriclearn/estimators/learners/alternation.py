@@ -91,7 +91,8 @@ class PrincipalStart(BaseEstimator):
     n_components: int = 10
 
     def components(self, arrays: Sequence[NDArray], *_: Any) -> NDArray:
-        """Leading eigenvectors of the pooled correlation matrix over standard deviations."""
+        """Leading eigenvectors of the pooled correlation matrix, divided by the standard
+        deviations."""
         return principal_components(arrays, self.n_components)[1]
 
 

@@ -171,7 +171,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     the two of Breast cancer, a few dozen samples of each for training and as many held out: the
     largest within one standard error of the best (docs/results/clustering_defaults.md). There
     relaxation, local search and their average do equally well; the relaxation is the fastest by
-    far. On Digits as a whole the average is better, as in
+    far. On all of Digits the average is better, as in
     :class:`~metriclearn.estimators.learners.whitened.WhitenedClusteringLearner`. Scaling features
     by deviations within clusters, not by total ones, was chosen on held-out quarters of Iris and of
     Wine.

@@ -46,7 +46,8 @@ class Calibration:
         components: NDArray[np.float64],
         penalty: float | None,
     ) -> Self:
-        """Isotonic regression, by scikit-learn, of whether change-points are true on their losses.
+        """Isotonic regression (scikit-learn) that predicts from losses whether change-points are
+        true.
 
         O(K log K) for K change-points of all data sets.
         """

@@ -324,7 +324,8 @@ class NormalizedCutSegmenter(LearnedMetric):
     def set_threshold(
         self, nodes: Sequence[Nodes], counts: Sequence[int], unit: float = 1.0
     ) -> None:
-        """Choose the threshold that counts eigenvalues best on the training images."""
+        """Choose the threshold for which the count of eigenvalues is best on the training
+        images."""
         self.max_clusters_ = min(2 * max(counts) + 2, *map(len, nodes))
         most = self.max_clusters_
         spectra = np.array([self._cut(one, unit).eigenpairs(most)[0] for one in nodes])

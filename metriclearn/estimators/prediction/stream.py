@@ -211,7 +211,7 @@ class SegmenterStream(ComponentParameters):
     def pending(self, margins: bool = True) -> StreamedSegments:
         """The best segments of the samples since the last final change as of now.
 
-        Samples that wait for their neighbors in time are not in them yet.
+        Samples that wait for their neighbors in time are not included yet.
 
         Parameters
         ----------

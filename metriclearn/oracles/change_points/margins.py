@@ -15,8 +15,7 @@ difference, its deficit, is a sum over its segments, each at least 0. So we keep
 deficit is at most ``window``, and layers for only the numbers of segments that then occur. A
 deficit within the window is exact. λ is the penalty at which K − 1 segments are as good as K: a
 change elsewhere mostly replaces the weakest one and then has no deficit, so that a narrow window
-suffices. Where the deficit is larger we widen the window, only among the positions that can lie in
-it.
+suffices. If the deficit is larger, we widen the window, and keep only positions that can lie in it.
 """
 
 from __future__ import annotations

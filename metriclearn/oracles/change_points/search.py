@@ -150,9 +150,10 @@ class Vertex(NamedTuple):
 class PenalizedSegmentation:
     """Best segmentations of one signal at any penalty of a segment.
 
-    V(K) is the largest ⟨ZZᵀ − κN, M⟩, or value with charges and penalties of positions, among the
-    segmentations into K segments that agree with ``known``. :meth:`solve` maximizes V(K) − λK, so
-    its answers are vertices of the upper concave hull of (K, V(K)).
+    V(K) is the largest value of a segmentation into K segments that agrees with ``known``. The
+    value is ⟨ZZᵀ − κN, M⟩, with charges and penalties of positions if the form has them.
+    :meth:`solve` maximizes V(K) − λK, so its answers are vertices of the upper concave hull of (K,
+    V(K)).
 
     Parameters
     ----------

@@ -90,12 +90,12 @@ def follow(signal, program, progress, rows, scores, penalties):
     Parameters
     ----------
     signal, program, progress
-        With room for all samples.
+        Arrays with room for all samples.
     rows : array (n, r)
     scores : array (n, C)
-        Of names, at most 0; C = 0 without names.
+        Scores of names, at most 0; C = 0 without names.
     penalties : array (n,) or (0,)
-        Of a change after each sample.
+        Penalty of a change after each sample.
 
     Returns
     -------
