@@ -1,11 +1,11 @@
 """Short television shows like the paper's, built from real recordings, reproducible by seed.
 
 ``experiment=shows`` writes ``train``, ``validation`` and ``test`` folders of MP4 files with a
-``segments.csv`` each, in ``root.folder``. Spoken passages (ami_turns, speech_segments) alternate
-with sung ones (jamendo_singing). Each lasts 5 to 25 s; they are cross-faded, levels vary, and some
-speech has background music. Each source recording is used in one folder only. Pictures are drawn by
-:mod:`experiments.data.drawn_scenes`: studios where people speak, stages where they sing, with cuts
-at the passages and between.
+``segments.csv`` each, in a folder of ``root.folder`` for every draw. Spoken passages (ami_turns,
+speech_segments) alternate with sung ones (jamendo_singing). Each lasts 5 to 25 s; they are
+cross-faded, levels vary, and some speech has background music. Within a draw each source recording
+is used in one folder only. Pictures are drawn by :mod:`experiments.data.drawn_scenes`: studios
+where people speak, stages where they sing, with cuts at the passages and between.
 """
 
 from __future__ import annotations
@@ -68,6 +68,14 @@ def build_shows(
         return _build_show(path, PARTS[name], 60 * minutes, random)
 
     return drawn_scenes.build_movies(folder, wanted, shows, seed, build)
+
+
+def build_draws(
+    folder: str | Path, seed: int, minutes: float, shows: Sequence[int], draws: int
+) -> list[Path]:
+    """The folders of several draws, with seeds from ``seed`` on, from the same recordings."""
+    places = [Path(folder) / f"draw{i}" for i in range(1, draws + 1)]
+    return [build_shows(place, seed + i, minutes, shows) for i, place in enumerate(places)]
 
 
 def _build_show(path: Path, part: Part, seconds: float, random: np.random.Generator) -> Spans:

@@ -7,7 +7,7 @@ recordings, and the test recordings are used once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -130,11 +130,15 @@ class AudioAndVideo(Comparison):
 
 
 def folder_cases(
-    root: str | Path | None, extractor: Extractor, n_folds: int, standardize: bool = False
+    root: str | Path | Sequence[str | Path] | None,
+    extractor: Extractor,
+    n_folds: int,
+    standardize: bool = False,
 ) -> list[Case]:
     """One case from folders train, validation and test, or, without validation, with folds.
 
-    For choices, training recordings are held out for validation ones and vice versa.
+    Training and validation recordings are held out for each other, both ways, to choose. If
+    ``root`` is a list of such folders, each is a case, and its test recordings are units apart.
 
     Raises
     ------
@@ -146,6 +150,14 @@ def folder_cases(
             "The experiment needs a folder with the folders train, validation (may be missing) and "
             "test, each with recordings and segments.csv; add root=FOLDER."
         )
+    if not isinstance(root, (str, Path)):
+        cases = []
+        for i, one in enumerate(root, 1):
+            (case,) = folder_cases(one, extractor, n_folds, standardize)
+            names = [f"draw {i}, {name}" for name in case.test.names]
+            test = replace(case.test, names=names, groups=names)
+            cases.append(replace(case, name=f"draw {i}", test=test))
+        return cases
     names = [n for n in FOLDERS if n != "validation" or (Path(root) / n).is_dir()]
     parts = [load_recordings(Path(root) / name, extractor) for name in names]
     train, *validation, test = [_standardized(part) for part in parts] if standardize else parts

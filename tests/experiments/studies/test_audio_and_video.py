@@ -86,6 +86,9 @@ def test_training_and_validation_are_held_out_for_each_other(tmp_path: Path) -> 
     assert case.test.names == ["test0"]
     halves = [["train0", "train1"], ["validation0"]]
     assert [[a.names, b.names] for a, b in case.folds] == [halves, halves[::-1]]
+    drawn = folder_cases([tmp_path, tmp_path], AudioFeatures(), 3)
+    assert [case.name for case in drawn] == ["draw 1", "draw 2"]
+    assert [case.test.groups for case in drawn] == [["draw 1, test0"], ["draw 2, test0"]]
 
 
 def test_recordings_of_a_folder_of_their_own_are_for_test(tmp_path: Path) -> None:
