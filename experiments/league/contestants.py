@@ -151,7 +151,7 @@ class BinarySegmentation(BaseEstimator):
 
 
 def _taken(splits: NDArray, factor: float) -> NDArray[np.int64]:
-    """Ends of segments with the splits before the first one that gains no more than the factor."""
+    """Segment ends from all splits before the first one whose gain does not exceed the factor."""
     stop = int(np.argmax(splits[:, 0] <= factor))
     return np.append(np.sort(splits[:stop, 1]), splits[-1, 1]).astype(np.int64)
 

@@ -20,7 +20,7 @@ class Ramp(BaseEstimator):
         return self
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """0, 1, …, T − 1 over a hundred, (T, 1)."""
+        """0, 1, …, T − 1 divided by a hundred, (T, 1)."""
         return np.arange(len(X), dtype=float)[:, None] / 100
 
 

@@ -238,7 +238,7 @@ def _thinned(table: LabeledTable, most: int, seed: int) -> LabeledTable:
 
 
 def _share_of_others(X: NDArray) -> NDArray:
-    """Share of the samples without the most common value, for every feature."""
+    """For every feature the share of samples that do not have its most common value."""
     return np.array([1 - np.unique(x, return_counts=True)[1].max() / len(x) for x in X.T])
 
 

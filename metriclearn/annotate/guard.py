@@ -113,7 +113,7 @@ class Guard:
 
 
 def _refused(scope: Any, refusal: Refusal) -> Any:
-    """A page for a person who opens an address in a browser, JSON for scripts."""
+    """The error as a page for a person in a browser, or as JSON for scripts."""
     accepted = dict(scope["headers"]).get(b"accept", b"")
     if scope["method"] != "GET" or b"text/html" not in accepted:
         return answer({"error": str(refusal)}, refusal.status)

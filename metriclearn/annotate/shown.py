@@ -15,7 +15,7 @@ _NEAR = 0.75  # rows from a person's boundary within which a boundary of the mod
 
 
 def exact_times(rows: Iterable[int], annotations: Iterable[Annotation], rate: float) -> list[float]:
-    """Times of the changes before ``rows``: a person's where one was set in that row.
+    """Times of the changes before ``rows``: the exact time of a person if one was set in that row.
 
     Boundaries have priority over ends of stretches, and nearer ones over others.
     """

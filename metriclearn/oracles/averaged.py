@@ -1,4 +1,4 @@
-"""Loss-augmented inference between an upper and a lower bound: the mean of the two answers."""
+"""Loss-augmented inference by a mixture of an upper and a lower bound."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Averaged(ComponentParameters):
         return self.search.relaxation
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Mixture:
-        """Mean of the two answers.
+        """The mixture of the solutions of both oracles.
 
         Raises
         ------

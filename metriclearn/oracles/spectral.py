@@ -34,7 +34,7 @@ class SpectralRelaxation(BaseEstimator):
     M* is unique.
 
     O(Tr² + (r+K)³), or O((P+K)³) for the forms of samples with a subspace. A dense form takes a
-    full eigendecomposition, or when large Lanczos iterations for its leading eigenvectors.
+    full eigendecomposition or, if it is large, Lanczos iterations for the leading eigenvectors.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class TopEigenvectors(BaseEstimator):
     Parameters
     ----------
     tolerance : float
-        Residual ‖Au − λu‖ over the largest |λ|.
+        Residual ‖Au − λu‖ divided by the largest |λ|.
     max_passes : int
         After these passes we decompose A in full if there are at most 4 000 samples, and raise an
         error otherwise.

@@ -39,7 +39,7 @@ class Charges(NamedTuple):
     ----------
     table : array (T+1, 11)
     slack : array (T+1,)
-        At least charge(s,u) − charge(s,t) − charge(t,u), for every split t.
+        An upper bound on charge(s,u) − charge(s,t) − charge(t,u), for every split t.
     pieces : Pieces
     n_segments : int
         Total number of segments in the known stretches.

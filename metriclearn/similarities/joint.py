@@ -194,9 +194,9 @@ class GaussianSimilarity(ComponentParameters):
 class FourierSimilarity(BaseEstimator):
     """The Gaussian similarity by random Fourier features: W ≈ ΦΦᵀ, O(SD(D + P)).
 
-    D/2 frequencies √2 B^(1/2) ω₀, each by its cosine and its sine, with ω₀ standard normal and
-    the same for all metrics, so that the objective is a smooth function of B. The error of an
-    entry has standard deviation at most √(1/D).
+    D/2 frequencies √2 B^(1/2) ω₀, each with its cosine and its sine, with ω₀ standard normal and
+    the same for all metrics, so that the objective is a smooth function of B. The error of an entry
+    has standard deviation at most √(1/D).
 
     Parameters
     ----------

@@ -142,7 +142,7 @@ class Solution:
     objective, lower_bound : float
         Objective at w, and a bound that no point can beat.
     scale : float
-        Objective with no metric: ``relative_gap`` is the gap over it.
+        Objective with no metric; ``relative_gap`` is the gap divided by it.
     reason : str
         Why the solver stopped: "converged", "max_rounds", "callback", "interrupted" or "stalled".
     trace : Trace

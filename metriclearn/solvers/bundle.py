@@ -63,7 +63,7 @@ class BundleDual(BaseEstimator):
     Parameters
     ----------
     tolerance : float
-        Relative gap, over the objective with no metric, at which to stop.
+        Stop at this gap, relative to the objective with no metric.
     max_rounds : int
         Passes over the data.
     keep_inactive : int
@@ -249,7 +249,7 @@ class _Bundle(Minimization):
         return x / units
 
     def memory(self) -> CutMemory | None:
-        """The cuts of the working set, which a later start from this solution begins with."""
+        """The cuts of the working set, with which a later run from this solution begins."""
         if not hasattr(self, "cuts"):
             return None
         table = self.cuts.copy()

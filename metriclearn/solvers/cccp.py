@@ -141,5 +141,5 @@ class _Majorized(Minimization):
             raise KeyboardInterrupt
 
     def solved(self) -> bool:
-        """Whether the last step lowered the objective by little."""
+        """Whether the last step lowered the objective by less than the tolerance."""
         return self.settled

@@ -74,7 +74,7 @@ def move(source: NDArray, places: NDArray, target: NDArray | None = None) -> Non
 def inactive(table: NDArray, most_rounds: int) -> NDArray:
     """Places of the cuts without weight for more than the given number of rounds, with this one.
 
-    A negligible weight becomes 0, and the others of its function make up for it.
+    A negligible weight becomes 0, and the other weights of its function are raised to compensate.
     """
     groups, weights = table["group"], table["weight"].copy()
     totals = np.bincount(groups, weights=weights)

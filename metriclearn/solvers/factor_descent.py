@@ -21,7 +21,7 @@ _MEMORY = 20
 
 @dataclass(eq=False, repr=False)
 class FactorDescent(BaseEstimator):
-    """L-BFGS over L in B = LLᵀ, and over √λ where there is a penalty.
+    """L-BFGS over L in B = LLᵀ, and over √λ if there is a penalty.
 
     The factor keeps B positive semidefinite without projections, and makes steps relative to the
     size of B, which similarities need: their useful metrics span orders of magnitude. For a

@@ -119,7 +119,7 @@ class SquaredFrobenius(BaseEstimator):
     strength : float > 0
         μ.
     center : float ≥ 0
-        c, the multiple of the identity that the metric is drawn to.
+        c, the multiple of the identity to which the metric is drawn.
 
     Raises
     ------

@@ -86,8 +86,8 @@ class ClusteringConsensus(ComponentParameters):
     power_ : float
         p; 0 for uniform weights.
     held_out_ : array (members, parts)
-        ‖M − N‖²_F of each member on every data set, or part of the table, of its model that has not
-        seen it.
+        ‖M − N‖²_F on every data set, or part of the table, for each member, by its model that has
+        not seen it.
 
     Raises
     ------

@@ -121,9 +121,9 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     power_ : float
         p; 0 for uniform weights.
     held_out_ : array (members and penalties, N)
-        ‖M − N‖²_F of each member with each of its penalties on every recording, of the model that
-        has not seen the recording, except for tuning the penalty; NaN for recordings that were
-        never left out.
+        ‖M − N‖²_F on every recording, for each member with each of its penalties. The prediction is
+        that of the model that has not seen the recording, except for tuning the penalty. NaN for
+        recordings that were never left out.
     left_out_ : mapping of int to Partition
         The consensus for every recording that was left out, of the models that have not seen it;
         not saved.
@@ -600,7 +600,7 @@ def _shares(form: ConsensusForm, found: Partition, tolerance: int) -> NDArray[np
 
 
 def _log_odds(shares: NDArray) -> NDArray[np.float64]:
-    """log(q / (1 − q)) as a column, with q from .01 to .99."""
+    """log(q / (1 − q)) as a column, with q clipped to [.01, .99]."""
     inside = np.clip(shares, 0.01, 0.99)[:, None]
     return np.log(inside / (1.0 - inside))
 

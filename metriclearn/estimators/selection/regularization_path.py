@@ -150,7 +150,7 @@ def regularization_path(
     validation : (X, y), optional
         Data sets on which every learner's loss is measured, with ``score``.
     ratio : float
-        Least over greatest strength of a grid.
+        Ratio of the least to the greatest strength of a grid.
 
     Returns
     -------
@@ -263,7 +263,7 @@ class ChangePointMetricLearnerCV(ChangePointMetricLearner):
         The strengths to choose from, or their number, in geometric progression from one at which L1
         and trace give B = 0.
     ratio : float
-        Least over greatest strength, for a number of strengths.
+        Ratio of the least to the greatest strength, for a number of strengths.
     cv : int, cross-validation splitter or iterable, optional
         As in scikit-learn; by default 5 folds, or as many as there are sequences.
     metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \

@@ -297,9 +297,9 @@ def _growth(truth, kappa, first, t):
 
     Claim for s ≥ ``first``: with that segment C = (b,e], q = b − s and h(s) of truth_table, the
     loss adds κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w = q − h(s) + q²/|C|
-    if s < b and 0 else. On the true segment before, of size a, w = q² (1/a + 1/|C|), and the bound
-    increases with q. For q ≥ a the bound with w ≤ q + q²/|C| has one stationary point, its maximum
-    or a minimum.
+    if s < b and 0 else. On the preceding true segment, of size a, w = q² (1/a + 1/|C|), and the
+    bound increases with q. For q ≥ a the bound with w ≤ q + q²/|C| has one stationary point, its
+    maximum or a minimum.
     """
     if t + 1 == len(truth):
         return 0.0
