@@ -222,17 +222,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             For data, labels or parameters that cannot be used, in one sentence.
         """
         fitted, data, truths = read_labeled(self, X, y, segments=True, partial=True)
-        fitted.feature_penalty_ = fitted.name_weights_ = None
-        fitted._train(data, truths, y, groups)
-        self.__dict__ = fitted.__dict__
-        return self
-
-    def _train(self, data: DataSets, truths: list[Any], y: Any, groups: ArrayLike | None) -> None:
-        if self.checkpoint is not None and self.random_state is None:
-            raise ValueError(
-                "EncoderMetricLearner needs a random_state to resume training from a checkpoint, "
-                "got None; pass random_state=0."
-            )
+        who, labels, names, classes = type(self).__name__, truths, None, None
+        self._check(data, truths)
         last = replace(
             self.last_layer,
             n_segments=self.n_segments,
@@ -241,12 +232,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        self._check(data, truths)
-        labels: Sequence[Any] = truths
-        names = classes = None
         if isinstance(last, NamedSegmentLearner):
-            labels = list_labelings(type(self).__name__, y, data)
-            codes, classes = read_names(type(self).__name__, y, data, truths)
+            labels = list(list_labelings(who, y, data))
+            codes, classes = read_names(who, y, data, truths)
             truths, weight = named_truths(codes, truths), last.name_loss
             if weight is None:
                 segments = sum(getattr(truth, "n_clusters", 1) for truth in truths)
@@ -257,22 +245,25 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         held, rest = list(compress(recordings, is_held)), list(compress(recordings, ~is_held))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with seeded(seed):
-            standardization, network = self._made_network()
-        standardization.fit([X for X, _ in rest], type(self).__name__)
-        training = Training(self, network, seed, rest, held, names, classes)
-        self.kept_ = training.run()
-        self.history_, self.best_epoch_ = training.history, training.best_epoch
-        self.weights_ = packed(self.kept_)
-        outputs = encoded(self.kept_, data.arrays, self.device)
+            standardization, network = fitted._made_network()
+        standardization.fit([X for X, _ in rest], who)
+        fitted.feature_penalty_ = fitted.name_weights_ = None
+        training = Training(fitted, network, seed, rest, held, names, classes)
+        fitted.kept_ = training.run()
+        fitted.history_, fitted.best_epoch_ = training.history, training.best_epoch
+        fitted.weights_ = packed(fitted.kept_)
+        outputs = encoded(fitted.kept_, data.arrays, self.device)
         last.fit(outputs, labels)
         # Either all truths are complete or none is.
         tunable = isinstance(truths[0], Partition) and last.penalty_ is not None
         if self.retune and tunable and len(last.components_):
             forms = list(map(last.form, outputs))
             last.penalty_, _ = best_penalty(forms, truths, min_size=last.min_size)
-        self.components_, self.penalty_ = last.components_, last.penalty_
-        self.feature_penalty_, self.name_weights_ = last.feature_penalty_, last.name_weights_
-        self.solution_ = last.solution_
+        fitted.components_, fitted.penalty_ = last.components_, last.penalty_
+        fitted.feature_penalty_, fitted.name_weights_ = last.feature_penalty_, last.name_weights_
+        fitted.solution_ = last.solution_
+        self.__dict__ = fitted.__dict__
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for pickle, without the network, which may be on a device that another machine
@@ -378,6 +369,11 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     def _check(self, data: DataSets, truths: list[Any]) -> None:
         """Refuse data before training that the last layer would refuse after it."""
         who, complete = type(self).__name__, isinstance(truths[0], Partition)
+        if self.checkpoint is not None and self.random_state is None:
+            raise ValueError(
+                f"{who} needs a random_state to resume training from a checkpoint, got None; pass "
+                "random_state=0."
+            )
         if not complete and self.n_segments == "given":
             raise ValueError(
                 f"{who} needs n_segments=None for partial labels, which do not determine it, got "
