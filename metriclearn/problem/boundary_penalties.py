@@ -56,10 +56,7 @@ class PenalizedFeatures(LinearFeatures):
     metric: PenalizedMetric
 
     def at(self, w: NDArray) -> Callable[[Samples], LowRankForm]:
-        components = self.metric.components(w)
-        if len(components) == 0:
-            components = np.zeros((1, components.shape[1]))
-        return methodcaller("penalized", components, self.metric.split(w)[1])
+        return methodcaller("penalized", self.metric.components(w), self.metric.split(w)[1])
 
     def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
         changes = samples.columns[partition.change_points[:-1]].sum(axis=0)

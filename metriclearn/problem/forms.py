@@ -332,7 +332,9 @@ class Samples:
         return Subspace(self.centered, self.truth)
 
     def form(self, components: NDArray) -> LowRankForm:
-        """XBXᵀ with B = componentsᵀcomponents; components (r, P)."""
+        """XBXᵀ with B = componentsᵀcomponents; components (r, P), none for a metric of zero."""
+        if len(components) == 0:
+            components = np.zeros((1, components.shape[1]))
         # No array of T rows until the factors are asked for.
         if self.truth is not None:
             subspace = self.subspace
@@ -407,10 +409,7 @@ class LinearFeatures:
     metric: Metric
 
     def at(self, w: NDArray) -> Callable[[Samples], LowRankForm]:
-        components = self.metric.components(w)
-        if len(components) == 0:
-            components = np.zeros((1, components.shape[1]))
-        return methodcaller("form", components)
+        return methodcaller("form", self.metric.components(w))
 
     def gradient(self, samples: Samples, form: Any, partition: Partition | Projector) -> NDArray:
         return self.metric.coordinates(samples.pooled(partition))

@@ -309,10 +309,8 @@ class NamedFeatures(LinearFeatures):
     names: NameParameters
 
     def at(self, w: NDArray) -> Callable[[Samples], LowRankForm]:
-        components = self.metric.components(w)
-        if len(components) == 0:
-            components = np.zeros((1, components.shape[1]))
-        learned = self.names.weighted(self.metric.split(w)[1])
+        components, weights = self.metric.components(w), self.metric.split(w)[1]
+        learned = self.names.weighted(weights)
         return methodcaller("named", components, learned.coef, learned.transitions)
 
     def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
