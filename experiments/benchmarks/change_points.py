@@ -108,8 +108,7 @@ def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
 
 
 def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
-    """With X and L given: the call of a user of a fitted learner, against the product and a
-    peer."""
+    """Time from X: the prediction of a fitted learner, against computing X L and calling a peer."""
     learner = ml.ChangePointMetricLearner()
     learner.components_, learner.penalty_ = signal.L.T, signal.penalty
     learner.n_features_in_ = len(signal.L)

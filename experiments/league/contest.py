@@ -155,12 +155,13 @@ class League(Comparison):
             one_family = ", of those without, or of the family that has the member of least loss"
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         protocol = (
-            f"Every set: groups held out for test, candidates chosen by {self.config.n_folds}-fold "
-            "cross-validation over groups of the training data, the chosen one fitted again. No "
-            "choice uses test data, and every method has the same data and as many folds. "
+            "In every set, groups are held out for test. Candidates are chosen by "
+            f"{self.config.n_folds}-fold cross-validation over groups of the training data, and "
+            "the chosen one is fitted again. No choice uses test data, and every method has the "
+            "same data and as many folds. "
             '"ours" is the consensus of our models, of classifiers and of plain methods: '
             f"of all, of those with names{one_family}, by the loss on data left out. "
-            + " ".join(f"Left out: {name}, {reason}." for name, reason in left_out.items())
+            + " ".join(f"Left out: {name} ({reason})." for name, reason in left_out.items())
         )
         notes = []
         if self.config.stranger is not None and COMMITTED.is_file():

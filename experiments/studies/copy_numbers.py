@@ -67,18 +67,18 @@ _POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)  # how fast weights fall with errors
 _LENGTHS = {"T ≤ 500": (0, 500), "500 < T ≤ 2500": (500, 2500), "T > 2500": (2500, np.inf)}
 _EVERY = "all lengths"
 _PROTOCOL = (
-    "The annotations of one fold train what is tested on those of the other, both ways. "
+    "Methods are trained on the annotations of one fold and tested on the other, both ways. "
     "Candidates, and how far the annotations of a sequence move its penalty, have the least error "
-    "on profiles held out of the training fold; no choice uses the test fold. Profiles that "
-    "were not trained on: {parts} parts of the profiles, each tested after training on all "
-    "annotations of the others, with all choices made inside them. Ours is the consensus of all "
+    "on profiles held out of the training fold; no choice uses the test fold. For profiles that "
+    "were not trained on, each of {parts} parts of the profiles is tested after training on all "
+    "annotations of the others, with all choices made on the others. Ours is the consensus of all "
     "candidates of the search, ours/one model the family that the training data choose. "
-    "Rows with “designed here” are settings that were found by comparing errors on these very "
-    "profiles, before; their errors are too small. {found}"
+    "Rows with “designed here” are settings that were found earlier by comparing errors on these "
+    "same profiles, so their errors are too small. {found}"
 )
 _UNSEEN = (
-    "All annotations of {} train what is tested on those of {}. Candidates have the least error on "
-    "profiles held out of the training data; no choice uses the test data."
+    "Methods are trained on all annotations of {} and tested on those of {}. Candidates have the "
+    "least error on profiles held out of the training data; no choice uses the test data."
 )
 
 

@@ -51,7 +51,7 @@ Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, frac
 _PROTOCOL = (
     "In each draw a part of every training and validation sequence is labeled; test sequences are "
     "scored whole. Hyper-parameters have the least loss on the labeled parts of the validation "
-    "sequences. Ours completes the labels and learns in turns."
+    "sequences. Ours alternates between completing the labels and learning."
 )
 
 
@@ -124,7 +124,8 @@ class Figure1(Comparison):
     def validate(self, method: Method, model: Any, train: Any, held_out: Stretches) -> Losses:
         """The loss on the labeled parts of the validation sequences.
 
-        A method that is given numbers of segments gets the number in the labels of a stretch.
+        If a method is given the number of segments, that is the number in the labels of each
+        stretch.
         """
         loss = -model.score(*held_out.training(method.options["told"]))
         return {column: {None: np.array([loss])} for column in self.columns(method)}

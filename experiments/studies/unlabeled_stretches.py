@@ -29,7 +29,7 @@ _NOTE = (
 class UnlabeledStretches(Comparison):
     """The procedure: a column is a way to read the training data, an option of the loader.
 
-    The first way to read is that of the test data; pictures and models belong to it.
+    The first column reads training data like test data; pictures and models are for this column.
     """
 
     measures: Mapping[str, tuple[str, str]] = {

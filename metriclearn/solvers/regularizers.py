@@ -20,7 +20,8 @@ from metriclearn.solvers.mahalanobis import MetricCone
 
 @dataclass(frozen=True)
 class RegularizationTerms:
-    """Ω(w) = offset + ⟨slope, w⟩ + (curvature/2)‖w_metric‖² ≥ 0 on the cone; the penalty is free.
+    """Ω(w) = offset + ⟨slope, w⟩ + (curvature/2)‖w_metric‖² ≥ 0 on the cone; the penalty is not
+    regularized.
 
     Attributes
     ----------

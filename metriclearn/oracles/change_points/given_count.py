@@ -16,9 +16,10 @@ from metriclearn.oracles.change_points.segment_values import (
 def best_layers(signal, n_segments, positions, rest, floor):
     """Maximize Σ f − Σ p over segmentations into ``n_segments`` with ends among ``positions``.
 
-    Layer by layer, O(K n²) for n ``positions`` (increasing, the last one T). A prefix is kept
-    when its value plus ``rest`` (T+1,) at its end, an upper bound on the samples that follow,
-    reaches ``floor``. Returns the value, −inf if there is none, and the segment ends.
+    Layer by layer, O(K n²) for n ``positions`` (increasing, the last one T). A prefix is kept if
+    its value plus ``rest`` at its end reaches ``floor``; ``rest`` (T+1,) is an upper bound on the
+    value of the samples that follow. Returns the value, −inf if there is none, and the segment
+    ends.
     """
     n, min_size = len(positions), signal.min_size
     # value[i]: the best of the samples up to positions[i] in k segments, and before the first layer

@@ -130,9 +130,10 @@ def _walk_back(values, last, before):
 def best_named_layers(signal, names, n_segments, positions, rest, floor):
     """The same into ``n_segments`` with ends among ``positions`` (increasing, the last one T).
 
-    Layer by layer, O(K n² (r + C) + K n C²) for n positions. A prefix is kept when its value plus
-    ``rest`` (T+1, C), an upper bound on the samples that follow by the name of the next segment,
-    reaches ``floor``. Returns the value, −inf if there is none, and the segment ends.
+    Layer by layer, O(K n² (r + C) + K n C²) for n positions. A prefix is kept if its value plus
+    ``rest`` reaches ``floor``; ``rest`` (T+1, C) is an upper bound on the value of the samples that
+    follow, by the name of the next segment. Returns the value, −inf if there is none, and the
+    segment ends.
     """
     E, given, costs = names
     n, C = len(positions), E.shape[1]
