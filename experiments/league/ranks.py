@@ -60,7 +60,7 @@ def mean_ranks(results: Results, named: bool = False) -> dict[str, float]:
 
 
 def mean_over(sets: Sequence[str], mine: Mapping[str, float]) -> str:
-    """The mean of a method over sets, with their number if it does not have all of them."""
+    """The mean of a method over sets, with the number of sets if some are missing."""
     values = [mine[name] for name in sets if name in mine]
     some = f" ({len(values)} sets)" if len(values) < len(sets) else ""
     return f"{np.mean(values):.3g}{some}" if values else "–"

@@ -131,7 +131,7 @@ def _read_elan(name: str, path: Path) -> list[Segment]:
 
 
 def _milliseconds(seconds: float) -> int:
-    """Halves are rounded up, so that times that differ by a millisecond still do."""
+    """Halves are rounded up, so that times a millisecond apart never become equal."""
     return int(1000 * seconds + 0.5)
 
 

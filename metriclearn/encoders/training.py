@@ -249,7 +249,8 @@ class ScoresOfNames(nn.Linear):
         return torch.cat([outputs, super().forward(outputs.to(self.weight.dtype))], dim=1)
 
     def weights(self, classes: NDArray, scale: float = 1.0) -> NameWeights:
-        """The layer as scores of names that segmenters use, of outputs times ``scale``."""
+        """The layer's scores of names in the form that segmenters use, for outputs times
+        ``scale``."""
         parts = (scale * self.weight, self.bias[:, None])
         coef = torch.cat(parts, dim=1).detach().cpu().double().numpy()
         return NameWeights(OutputsAndOne(), classes, coef.shape[1], coef)

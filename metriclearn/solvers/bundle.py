@@ -178,7 +178,8 @@ class _Bundle(Minimization):
         move(new, np.arange(len(new)), self.cuts)
 
     def _query(self) -> tuple[NDArray, float]:
-        """The master's solution, once remembered cuts barely change it, and its model."""
+        """The master's solution and its model, after adding dropped cuts until they barely change
+        it."""
         for hits in range(_MOST_HITS + 1):
             w = self._solve_master()
             model = np.full(len(self.masses), -np.inf)

@@ -119,10 +119,10 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         Divide features by their pooled standard deviation within the clusters before learning;
         ``components_`` includes this scaling and applies to unscaled data.
     alternation : Alternation
-        How to alternate between completing partial labels (−1 where unknown), by K-means that keeps
-        them, and learning. The loss then counts only the rows of labeled samples
-        (:class:`~metriclearn.problem.losses.FrobeniusLoss`), K is the number of labels of each data
-        set, and the relaxation uses the leading eigenvectors. Not used with full labels.
+        How to alternate between learning and completing partial labels (−1 where unknown). K-means
+        completes them and keeps the given ones. The loss then counts only the rows of labeled
+        samples (:class:`~metriclearn.problem.losses.FrobeniusLoss`), K is the number of labels of
+        each data set, and the relaxation uses the leading eigenvectors. Not used with full labels.
     callbacks : sequence of callbacks
         See :mod:`metriclearn.running.callbacks`.
     n_init : int

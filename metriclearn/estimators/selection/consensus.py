@@ -579,7 +579,7 @@ def _distances(
     """Distances from boundaries of the compromises to the nearest true one and the members'
     nearest.
 
-    Only recordings that were left out and are fully labeled count, (boundaries, 1 + members).
+    Shape (boundaries, 1 + members), for fully labeled recordings that were left out.
     """
     rows = [np.empty((0, 1 + len(answers)))]
     for i, best in found.items():
