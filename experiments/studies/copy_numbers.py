@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ from metriclearn.estimators.penalties.interval_regression import (
     path_errors,
     target_interval,
 )
+from metriclearn.estimators.selection.cross_fitting import POWERS, weigh
 from metriclearn.features.stateless import StatelessTransformer
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.oracles.segmentation_path import SegmentationPath
@@ -63,7 +65,6 @@ _TITLES = COLUMNS | {
     "profiles": "profiles that were not trained on",
     "curves": "a factor on all penalties",
 }
-_POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)  # how fast weights fall with errors
 _LENGTHS = {"T ≤ 500": (0, 500), "500 < T ≤ 2500": (500, 2500), "T > 2500": (2500, np.inf)}
 _EVERY = "all lengths"
 _PROTOCOL = (
@@ -270,37 +271,22 @@ class Neuroblastoma(Procedure):
         """A consensus of all candidates and folds, weighed by their errors on held-out profiles."""
         rows = [(name, row) for name, family in members.items() for row in family]
         parts = [held_out for _, held_out in case.folds]
-        answers = [[self._answers(*pair) for pair in zip(row, parts)] for _, row in rows]
-        errors = np.array(
-            [
-                [_errors(*pair).sum() for pair in zip(row, [p.known for p in parts])]
-                for row in answers
-            ]
-        )
-        sizes = np.array([len(members[name]) for name, _ in rows])
-
-        def weights(columns: Any, power: float) -> NDArray:
-            totals = np.maximum(errors[:, columns].sum(axis=1), 0.5)
-            shares = (totals.min() / totals) ** power / sizes
-            return shares / shares.sum()
-
-        totals = []
-        for power in _POWERS:  # the weights of a fold come from the others
-            total = 0
-            for j, part in enumerate(parts):
-                shares = weights(np.arange(len(parts)) != j, power)
-                found = _agreed([row[j] for row in answers], shares)
-                total += _errors(found, part.known).sum()
-            totals.append(total)
-        shares = weights(slice(None), _POWERS[int(np.argmin(totals))])
+        truths = [known for part in parts for known in part.known]
+        stops = np.cumsum([len(part.known) for part in parts])
+        left_out = np.split(np.arange(stops[-1]), stops[:-1])
+        answers = []
+        for _, row in rows:
+            found = [self._answers(*pair) for pair in zip(row, parts)]
+            answers.append(dict(enumerate(chain(*found))))
+        names, least = [name for name, _ in rows], 0.5 / len(truths)
+        chosen = weigh(names, answers, truths, left_out, POWERS, _agreed, _n_errors, least)
         models = [model for _, row in rows for model in row]
-        return Agreement(models, np.repeat(shares, len(parts)) / len(parts), errors)
+        return Agreement(models, np.repeat(chosen[1], len(parts)) / len(parts), chosen[2])
 
-    def _answers(self, model: Any, data: Profiles) -> list[NDArray]:
-        """Change-points of a model, from paths that have been computed already."""
-        penalties = model.predict_penalties(data.data.sequences)
-        pairs = zip(self._paths_of(model, data), penalties)
-        return [path.change_points[path.positions(penalty)] for path, penalty in pairs]
+    def _answers(self, model: Any, data: Profiles) -> list[Partition]:
+        """Segmentations of a model, from paths that have been computed already."""
+        pairs = zip(self._paths_of(model, data), model.predict_penalties(data.data.sequences))
+        return [Partition(ends=path.change_points[path.positions(p)]) for path, p in pairs]
 
     def _paths_of(self, model: Any, data: Profiles) -> list[SegmentationPath]:
         """Paths of the sequences of the folder from which the data come."""
@@ -336,8 +322,9 @@ class Neuroblastoma(Procedure):
         apart = case.table == "profiles" or self._unseen is not None
         known = case.train.known if column == "constrained" and not apart else None
         if isinstance(model, Agreement):
-            answers = [self._answers(one, test) for one in model.models]
-            ends = _agreed(answers, model.weights, known)
+            answers = zip(*(self._answers(one, test) for one in model.models))
+            agreed = map(_agreed, answers, repeat(model.weights), known or repeat(None))
+            ends = [found.change_points for found in agreed]
             errors = _errors(ends, test.known)
             counts = [errors.sum(axis=1), *errors.T]
             rates = {name: _rates(count, test) for name, count in zip(self.measures, counts)}
@@ -410,21 +397,17 @@ class Neuroblastoma(Procedure):
 
 
 def _agreed(
-    answers: Sequence[Sequence[NDArray]],
-    weights: NDArray,
-    known: Sequence[PartialPartition] | None = None,
-) -> list[NDArray]:
-    """The segmentations of least expected loss over the predictions of models, (models, N)."""
-    found = []
-    for i, mine in enumerate(zip(*answers)):
-        shares: dict[tuple[int, ...], float] = {}  # many models answer the same
-        for ends, weight in zip(mine, weights):
-            shares[tuple(ends)] = shares.get(tuple(ends), 0.0) + weight
-        members = [Partition(ends=np.array(ends)) for ends in shares]
-        form = ConsensusForm(members, list(shares.values()))
-        best = best_consensus(form, None, None if known is None else known[i])
-        found.append(best.change_points)
-    return found
+    predictions: Sequence[Partition], weights: NDArray, known: PartialPartition | None = None
+) -> Partition:
+    """The segmentation of least expected loss over the predictions of models for one sequence."""
+    shares: dict[Partition, float] = {}  # many models answer the same
+    for found, weight in zip(predictions, weights):
+        shares[found] = shares.get(found, 0.0) + weight
+    return best_consensus(ConsensusForm(list(shares), list(shares.values())), None, known)
+
+
+def _n_errors(found: Partition, known: PartialPartition) -> int:
+    return sum(known.label_errors(found))
 
 
 def _found(apart: Sequence[Outcome]) -> str:

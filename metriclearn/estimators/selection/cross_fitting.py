@@ -183,6 +183,7 @@ def weigh(
     powers: Sequence[float],
     agree: Callable[[Sequence[Partition], NDArray], Partition],
     loss: Callable[[Partition, Any], float],
+    least: float = 1e-12,
 ) -> tuple[float, NDArray, NDArray, dict[int, Partition]]:
     """The power of least loss on data left out, with the weights, losses and compromises.
 
@@ -204,6 +205,8 @@ def weigh(
         Computes the compromise of weighted partitions.
     loss : callable
         Loss of a partition against a truth.
+    least : float
+        Mean losses below it count as much.
     """
     sizes = np.array([families.count(name) for name in families], dtype=float)
     places = np.sort(np.concatenate(left_out))
@@ -212,7 +215,7 @@ def weigh(
         row[places] = [loss(found[i], truths[i]) for i in places.tolist()]
 
     def shares(columns: NDArray, power: float) -> NDArray:
-        means = np.maximum(losses[:, columns].mean(axis=1), 1e-12)
+        means = np.maximum(losses[:, columns].mean(axis=1), least)
         values = (means.min() / means) ** power / sizes
         return values / values.sum()
 
