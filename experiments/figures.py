@@ -354,8 +354,7 @@ def kept(text: str) -> str:
 
 
 def stale_pictures(docs: Path) -> dict[str, list[Path]]:
-    """Pictures that do not show the committed results, with the digests that they have and should
-    have."""
+    """The names and result files of pictures that do not show the committed results."""
     stale = {}
     for name in DRAWN | TAKEN:
         picture, results = docs / "images" / f"{name}.png", results_of(name, docs)

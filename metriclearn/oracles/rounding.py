@@ -20,8 +20,8 @@ class Rounding(Protocol):
     """Rounds a relaxation, such as a projection or the spectrum of a graph, to clusters."""
 
     def __call__(self, relaxed: Any, n_clusters: Any = None, /) -> Any:
-        """``n_clusters`` clusters or, if the number may be left out, as many as suits the
-        relaxation."""
+        """``n_clusters`` clusters or, if that may be left out, about as many as there are
+        eigenvectors."""
         ...
 
 

@@ -190,7 +190,7 @@ class NameScores(NamedTuple):
         return scores
 
     def _forward(self, ends: NDArray) -> NDArray[np.float64]:
-        """The same, plus the best scores of the segments before, with τ."""
+        """The same, plus the best sum of scores of all earlier segments, less τ."""
         scores = self._scores(ends)
         if self.transitions is not None:
             for k in range(1, len(ends)):

@@ -215,7 +215,7 @@ class BorderContrast(ComponentParameters):
     width : float
         Width of the border on each side, as a fraction of the image's width and height.
     scale : float
-        Largest distance of colors that count as similar, in Lab.
+        Scale of the Gaussian similarity of colors, in Lab.
     """
 
     PARAMETERS: ClassVar = {"width": number(0.0, 0.5), "scale": number(positive=True)}
