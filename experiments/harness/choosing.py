@@ -280,6 +280,5 @@ def choose(
     if overlap is None:
         return best
     gains = options[0][1].losses - best[1].losses
-    n = len(gains)
-    error = gains.std(ddof=1) * np.sqrt(1 / n + overlap) if n > 1 else 0.0
+    error = standard_error(gains, overlap=overlap) or 0.0
     return best if gains.mean() > error else options[0]

@@ -333,6 +333,15 @@ def case_of(
     return Case(name, train, test, parts, table)
 
 
+def cut(data: LabeledSequences, parts: Mapping[int, Any]) -> LabeledSequences:
+    """Some sequences, and of each of them a part: a slice, or a mask of its samples."""
+    return replace(
+        data.select(list(parts)),
+        sequences=[data.sequences[i][part] for i, part in parts.items()],
+        labels=[data.labels[i][part] for i, part in parts.items()],
+    )
+
+
 def joined(a: LabeledSequences, b: LabeledSequences) -> LabeledSequences:
     """Training and validation sequences as one data set."""
     return replace(

@@ -26,6 +26,7 @@ from experiments.harness.command_line import CONFIGS
 from experiments.harness.comparison import (
     Comparison,
     case_of,
+    cut,
     group_cases,
     group_folds,
     refitted,
@@ -215,11 +216,7 @@ def set_cases(
         return [replace(case, name=f"{name}: {case.name}", table=name) for case in found]
     load = instantiate(entry["data"], _partial_=True, _convert_="all")
     data = some_of(load(), entry.get("groups"), entry.get("per_group"), seed)
-    data = replace(
-        data,
-        sequences=[X[:rows] for X in data.sequences],
-        labels=[labels[:rows] for labels in data.labels],
-    )
+    data = cut(data, dict.fromkeys(range(len(data)), slice(rows)))
     if "test" in entry:
         test = [group for group in sorted(set(data.groups)) if group.startswith(entry["test"])]
         rest = sorted(set(data.groups) - set(test))

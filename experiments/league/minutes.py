@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.utils import check_random_state
 
-from experiments.harness.comparison import case_of, group_folds
+from experiments.harness.comparison import case_of, cut, group_folds
 from experiments.harness.procedure import Case
 from experiments.harness.results import MEASURE, ONE, OURS
 from metriclearn.datasets import LabeledSequences
@@ -63,12 +63,7 @@ def drawn(
     for _ in range(_TRIES):
         chosen = sorted(random.choice(len(data), count, replace=False).tolist())
         starts = [random.randint(len(data.sequences[i]) - length + 1) for i in chosen]
-        spans = [slice(start, start + length) for start in starts]
-        found = replace(
-            data.select(chosen),
-            sequences=[data.sequences[i][span] for i, span in zip(chosen, spans)],
-            labels=[data.labels[i][span] for i, span in zip(chosen, spans)],
-        )
+        found = cut(data, {i: slice(a, a + length) for i, a in zip(chosen, starts)})
         if len(set(found.groups)) >= n_folds and all(
             any(len(ends) > 1 for ends in found.select(rest).change_points)
             for rest, _ in group_folds(found, n_folds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +60,4 @@ def block_features(values: NDArray, ends: NDArray, rows: int) -> tuple[NDArray, 
     logs = [np.log(np.maximum(x, 0.0) + _SMALL) for x in (deviation, step, bend)]
     rounded = np.unique(np.clip(np.round(np.asarray(ends) / size).astype(int), 1, count))
     rounded[-1] = count
-    labels = np.zeros(count, dtype=int)
-    for k, (a, b) in enumerate(pairwise([0, *rounded])):
-        labels[a:b] = k
-    return np.column_stack([mean, *logs, trend]), labels
+    return np.column_stack([mean, *logs, trend]), Partition(ends=rounded).labels

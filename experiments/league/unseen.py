@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
-from experiments.harness.comparison import group_folds
+from experiments.harness.comparison import cut, group_folds
 from metriclearn import FramePosteriors, Partition
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.data_sets import DataSets, read_data_sets
@@ -46,11 +46,7 @@ def cut_out(data: LabeledSequences, names: Sequence[str]) -> LabeledSequences | 
     ]
     if len(some) < 2:
         return None
-    return replace(
-        data.select(some),
-        sequences=[data.sequences[i][kept[i]] for i in some],
-        labels=[data.labels[i][kept[i]] for i in some],
-    )
+    return cut(data, {i: kept[i] for i in some})
 
 
 def without_parts(
