@@ -1,4 +1,4 @@
-"""How much each exact way to skip work saves: each device of the oracle is switched off in turn.
+"""How much each device of the oracle saves: an exact way to skip work, which can be switched off.
 
     python -m experiments.benchmarks.ablation [--out FOLDER] [--repeats 7] [--tiny]
 

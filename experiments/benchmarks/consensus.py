@@ -93,7 +93,7 @@ def measured(experiment: str, tiny: bool) -> Row:
 
 
 def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[float, bool]]:
-    """For all boundaries the share of the models that have it, and whether it is true."""
+    """For each boundary, the share of the models that have it, and whether it is true."""
     ends = consensus.predict_change_points(test.sequences)
     shares = consensus.boundary_shares(test.sequences, tolerance=_TOLERANCE)
     pairs: list[tuple[float, bool]] = []

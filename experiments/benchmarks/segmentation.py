@@ -58,7 +58,7 @@ Row = dict[str, Any]
 
 
 def boundaries_f1(true: NDArray, found: Any, margin: float = 2) -> float:
-    """F1 of inner change-points within a second, two windows; 0 where none is found."""
+    """F1 of inner change-points, by default within 2 windows (a second); 0 where none is found."""
     if len(found) == 0 or found[-1] != true[-1]:
         found = [*found, true[-1]]
     if len(found) < 2:

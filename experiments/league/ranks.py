@@ -239,7 +239,7 @@ def ablation(results: Results) -> list[str]:
 def against_ours(results: Results, named: bool = False) -> dict[str, float]:
     """Method → p of Wilcoxon's signed-rank test over sets against ours, Holm-corrected.
 
-    Each other method is compared with ours, so the correction is for as many tests as methods.
+    There is one test for each method that is not ours, and the correction is for all of them.
     """
     _, methods, table = losses(results, named)
     mine = table[:, methods.index(OURS)]

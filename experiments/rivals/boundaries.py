@@ -92,7 +92,7 @@ class BoundaryClassifier(BaseEstimator):
 
 
 def _marks(truth: Any) -> NDArray[np.bool_]:
-    """Whether a change is near every position 1, …, T − 1."""
+    """For every position 1, …, T − 1, whether a change is near."""
     t = np.arange(1, truth.n_samples)
     changes = truth.change_points[:-1]
     return np.any(np.abs(t[:, None] - changes) <= _NEAR, axis=1)
@@ -106,7 +106,7 @@ def _logits(classifier: Any, rows: NDArray) -> NDArray[np.float64]:
 
 
 def _cut(logits: NDArray, pair: tuple[float, int]) -> NDArray[np.int64]:
-    """Ends of segments for θ and d."""
+    """Segment ends for the threshold θ and the minimum distance d."""
     return best_boundaries(logits - pair[0], pair[1])
 
 

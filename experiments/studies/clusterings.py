@@ -5,13 +5,13 @@ Protocol B: learn on a stratified half and cluster the other half, several times
 on half of the classes, as two data sets of different classes, and cluster the other classes.
 
 Every method fits ``components_`` to the features that are not the same in 99 % of the training
-samples; then K-means with given K clusters the transformed test data. Hyper-parameters are chosen
-on the training part only. A uses its training loss, with other K-means seeds. B uses stratified
-splits of the training half, which hold out a third of it. C holds out half of the training classes,
-drawn several times. The candidate of least mean ‖M−N‖² replaces the first of the grid if it is
-better by more than one standard error of their difference, corrected for splits that share samples
-(Nadeau & Bengio 2003). The chosen one is fitted to the whole training part. There is a table of
-results for every protocol and data table.
+samples. K-means then divides the transformed test data into the given number of clusters.
+Hyper-parameters are chosen on the training part only. A uses its training loss, with other K-means
+seeds. B uses stratified splits of the training half, which hold out a third of it. C holds out half
+of the training classes, drawn several times. The candidate of least mean ‖M−N‖² replaces the first
+of the grid if it is better by more than one standard error of their difference, corrected for
+splits that share samples (Nadeau & Bengio 2003). The chosen one is fitted to the whole training
+part. There is a table of results for every protocol and data table.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Tables = list[LabeledTable]
 
 @dataclass(frozen=True)
 class Repeated:
-    """A table that is clustered once for every K-means seed; every clustering is a unit."""
+    """A table that is clustered once per K-means seed; each clustering gives one score."""
 
     table: LabeledTable
     seeds: Sequence[int]

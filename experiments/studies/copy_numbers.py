@@ -160,7 +160,7 @@ def _rates(errors: NDArray, data: Profiles) -> NDArray:
 
 
 class Neuroblastoma(Procedure):
-    """The procedure: a case is a direction; a table is with or without constraints."""
+    """The procedure: a case is a training and a test fold; tables are with or without constraints."""
 
     backend = "threads"
     validates_one = True
@@ -411,8 +411,8 @@ def _n_errors(found: Partition, known: PartialPartition) -> int:
 
 
 def _found(apart: Sequence[Outcome]) -> str:
-    """Sentences on candidates designed with knowledge of errors, and on the choice of the training
-    data."""
+    """Sentences that compare candidates designed after seeing errors with choices by training data
+    alone."""
     errors: dict[str, dict[str, NDArray]] = {}
     for outcome in apart:
         test: Profiles = outcome.case.test

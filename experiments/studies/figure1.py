@@ -124,8 +124,7 @@ class Figure1(Comparison):
     def validate(self, method: Method, model: Any, train: Any, held_out: Stretches) -> Losses:
         """The loss on the labeled parts of the validation sequences.
 
-        If a method is given the number of segments, that is the number in the labels of each
-        stretch.
+        A method that is given the number of segments gets the number in the labels of each stretch.
         """
         loss = -model.score(*held_out.training(method.options["told"]))
         return {column: {None: np.array([loss])} for column in self.columns(method)}

@@ -273,7 +273,10 @@ def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partit
 
 
 def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
-    """How close the decision about each change was, predicted or not, at its position (T_i,)."""
+    """For every labeled stretch, how close the decision at each position was, (T_i,).
+
+    1 is a tie. Positions that are neither a predicted change nor a local best of the others get 0.
+    """
     radius, doubts = length // _PRECISION, []
     penalty = max(learner.penalty_ or 0.0, 1e-300)
     for margins in learner.boundary_margins(list(labeled.data.arrays), tolerance=radius):

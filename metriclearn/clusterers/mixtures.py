@@ -202,7 +202,8 @@ class DirichletProcess:
         """ln p(labels | X) up to a constant, with the means integrated out, in O(nd).
 
         Σ_c [ln α + ln Γ(n_c) − (d/2) ln(1 + ρn_c/σ) − S_c/2σ − n_c‖x̄_c‖²/2(σ + ρn_c)], S_c the
-        squared distances to the mean x̄_c. Times −2σ, for a penalty and σ → 0: DP-means' objective.
+        squared distances to the mean x̄_c. For a penalty, −2σ times it tends to DP-means' objective
+        as σ → 0.
         """
         variance, prior_variance, half = self.variance, self.prior_variance, 0.5 * X.shape[1]
         partition = Partition.from_labels(labels)

@@ -403,7 +403,7 @@ def load_jamendo_singing(
 def load_ami_turns(
     extractor: Extractor, root: PathLike | None = None, **options: Any
 ) -> LabeledSequences:
-    """Nine excerpts of meetings with turns of speakers; groups are their sets of speakers.
+    """Nine excerpts of meetings, labeled with who speaks; groups are their sets of speakers.
 
     Test data of pyannote.audio, from the AMI Meeting Corpus (Carletta et al. 2005).
 

@@ -303,9 +303,9 @@ def packed(network: nn.Module) -> NDArray[np.uint8]:
 def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
     """Let torch draw from a seed, with gradients and in single precision, and restore its state.
 
-    Threads take turns, as torch has one state for all of them. If the device is the processor, no
-    graphics card is used, since a forked process could not do so. First weights are drawn on the
-    processor, whatever torch's default device is.
+    Threads take turns, as torch has one state for all of them. If the device is the processor, the
+    graphics cards' generators are left alone, because a forked process cannot use them. Initial
+    weights are drawn on the processor, whatever torch's default device is.
     """
     alone = device == "cpu"
     draws = torch.random.fork_rng([] if alone else None)

@@ -29,7 +29,9 @@ _MEMBERS = Needs(
 
 
 class ConsensusForm:
-    """⟨2N̄ − I, M⟩, and votes for names by the members that have names.
+    """⟨2N̄ − I, M⟩ for the mean N̄ = Σ q_j N_j of some partitions, and their votes for names.
+
+    Only members that have names vote.
 
     Parameters
     ----------

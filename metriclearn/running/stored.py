@@ -91,7 +91,7 @@ class StoredSamples(Sequence[Any]):
     scale : array (P,)
         Divisors of the features.
     truths : sequence of Partition or None
-        What samples know of their labels.
+        True partition of each array, or None if samples do not need it.
     make : callable
         (array-like, scale, truth) -> Samples.
     """

@@ -93,7 +93,7 @@ class Neighborhood(BaseEstimator):
     offsets: Sequence[tuple[float, float]] | None = None
 
     def pairs(self, positions: NDArray | None, most: float = np.inf) -> NDArray:
-        """Pairs i < j, (E, 2), at most ``most``.
+        """Pairs i < j, (E, 2); an error if there are more than ``most``.
 
         Raises
         ------

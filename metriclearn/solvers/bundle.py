@@ -106,8 +106,8 @@ class BundleDual(BaseEstimator):
 class _Bundle(Minimization):
     """One run: the working set of cuts, the dropped cuts, and the center of the proximal term.
 
-    In the tables of cuts, slopes are divided by ``units``. The unit of the penalty gives it the
-    curvature of the other coordinates of the master problem; all other units are 1.
+    In the tables of cuts, slopes are divided by ``units``: coordinates are scaled so that the
+    master problem has the same curvature in all of them. Only the penalty has a unit other than 1.
     """
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:

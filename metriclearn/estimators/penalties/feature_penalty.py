@@ -175,7 +175,7 @@ class FeaturePenalty(ComponentParameters):
         return np.hstack(parts)
 
     def reach(self) -> tuple[int, int]:
-        """The numbers of samples before a position, and from it on, on which its features depend.
+        """How far features look: numbers of samples before their position, and from it on.
 
         Raises
         ------

@@ -341,9 +341,9 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         X : (T, P) array or sequence of them
         y : (T,) labels for each of them, −1 where unknown
         metric : estimator with ``components_``, optional
-            Learns the metric of states: ``ClusteringMetricLearner()`` minimizes the hinge of the
-            same loss over partitions in which labels recur. By default states use the metric of the
-            segments.
+            Learns the metric of states. ``ClusteringMetricLearner()`` minimizes the hinge of
+            ‖M − N‖², as for segments, but over partitions in which labels recur. By default states
+            use the metric of the segments.
         named : bool
             Whether a label means the same in all data sets. If not, a penalty of a state is
             learned: the one at which clustering the labeled segments of each data set has the least

@@ -403,7 +403,7 @@ class SegmenterStream(ComponentParameters):
         return found
 
     def _forget(self, base: int, first: int) -> None:
-        """Begin the program at ``base``, without the positions between it and ``first``."""
+        """Begin the program at ``base``, and forget the positions between it and ``first``."""
         self.begin_ += base + (self.head_ if base else 0)
         self.head_ = (0 if base else self.head_) + first - 1 - base
         signal, program, progress = self._kept().state
@@ -431,7 +431,7 @@ class SegmenterStream(ComponentParameters):
         self._forget(0, 1)
 
     def _reserve(self, n: int) -> None:
-        """Make room for n more samples, without much more room than there are positions."""
+        """Resize the arrays if n more samples do not fit, or if most of their space is unused."""
         used, room = int(self.clock_[NOW]) + 1, len(self.sums_)
         if used + n <= room <= max(8 * (used + n), 4 * _BLOCK):
             return

@@ -46,8 +46,9 @@ def spectral_contrast(
 def pitch_class_filters(sampling_rate: int, window: int) -> NDArray[np.float32]:
     """Weights of the frequencies in the pitch classes C, C♯ … B, (12, window // 2 + 1).
 
-    They are Gaussian bumps, one semitone or one bin wide, with columns of unit norm, times a
-    Gaussian over octaves centered at the fifth: ``librosa.filters.chroma`` (Ellis 2007), A = 440
+    Each row has a Gaussian bump at its pitch class in every octave, one semitone wide, or one bin
+    if that is more. Columns are scaled to unit norm, then by a Gaussian over octaves with its
+    center at 880 Hz. These are the weights of ``librosa.filters.chroma`` (Ellis 2007) with A = 440
     Hz.
     """
     frequencies = np.arange(1, window) * sampling_rate / window

@@ -7,8 +7,8 @@ All follow from one inequality. For every split t of (s,u]
 with slack(t) = κ − c for true segments: the difference is −vᵀ(ZZᵀ − κN)v − c for a unit vector v,
 and N is a projection. With charges only the pieces around t count. Each function below states its
 claim and the proof. (*) concerns f alone, so every claim holds for each ``min_size`` and under each
-rule for segments. It holds for penalties p_t of either sign, too: F(t) is the best value of the
-samples before t *less p_t*, and the best last segment of a longer prefix u is still
+rule for segments. The claims also hold with penalties p_t of either sign. F(t) is then the best
+value of the samples before t *less p_t*, and the best last segment of a longer prefix u is still
 argmax_s F(s) + f(s,u).
 """
 

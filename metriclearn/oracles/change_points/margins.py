@@ -13,9 +13,10 @@ With a given number K of segments, we compute F and B at a penalty λ and then a
 segmentation into K segments with a change at t has a value above F(t) + B(t) + p_t + λK. The
 difference, its deficit, is a sum over its segments, each at least 0. So we keep only segments whose
 deficit is at most ``window``, and layers for only the numbers of segments that then occur. A
-deficit within the window is exact. λ is the penalty at which K − 1 segments are as good as K: a
-change elsewhere mostly replaces the weakest one and then has no deficit, so that a narrow window
-suffices. If the deficit is larger, we widen the window, and keep only positions that can lie in it.
+deficit within the window is exact. λ is the penalty at which K − 1 segments are as good as K. The
+best segmentation with a change at some other t then usually drops the weakest change in exchange.
+It has K segments and no deficit, so a narrow window suffices. If the deficit is larger, we widen
+the window, and keep only positions that can lie in it.
 """
 
 from __future__ import annotations
@@ -398,12 +399,13 @@ def _improve(signal, sides, t, first, last, best, room):
     ``best``.
 
     Claim: by (*) of :mod:`.bounds` a pair has at most left(s) + right(u) with left(s) = F(s) +
-    f(s,t) and right(u) = slack(t) + f(t,u) + B(u). Split at the first end e of a block of ends, it
-    has at most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u). Blocks double
-    with the distance from t. Pairs with a start before s, or an end after u, have at most the value
-    of (s, u) plus the slack and the penalty there, because their segments can be split there and
-    pay no penalty for it. So one start that is too low excludes all before it, and a pair that is
-    too low by both slacks excludes all pairs around it.
+    f(s,t) and right(u) = slack(t) + f(t,u) + B(u). For ends u in a block with the first end e, we
+    split the segment at e instead: the pair has at most F(s) + f(s,e) + slack(e) + beyond(u) with
+    beyond(u) = f(e,u) + B(u). Blocks double with the distance from t. Pairs with a start before s,
+    or an end after u, have at most the value of (s, u) plus the slack and the penalty there,
+    because their segments can be split there and pay no penalty for it. So one start that is too
+    low excludes all before it, and a pair that is too low by both slacks excludes all pairs around
+    it.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c

@@ -124,7 +124,7 @@ def best_segmentation(signal):
 
 @njit(**WITHIN)
 def walk_back(last, stop, base):
-    """Segment ends after ``base`` up to ``stop``, from the start of the last segment of each."""
+    """Segment ends after ``base`` up to ``stop``; the segment with end t starts at ``last[t]``."""
     t, n_segments = INTEGER(stop), 0
     while t > base:
         t, n_segments = INTEGER(last[t]), n_segments + 1
