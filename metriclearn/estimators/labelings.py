@@ -135,7 +135,11 @@ def _read_labeling(
                 if ends.dtype.kind == "i" and np.all(np.diff(ends, prepend=0) > 0):
                     return Partition(ends=ends)
             if not np.any(values == -1):
-                return Partition.from_runs(values) if segments else Partition.from_labels(values)
+                if not segments:
+                    return Partition.from_labels(values)
+                # As Partition.from_runs, without checking the labels again.
+                changes = np.flatnonzero(values[1:] != values[:-1]) + 1
+                return Partition(ends=np.append(changes, len(values)))
             labels = PartialPartition(len(values), values)
         except ValueError as error:
             raise ValueError(f"{who}, labels of {place}: {error}") from error

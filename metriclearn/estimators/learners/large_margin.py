@@ -367,7 +367,13 @@ def with_metric(
 def report(learner: LargeMarginLearner, statement: Statement) -> None:
     """Log how fitting ended, and warn if the result does not meet the request."""
     solution, who, problem = learner.solution_, type(learner).__name__, statement.problem
-    _LOGGER.info("%s", solution)
+    rounds = len(solution.trace.objective)
+    # The bound of a non-convex problem proves nothing about the whole of it.
+    convex = learner.task.starts is None
+    gap = f" at a relative gap of {solution.relative_gap:.2g}" if convex else ""
+    _LOGGER.info(
+        "%s after %d rounds%s: objective %.6g", solution.reason, rounds, gap, solution.objective
+    )
     varies = np.isfinite(learner.scale_)
     if not varies.all():
         note_constant(learner, varies)
@@ -385,11 +391,9 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
         remedy = f"fit again to go on from {file}"
         if file is None:
             remedy = f"fit again; with {part}__checkpoint=FILE it would go on from here"
-    convex = learner.task.starts is None
-    gap = f" at a relative gap of {solution.relative_gap:.2g}" if convex else ""
     warnings.warn(
-        f"{who} stopped ({solution.reason}){gap} after {len(solution.trace)} rounds; the best "
-        f"metric so far is kept, {remedy}.",
+        f"{who} stopped ({solution.reason}){gap} after {rounds} rounds; the best metric so far "
+        f"is kept, {remedy}.",
         ConvergenceWarning,
         stacklevel=3,
     )
