@@ -274,11 +274,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
             :meth:`paths` of these sequences, if they have been computed already; used with
             ``known``.
         """
-
-        def program(form: LowRankForm, fact: Any, min_size: int) -> Any:
-            return ConstrainedChangePoints(min_size)(form, known=fact).change_points
-
-        return self._search(X, known, paths, program)
+        return self._search(X, known, paths, lambda *case: _segmentation(*case).change_points)
 
     def stream_source(self) -> Any:
         """Not possible.
@@ -348,10 +344,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
 
     def predict(self, X: Any, known: Any = None) -> Any:
         """Segment number of every sample, (T,) for each sequence."""
-        change_points = self.predict_change_points(X, known)
-        if isinstance(change_points, list):
-            return [Partition(ends=ends).labels for ends in change_points]
-        return Partition(ends=change_points).labels
+        return self._search(X, known, None, lambda *case: _segmentation(*case).labels)
 
     def score(self, X: Any, y: Any) -> float:
         """Minus the error per annotation (PartialPartition) or per sequence (‖M − N‖²_F)."""
@@ -401,6 +394,11 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     def read_data(self, X: Any) -> DataSets:
         check_is_fitted(self, "regression_")
         return check_features(self, read_data_sets(type(self).__name__, X))
+
+
+def _segmentation(form: LowRankForm, known: Any, min_size: int) -> Partition:
+    """The best segmentation that agrees with what is known."""
+    return ConstrainedChangePoints(min_size)(form, known=known)
 
 
 class BayesianCriterion(PenaltyLearner):
