@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 import metriclearn as ml
-from metriclearn.datasets import LabeledSequences, LabeledTable
+from metriclearn.datasets import LabeledSequences
 from metriclearn.features.media.audio import AudioFeatures
 
 _RANDOM = np.random.default_rng(0)
@@ -71,34 +71,25 @@ GOOD: dict[str, Any] = {
     "A": _SQUARE > 0.5,
     "B": np.eye(2),
     "S": _SQUARE,
-    "Z": X,
-    "alpha": 0.05,
     "change_points": [4, 8, 12],
     "column_sizes": [4, 4, 4],
     "costs": [9.0, 4.0, 1.0],
     "counts": [1, 2, 3],
     "data": LabeledSequences("a", [X] * 4, [LABELS] * 4, list("abcd"), list("wxyz"), ["p", "q"]),
-    "deviations": [1.0, 2.0],
-    "errors": [[3.0], [2.0], [1.0]],
     "estimator": KMeans(2, n_init=1),
-    "factors": X,
     "form": ml.LowRankForm(X),
     "forms": [ml.LowRankForm(X)] * 2,
-    "feature_names": ["p", "q"],
     "image": _IMAGE,
     "images": [_IMAGE],
     "index": rand_score,
     "known": ml.PartialPartition(12, LABELS),
-    "labeling": LABELS,
     "labelings": [LABELS, LABELS[::-1]],
     "labels": LABELS,
     "learner": ml.ChangePointMetricLearner(solver=_FAST, verbose=False),
     "matrix": _SQUARE,
     "means": X[:3],
-    "metric": ml.DiagonalMetric(),
     "n1": 5,
     "n2": 6,
-    "n_clusters": 3,
     "n_neighbors": 2,
     "n_samples": 12,
     "n_segments": 3,
@@ -107,7 +98,6 @@ GOOD: dict[str, Any] = {
     "penalty": 1.0,
     "pred": [5, 9, 12],
     "prior_variance": 1.0,
-    "quantity": "error",
     "radius": 1.0,
     "reference": LABELS,
     "regions": [(1, 6, 1), (5, 7, 0)],
@@ -119,10 +109,8 @@ GOOD: dict[str, Any] = {
     "sizes": [10, 20, 40],
     "strengths": [0.1, 1.0, 10.0],
     "strips": {"a": [(0.0, 4.0, "x"), (4.0, 12.0, "y")]},
-    "table": LabeledTable("a", X, LABELS, ["p", "q"]),
     "traces": {"a": {"objective": [3.0, 2.0], "lower_bound": [0.0, 1.0]}},
     "true": [4, 8, 12],
-    "truth": _TRUTH,
     "truths": [_TRUTH] * 2,
     "u": 10.0,
     "values": [0.5, 0.7],
@@ -220,8 +208,6 @@ _METHODS = (
     "from_labels",
     "from_runs",
     "from_change_points",
-    "select",
-    "split_by_group",
     "__call__",
 )
 _LABELS = ("labels_true", "labels_pred", "a", "b")  # optional by signature, but needed

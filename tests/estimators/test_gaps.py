@@ -90,7 +90,7 @@ def test_learning_is_that_of_the_known_rows(fitted) -> None:
     assert other.learner_.solution_.objective > fitted.learner_.solution_.objective
 
 
-def test_nothing_is_lost_without_gaps(fitted) -> None:
+def test_nothing_is_lost_without_gaps() -> None:
     segmenter, plain = ml.GapSegmenter(PLAIN).fit(XS, YS), clone(PLAIN).fit(XS, YS)
     for mine, theirs in zip(segmenter.predict_change_points(XS), plain.predict_change_points(XS)):
         np.testing.assert_array_equal(mine, theirs)

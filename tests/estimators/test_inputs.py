@@ -340,7 +340,7 @@ def test_a_penalty_of_zero_says_what_is_missing() -> None:
         assert learn(y=some).penalty_ == 0.0
 
 
-def test_constant_features_get_no_weight_and_a_note_with_their_names(learner) -> None:
+def test_constant_features_get_no_weight_and_a_note_with_their_names() -> None:
     names = ["a", "b", "steady", "d", "level", "f"]
     varies = np.array([1, 1, 0, 1, 0, 1], dtype=bool)
     X = [np.where(varies, X, i + np.arange(6.0)) for i, X in enumerate(XS)]

@@ -29,7 +29,6 @@ from tests.experiments.command import DATA_REASON, call, configuration, failure,
 
 METHODS = {f"ours/{metric}" for metric in ("diagonal-l1", "diagonal-l2", "full", "trace")}
 METHODS |= {"euclidean", "pca", "rca"}
-TRIVIAL = {"one segment", "equal cuts"}
 FEW = ("tiny=true", "n_jobs=1", "pictures=false", "~methods.full", "~methods.trace", "~methods.pca")
 DATA = os.environ.get("METRICLEARN_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason=DATA_REASON)

@@ -189,7 +189,7 @@ def test_permuted_names_and_shifted_features_change_nothing(fitted) -> None:
     assert [one.tolist() for one in again.predict([x + 100.0 for x in NEW])] == expected
 
 
-def test_partial_labels(fitted) -> None:
+def test_partial_labels() -> None:
     """Names where known, unknown stretches, boundaries without names."""
     partial = []
     for labels in Y:
