@@ -160,7 +160,7 @@ def _rates(errors: NDArray, data: Profiles) -> NDArray:
 
 
 class Neuroblastoma(Procedure):
-    """The procedure: a case is a training and a test fold; tables are with or without constraints."""
+    """The procedure: a case is a training and a test fold; a table has constraints or has none."""
 
     backend = "threads"
     validates_one = True

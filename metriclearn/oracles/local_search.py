@@ -136,7 +136,7 @@ class LocalSearch(ComponentParameters):
         return Bounds(ends[best], values[best], max(form.at(relaxed), values[best]))
 
     def improved(self, form: LowRankForm, start: Partition, free: bool = True) -> Partition:
-        """Move samples while ⟨A, M⟩ rises, from the partition ``start``; if ``free``, K may change."""
+        """Move samples of ``start``, a partition, while ⟨A, M⟩ rises; if ``free``, K may change."""
         truth = form.truth if form.truth is not None and form.weight else None
         labels = start.labels.copy()
         _improve(
