@@ -290,7 +290,7 @@ def keep_features(estimator: Any, data: DataSets) -> None:
 
 
 def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
-    """Warn of features that get no weight because they do not vary; the warning names them."""
+    """Warn of features that get no weight, those that are False in ``varies`` (P,), by name."""
     constant = np.flatnonzero(~varies)
     if len(constant):
         named = getattr(estimator, "feature_names_in_", np.arange(len(varies)))[constant]

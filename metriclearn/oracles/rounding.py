@@ -84,7 +84,7 @@ def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Par
     ----------
     labels : array (T,)
     rows : array (T, k)
-        Distances are measured between these rows.
+        Distances are measured in the space of these rows.
     n_clusters : int or None
         K; None leaves the clustering as it is.
     """

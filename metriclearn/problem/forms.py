@@ -417,7 +417,7 @@ class LinearFeatures:
 
 @np.errstate(invalid="ignore", over="ignore")
 def check_squares(who: str, values: NDArray) -> NDArray:
-    """Check that squares of the centered factors, or of their sums, can be added and compared.
+    """Return the centered factors, or sums of them, if their squares can be added and compared.
 
     Raises
     ------

@@ -79,7 +79,7 @@ class Region:
         return int(high - low)
 
     def allows(self, change_points: NDArray) -> bool:
-        """Whether the number of these change-points in the region is as its kind says."""
+        """Whether the kind of the region allows as many of these change-points as lie in it."""
         return self.kind.allows(self.count(change_points))
 
     def mirrored(self, n_samples: int) -> Region:
@@ -126,7 +126,7 @@ class PartialPartition:
     labels : sequence of T labels, optional
         Any hashables; −1 marks unlabeled samples.
     change_points : sequence of int
-        Known changes, each between the samples t−1 and t, 1 ≤ t < T. A list that ends with T, as in
+        Known changes, each between the samples t−1 and t, 1 ≤ t < T. A list that contains T, as in
         ruptures, is complete: there are no other changes. Otherwise there may be changes that are
         not listed.
     same : sequence of (start, stop)
@@ -306,8 +306,8 @@ class PartialPartition:
         return PartialPartition(T, regions=[region.mirrored(T) for region in self.constraints])
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickle, without the charges: they are much larger and can be computed
-        again."""
+        """The state for pickle, without pieces and charges, which can be computed again; charges
+        are much larger."""
         return {k: v for k, v in vars(self).items() if k not in ("pieces", "charges")}
 
     def __eq__(self, other: Any) -> bool:
@@ -363,7 +363,7 @@ def fewest_changes(labels: Partition | PartialPartition) -> int:
 
 
 class Labeled(NamedTuple):
-    """How much labels say of a segmentation.
+    """The changes that labels require, and the positions that they cover.
 
     Attributes
     ----------
@@ -372,7 +372,7 @@ class Labeled(NamedTuple):
     likely : int
         The number of segments if unlabeled samples have as many per sample as labeled ones.
     known : bool array (T+1,)
-        Whether something is known of a change at a position.
+        Whether labels cover the position.
     """
 
     fewest: int
@@ -381,7 +381,7 @@ class Labeled(NamedTuple):
 
 
 def labeled_part(labels: Partition | PartialPartition) -> Labeled:
-    """Counts of changes, and where the labels are, O(T + total length of regions)."""
+    """Counts of changes, and the labeled positions, O(T + total length of regions)."""
     T, fewest, n_labeled = labels.n_samples, fewest_changes(labels), 0
     if isinstance(labels, Partition):
         return Labeled(fewest, fewest + 1, np.ones(T + 1, dtype=bool))

@@ -146,11 +146,11 @@ class NameScores(NamedTuple):
         return cls(emissions, _next_given(codes), transitions)
 
     def normalized(self, codes: NDArray | None, backward: bool = False) -> NameScores:
-        """The same scores, shifted so that the best name of every sample scores 0; and those of the
-        reversed samples.
+        """The same scores, shifted so that the best name of every sample scores 0.
 
-        This subtracts the same constant from all segmentations. No sum of scores is then above 0,
-        as bounds over several segments require.
+        With ``backward`` they are the scores of the reversed samples. Shifting subtracts the same
+        constant from all segmentations. No sum of scores is then above 0, as bounds over several
+        segments require.
         """
         transitions = self.transitions
         if backward:
@@ -190,7 +190,7 @@ class NameScores(NamedTuple):
         return scores
 
     def _forward(self, ends: NDArray) -> NDArray[np.float64]:
-        """The same, plus the best sum of scores of all earlier segments, less τ."""
+        """The same; with τ, plus the best sum of scores of all earlier segments, less τ."""
         scores = self._scores(ends)
         if self.transitions is not None:
             for k in range(1, len(ends)):

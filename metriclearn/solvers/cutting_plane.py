@@ -190,8 +190,10 @@ class _Planes(Minimization):
         return cone.join(metric.coordinates(root), float(penalty.value or 0.0))
 
     def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
-        """The lower bound that the multipliers prove, however accurate they are. For a user's Ω,
-        the optimum that cvxpy reports, less its accuracy.
+        """Raise the lower bound to what the multipliers prove, however accurate they are.
+
+        For a user's Ω it is the optimum less the accuracy of the solver, if cvxpy reports "optimal"
+        (and not "optimal_inaccurate").
         """
         if not self.expressed:
             self.raise_bound(*combination(self.cuts, multipliers, self.masses))

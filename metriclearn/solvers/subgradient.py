@@ -58,9 +58,10 @@ class DecreasingStep(BaseEstimator):
 class PolyakStep(BaseEstimator):
     """γ = relaxation · (F(w) − target) / ‖g‖², with a target between lower bound and best value.
 
-    As the optimal value is not known, the target approaches the best value like 1/√round. The steps
-    then converge even if the lower bound is loose. A tight bound from another solver, such as
-    :class:`~metriclearn.solvers.bundle.BundleDual`, is a better target.
+    As the optimal value is not known, the target approaches the best value like 1/√round. This
+    keeps steps square-summable enough to converge even if the lower bound is loose. A tight bound
+    from another solver, such as :class:`~metriclearn.solvers.bundle.BundleDual`, is a better
+    target.
 
     Parameters
     ----------

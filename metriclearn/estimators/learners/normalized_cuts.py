@@ -225,8 +225,8 @@ class Cuts(Task):
         return self.learner.metric.identity(cone.n_features)
 
     def complete(self, training: Training, fit: Any = None) -> list[Any]:
-        """Completions under a metric from the first components, or under equal weights of given
-        similarities."""
+        """Completions under the mean over the components of a first metric, or under equal weights
+        of given similarities."""
         learner, truths = self.learner, training.truths
         scale = self.scale(training)
         nodes = self.samples(training, scale)

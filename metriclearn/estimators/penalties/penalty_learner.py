@@ -356,7 +356,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return -errors / max(1, sum(counts))
 
     def _begin(self, X: Any) -> tuple[Self, DataSets, list[NDArray]]:
-        """A copy with the identity as its metric, and the sequences as it represents them."""
+        """A copy with the identity as its metric, the data sets, and their representations."""
         fitted, data, _ = read_labeled(self, X)
         fitted.representation_ = None
         if self.representation is not None:

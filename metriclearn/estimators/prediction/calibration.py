@@ -28,7 +28,8 @@ class Calibration:
         A change-point is true if a true change is at most so many samples away.
     components : array (r, P)
     penalty : float or None
-        Metric and penalty of the segmenter that was calibrated; margins of another one are refused.
+        Metric and penalty of the segmenter that was calibrated; under any other metric or penalty
+        change-points get no probabilities.
     """
 
     losses: NDArray[np.float64]

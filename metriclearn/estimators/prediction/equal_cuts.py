@@ -35,7 +35,7 @@ class EqualCuts(SegmenterWithoutMetric):
     Attributes
     ----------
     length_ : float or None
-        Samples in a segment, ∞ if no boundary is best; None if ``n_segments`` is given.
+        Samples in a segment, ∞ if no label needs a boundary; None if ``n_segments`` is given.
 
     Raises
     ------

@@ -146,7 +146,7 @@ class SegmenterStream(ComponentParameters):
     Raises
     ------
     ValueError
-        For segmenters whose features or penalties depend on the whole sequence, for rows that
+        For segmenters that need the whole sequence, for example for their penalty, for rows that
         cannot be used, and for calls after :meth:`finish`.
 
     References
@@ -302,7 +302,7 @@ class SegmenterStream(ComponentParameters):
         return X
 
     def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
-        """Read checked rows; yields the segments that become final, in parts."""
+        """Read checked rows; returns the segments that become final, in parts."""
         self.n_samples_ += len(X)
         found = []
         for begin in range(0, len(X), _BLOCK):
@@ -353,7 +353,7 @@ class SegmenterStream(ComponentParameters):
         return features, scores, penalties
 
     def _follow(self, features: NDArray, scores: Any, penalties: Any) -> list[StreamedSegments]:
-        """Pass samples to the program; yields the segments that become final."""
+        """Pass samples to the program; returns the segments that become final."""
         if not len(features):
             return []
         if self.offset_ is None:
@@ -508,7 +508,8 @@ class Streaming:
         Raises
         ------
         ValueError
-            If features or penalties depend on the whole sequence.
+            If the segmenter needs the whole sequence, for example for its features or its penalty,
+            or if ``max_delay`` is less than twice ``min_size``.
         """
         check_is_fitted(self)
         return self.stream_type(self, max_delay).start()

@@ -96,7 +96,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         within a recording after a different one, and recordings of two groups share a label.
     n_folds : int
         Number of parts of the recordings that are left out, one at a time; parts consist of whole
-        groups.
+        groups, so there are at most as many parts as groups.
     name_loss : float, optional
         β, the cost of a sample whose name differs from a member's, added to ‖M − N_j‖². By default
         it is the number of segments divided by the number of samples in the training data, where a

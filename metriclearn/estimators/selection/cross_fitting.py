@@ -206,7 +206,7 @@ def weigh(
     loss : callable
         Loss of a partition against a truth.
     least : float
-        Mean losses below it count as much.
+        Mean losses below this one count as this one.
     """
     sizes = np.array([families.count(name) for name in families], dtype=float)
     places = np.sort(np.concatenate(left_out))

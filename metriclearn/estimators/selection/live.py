@@ -71,7 +71,7 @@ def live_segments(
 ) -> Iterator[Segment]:
     """Segments (start, end, label) in seconds, each as soon as it is final.
 
-    If a consensus has models that cannot follow a stream, its best model that can replaces it.
+    A consensus with models that cannot follow a stream is replaced by its best model that can.
     Neighbors with the same label are joined, so a labeled segment is returned only after the next
     one.
 

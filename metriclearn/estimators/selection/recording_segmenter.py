@@ -184,7 +184,7 @@ class RecordingSegmenter(ComponentParameters):
         return self
 
     def _consensus(self, n_folds: int, progress: bool | None) -> Consensus:
-        """The unfitted members: the learner, or those of all families."""
+        """An unfitted consensus of the learner, or of all families."""
         if isinstance(self.learner, Consensus):
             return clone(self.learner).set_params(verbose=progress)
         members = None if self.learner is None else {"learner": [self.learner]}
@@ -193,7 +193,7 @@ class RecordingSegmenter(ComponentParameters):
     def _validate(
         self, data: LabeledSequences, truths: list[Partition], found: Mapping[int, Partition]
     ) -> None:
-        """Losses of the consensus and of simple baselines on recordings left out."""
+        """Evaluate the consensus and simple baselines on recordings left out."""
         step = 1 / self.rows_per_second
         tolerance = self.tolerance
         if tolerance is None:

@@ -402,10 +402,10 @@ def _improve(signal, sides, t, first, last, best, room):
     f(s,t) and right(u) = slack(t) + f(t,u) + B(u). For ends u in a block with the first end e, we
     split the segment at e instead: the pair has at most F(s) + f(s,e) + slack(e) + beyond(u) with
     beyond(u) = f(e,u) + B(u). Blocks double with the distance from t. Pairs with a start before s,
-    or an end after u, have at most the value of (s, u) plus the slack and the penalty there,
-    because their segments can be split there and pay no penalty for it. So one start that is too
-    low excludes all before it, and a pair that is too low by both slacks excludes all pairs around
-    it.
+    or an end after u, have at most the value of (s, u) plus the slack and the penalty there:
+    splitting their segment there loses at most the slack, and pays the penalty. So one start that
+    is too low excludes all before it, and a pair that is too low by both slacks excludes all pairs
+    around it.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c

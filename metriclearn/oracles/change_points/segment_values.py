@@ -104,7 +104,7 @@ class Signal(NamedTuple):
         E of :class:`~metriclearn.problem.named_segments.NameScores`, normalized so that no sum of
         scores is above 0.
     given : int32 array (2, T+1), or (2, 0) without; None without names or constraints
-        ``given`` of the same class.
+        ``given`` of ``NameScores``.
     c : float
         Minus the penalty of a segment.
     head : int or None

@@ -60,7 +60,7 @@ class Progress(NamedTuple):
     bounds : array (N_BOUNDS,)
         Bounds of the fresh starts, and the last incumbent.
     center : array (r,)
-        The offset subtracted from samples.
+        The mean subtracted from samples before they are summed.
     needed : bool array
         Room for a mark at every position.
     """
@@ -151,7 +151,7 @@ def _append(S, E, penalties, center, more, row, t):
 
 @njit(**LIGHT)
 def _discard(signal, program, u):
-    """Drop live starts that cannot win against both u and the best start c of u.
+    """Let live starts expire that cannot beat both u and the best start c of u.
 
     Claim: the last segment of a later end has a mean μ and a name k. With these a start s is better
     than a start t > s only if μ lies in a ball around the mean m of the samples from s to t,
