@@ -365,7 +365,7 @@ class Project:
         """Write both files, or neither.
 
         The change is saved once ``metriclearn.json`` is replaced. Until then all errors are raised,
-        and both files do not change. If the table cannot be replaced after that, the next change,
+        and neither file changes. If the table cannot be replaced after that, the next change,
         or the next start of the page, writes it.
         """
         table, text = writable(self.table), self._text_of_table()

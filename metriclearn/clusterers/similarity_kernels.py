@@ -14,9 +14,9 @@ Ints = NDArray[np.int64]
 def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
     """Minimum spanning tree of the columns under the Hamming distance (Prim): from, to, distance.
 
-    ``signatures`` (R × u) is overwritten: columns that have joined the tree are swapped to the end,
-    so that the others stay contiguous and each run takes one vectorized sweep. O(R u²/2) time, O(u)
-    extra memory.
+    ``signatures`` (R × u) is overwritten: the last of the other columns replaces each column that
+    joins the tree. So the others stay contiguous, and each run takes one vectorized sweep. O(R
+    u²/2) time, O(u) extra memory.
     """
     n_runs, u = signatures.shape
     names = np.arange(u)

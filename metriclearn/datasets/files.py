@@ -200,7 +200,7 @@ def sequence_files(
 
 
 def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
-    """The files without tables of segments, which are recognized by the ends of their names.
+    """The files without tables of segments, whose names have this ending in any case of letters.
 
     Warns
     -----

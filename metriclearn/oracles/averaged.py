@@ -68,7 +68,7 @@ class Averaged(ComponentParameters):
     ValueError
         For parameters that cannot be used, or more clusters than samples.
     TypeError
-        For another form than a :class:`LowRankForm`.
+        For a form other than a :class:`LowRankForm`.
 
     See Also
     --------

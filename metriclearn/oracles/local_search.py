@@ -78,7 +78,7 @@ class LocalSearch(ComponentParameters):
     ValueError
         For parameters that cannot be used, or more clusters than samples.
     TypeError
-        For another form than a :class:`LowRankForm`.
+        For a form other than a :class:`LowRankForm`.
 
     References
     ----------

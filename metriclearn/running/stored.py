@@ -87,7 +87,7 @@ class StoredSamples(Sequence[Any]):
     ----------
     arrays : StoredArrays
     lengths : int array (N,)
-        Of the arrays.
+        Lengths of the arrays.
     scale : array (P,)
         Divisors of the features.
     truths : sequence of Partition or None

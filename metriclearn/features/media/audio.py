@@ -36,10 +36,10 @@ _LOUDEST = 1e12  # single precision holds the powers of such samples
 class AudioFeatures(RecordingTransformer):
     """MFCC, optionally with deltas, energy, flatness, contrast and chroma, ``rate`` rows a second.
 
-    Every ``hop`` samples, a Hann window of ``window`` samples gives a power spectrum, from which
-    the descriptors are computed. Row t of the result holds their mean and standard deviation over
-    the frames centered in [t/rate, (t+1)/rate) seconds. The last row may cover less time. Cost
-    O(samples · log window), and some 25 MB of memory per hour of sound.
+    A Hann window of ``window`` samples, centered at every ``hop``-th sample, gives a power
+    spectrum, from which the descriptors are computed. Row t of the result holds their mean and
+    standard deviation over the frames centered in [t/rate, (t+1)/rate) seconds. The last row may
+    cover less time. Cost O(samples · log window), and some 25 MB of memory per hour of sound.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class ChangePoints(BaseEstimator):
     ValueError
         For parameters that cannot be used, or if no segmentation has so many segments.
     TypeError
-        For another form than a :class:`LowRankForm`; :class:`SummedArea` takes any.
+        For a form other than a :class:`LowRankForm`; :class:`SummedArea` takes any.
 
     References
     ----------
@@ -132,7 +132,7 @@ class ConstrainedChangePoints(ChangePoints):
     ValueError
         For parameters that cannot be used, or if no segmentation has so many segments.
     TypeError
-        For another form than a :class:`LowRankForm`; :class:`SummedArea` takes any.
+        For a form other than a :class:`LowRankForm`; :class:`SummedArea` takes any.
 
     References
     ----------
