@@ -203,9 +203,9 @@ def set_cases(
 
     A recording of a loader is cut to its first ``rows``; by default all rows are used.
 
-    With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case. It tests on
-    the data there, and trains on the groups here: on all of them with ``rotate``, else on those not
-    held out.
+    With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case. Its test data
+    are in that folder. Its training data are the groups from ``METRICLEARN_DATA``: all of them with
+    ``rotate``, else those that are not held out.
     """
     if "cases" in entry:
         if test_root is not None:

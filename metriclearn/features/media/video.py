@@ -75,9 +75,8 @@ def _hue_saturation_value(colors: NDArray) -> NDArray[np.float64]:
     """Hue, saturation and value of red, green and blue, (..., 3), all from 0 to 1.
 
     With the largest value v and the range d the saturation is d / v. The hue is the position on a
-    circle of six parts. The part depends on which two colors are the largest: (g − b) / d from red,
-    2 + (b − r) / d from green, 4 + (r − g) / d from blue. (Smith, Color gamut transform pairs,
-    SIGGRAPH 1978.)
+    circle of six parts: (g − b) / d if red is the largest, 2 + (b − r) / d if green is, and 4 + (r
+    − g) / d if blue is, each divided by 6. (Smith, Color gamut transform pairs, SIGGRAPH 1978.)
     """
     value, spread = colors.max(axis=-1), np.ptp(colors, axis=-1)
     r, g, b = np.moveaxis(colors, -1, 0)
