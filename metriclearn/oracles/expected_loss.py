@@ -110,7 +110,9 @@ def best_consensus(
     return NamedPartition(found, names.names_of(found))
 
 
-def best_clustering(form: ConsensusForm, n_clusters: int | None = None) -> Bounds:
+def best_clustering(
+    form: ConsensusForm, n_clusters: int | None = None, search: LocalSearch | None = None
+) -> Bounds:
     """A clustering of large ⟨A, M⟩, its value, and the upper bound of the spectral relaxation.
 
     Local searches from the rounded relaxation and from the best member with the number of clusters
@@ -122,8 +124,10 @@ def best_clustering(form: ConsensusForm, n_clusters: int | None = None) -> Bound
     ----------
     form : ConsensusForm
     n_clusters : int, optional
+    search : LocalSearch, optional
     """
-    search, linear, free = LocalSearch(), form.low_rank(), n_clusters is None
+    search = LocalSearch() if search is None else search
+    linear, free = form.low_rank(), n_clusters is None
     found = search.bounds(linear, n_clusters)
     starts = [member for member in form.members if free or member.n_clusters == n_clusters]
     if starts:
