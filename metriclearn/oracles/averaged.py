@@ -59,9 +59,9 @@ class Averaged(ComponentParameters):
     Parameters
     ----------
     search : LocalSearch
-        With its relaxation.
+        The local search; its ``relaxation`` gives the upper bound.
     share : float
-        s in [0, 1].
+        s in [0, 1], the share of the local search.
 
     Raises
     ------
@@ -95,7 +95,7 @@ class Averaged(ComponentParameters):
 
     @property
     def relaxation(self) -> SpectralRelaxation:
-        """The upper bound."""
+        """The oracle that gives the upper bound."""
         return self.search.relaxation
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Mixture:

@@ -30,11 +30,11 @@ class _Groups(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class ConstrainedKMeans(BaseEstimator):
-    """A good ⟨ZZᵀ + cI, M⟩ over the clusterings that agree with labels and ``same`` spans.
+    """A clustering with large ⟨ZZᵀ + cI, M⟩ that agrees with labels and ``same`` spans.
 
-    Samples with the same label, or in one span, form a group and move together (must-link by
-    label). Groups with different labels never share a cluster: every label has a cluster, whose
-    first center is the mean of its group (Constrained-KMeans of Basu, Banerjee & Mooney 2002).
+    Samples with the same label, or in one span, form a group and move together (must-link).
+    Groups with different labels never share a cluster: every label has a cluster, whose first
+    center is the mean of its group (Constrained-KMeans of Basu, Banerjee & Mooney 2002).
     Lloyd's iterations run over group means weighted by size, from several starts; the value grows
     with every iteration, to a local maximum. If the number of clusters is unknown, clusters are
     added to the labeled ones, one at a time, while the value grows.
@@ -121,17 +121,17 @@ def groups_of(known: PartialPartition) -> tuple[NDArray[np.int64], int]:
     leaders = np.concatenate(
         [firsts[labels[labeled]], *[np.full(len(span), span[0]) for span in spans]]
     )
-    # A labeled sample is linked to the first one of its label, and a sample of a span to the first
-    # one of the span. So the groups are the components of this graph.
+    # In this graph a labeled sample is linked to the first sample with its label, and a sample of a
+    # span to the first sample of the span. So the groups are the components of the graph.
     graph = coo_array((np.ones(len(members)), (members, leaders)), shape=(T, T))
     _, components = connected_components(graph, directed=False)
-    # Partitions number their clusters by first appearance: those with labels come first.
+    # Partitions number clusters by first appearance, so we put the labeled samples first.
     ordered = Partition.from_labels(np.concatenate([components[firsts], components]))
     return ordered.labels[len(firsts) :], len(firsts)
 
 
 def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState) -> NDArray:
-    """Means of the labeled groups, then k-means++ among the others, (K, r)."""
+    """Means of the labeled groups, then centers by k-means++ among the other groups, (K, r)."""
     means, sizes, n_labels = groups
     chosen = list(range(n_labels)) or [int(rng.choice(len(means), p=sizes / sizes.sum()))]
     while len(chosen) < n_clusters:
@@ -139,7 +139,7 @@ def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState)
         weights = sizes * np.min(euclidean_distances(means, means[chosen], squared=True), axis=1)
         weights[chosen] = 0.0
         free = np.setdiff1d(np.arange(len(means)), chosen)
-        # Where all groups coincide with centers, any free one serves as well.
+        # If all groups coincide with centers, any free group will do.
         total = weights.sum()
         following = rng.choice(len(means), p=weights / total) if total > 0 else rng.choice(free)
         chosen.append(int(following))

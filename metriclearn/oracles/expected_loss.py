@@ -7,13 +7,14 @@ A segment (s, u] is worth
 with C_jk the segments of member j and V_c the cumulative votes for the name c.
 
 **Ends of members are enough.** Move one boundary t between neighboring ends of members. Every
-overlap is affine in t, so each term, the square of an affine function over a positive affine one,
-is convex, and so are the votes as a maximum of affine functions. A convex function is largest at an
-end of its interval: an end of a member, or a neighboring boundary, where the segment between the
-two vanishes with the value 0 that it has in the limit. If the number K of segments is given, a
-segment that vanishes is made up for by any other split, since splits never lower the sum of f + 1.
-Where ``shifted`` makes −1 positive, a segment has a value above 0 in the limit, so all positions
-count. Annotations bound the interval by their borders.
+overlap is affine in t. Each term is the square of an affine function over a positive affine one, so
+it is convex. The votes are convex, too, as a maximum of affine functions. A convex function is
+largest at an end of its interval. That end is an end of a member, or a neighboring boundary. In the
+second case the segment between the two boundaries vanishes, and its value tends to 0. If the number
+K of segments is given, any other split makes up for a segment that vanishes, since splits never
+lower the sum of f + 1. If ``shifted`` turns −1 into a positive number, the value of a vanishing
+segment tends to a positive number, so all positions are candidates. With annotations, their borders
+bound the interval, too.
 
 **Starts are dropped** by the rule of PELT: f + 1 of a segment is at most the sum of f + 1 over its
 parts, so once F(s) + f(s,u) + 1 < F(u), the start s cannot belong to a best segmentation.
@@ -44,7 +45,7 @@ from metriclearn.problem.partition import Partition, check_count
 def best_consensus(
     form: ConsensusForm, n_segments: int | None = None, known: PartialPartition | None = None
 ) -> Partition:
-    """The segmentation with the largest ⟨A, M⟩, among all or those that agree with annotations.
+    """The segmentation with the largest ⟨A, M⟩, among those that agree with annotations, if any.
 
     With E different ends of m members the worst case is O(mE²). Usually few starts survive, and the
     cost is O(mE). With a given number of segments it is O((m + K) E²).
@@ -52,7 +53,7 @@ def best_consensus(
     Parameters
     ----------
     form : ConsensusForm
-        Of segmentations.
+        Its members are segmentations.
     n_segments : int, optional
     known : PartialPartition, optional
 
@@ -71,12 +72,12 @@ def best_consensus(
     positions = np.unique(np.concatenate([[0], *ends]))
     allowed, names = NO_RULES, NO_SCORES
     if known is not None:
-        # A change next to a border of an annotation may be the one that it asks for or allows.
+        # The change that an annotation requires or allows may lie next to one of its borders.
         borders = np.array([(r.start, r.start + 1, r.stop - 1, r.stop) for r in known.constraints])
         positions = np.union1d(positions, np.clip(borders.astype(np.int64), 0, T))
         rules = np.array(segment_rules(known.constraints, T))[:, : T + 1]
     if form.shift > 1.0 or (n_segments is not None and known is not None):
-        # Splits that make up for vanished segments may be anywhere, and so may annotations' names.
+        # Splits that make up for vanished segments may be anywhere, even where annotations matter.
         positions = np.arange(T + 1)
     elif n_segments is not None and n_segments >= len(positions):
         # All ends, and any other splits, which neither lower nor raise the sum of f + 1.
@@ -85,12 +86,12 @@ def best_consensus(
     if form.named:
         given = getattr(known, "names", None)
         used = [member.names for _, member in form.named] + ([] if given is None else [given])
-        # V_c above, before it is cumulated: the weight of the members that name a sample c.
+        # The votes whose cumulative sums are V_c: the weight of the members that name a sample c.
         votes = np.zeros((T, 1 + max(int(one.max()) for one in used)))
         for q, member in form.named:
             votes[np.arange(T), member.sample_names] += q
         if given is not None:
-            # Two given names are in two segments, with a change where no member need have one.
+            # Two different given names need a change between them, where no member may have one.
             positions = np.union1d(positions, np.flatnonzero(np.diff(given)) + 1)
         names = NameScores.of(form.name_loss * votes, given)
     table = overlap_table(ends, [0] * len(ends), positions)
@@ -115,10 +116,10 @@ def best_clustering(
 ) -> Bounds:
     """A clustering of large ⟨A, M⟩, its value, and the upper bound of the spectral relaxation.
 
-    Local searches from the rounded relaxation and from the best member with the number of clusters
-    asked for. So the expected loss is never above that of such a member. If all members have that
-    number of clusters, it is at most twice the least expected loss. O(T m² + T r² + K T r) a pass,
-    for members with r clusters together.
+    Local searches start from the rounded relaxation and from the best member with ``n_clusters``
+    clusters (any number if it is None). So the expected loss is never above that of such a member.
+    If all members have that number of clusters, the expected loss is at most twice the least one.
+    O(T m² + T r² + K T r) a pass, where r is the total number of clusters of the members.
 
     Parameters
     ----------
@@ -156,15 +157,16 @@ def overlap_table(
 
 
 def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]:
-    """The same numbers for one member, (4, E).
+    """The numbers of :func:`overlap_table` for one member, (4, E).
 
-    For an end u: the start and 1/size of the member's segment that holds sample u−1, and what the
-    samples before u add to Σ_k |(s,u] ∩ C_k|²/|C_k| if s lies in an earlier segment. For a start s:
-    what the samples from s on add if u lies in a later segment.
+    The first three are read for an end u: the start and 1/size of the member's segment that holds
+    sample u−1, and the part of the sum Σ_k |(s,u] ∩ C_k|²/|C_k| that depends on u if s lies in an
+    earlier segment. The fourth is read for a start s: the part that depends on s if u lies in a
+    later segment.
     """
     starts = np.append(first, ends[:-1])
-    # The member's segments of the samples before and after a position. 0 has none before it, and T
-    # none after it; both take the neighboring one, whose numbers are then not read.
+    # The member's segments that hold the samples before and after a position. No sample is before
+    # position 0 or after T. They take the neighboring segment, whose numbers are not read.
     last = np.searchsorted(ends, np.maximum(positions, 1))
     next_ = np.minimum(np.searchsorted(ends, positions, side="right"), len(ends) - 1)
     # Whole segments before u add their sizes, which sum to the start of the segment that holds u.
@@ -177,7 +179,7 @@ def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]
 
 @njit(**LIGHT)
 def _value(positions, table, weights, names, c, s, u):
-    """f of the segment between the positions number s and u."""
+    """f of the segment from the position with index s to the one with index u."""
     length, total = positions[u] - positions[s], 0.0
     for j in range(len(weights)):
         if positions[s] >= table[0, u, j]:  # both in one segment of member j
@@ -208,7 +210,9 @@ def _recursion(positions: NDArray, *terms: Any) -> tuple[NDArray, float]:
 
 @called
 def advance(program, best, back, live, n_live, first):
-    """Continue the recursion at the position number ``first``; returns the number of live starts.
+    """Continue the recursion at the position with index ``first``.
+
+    Returns the number of live starts.
 
     Parameters
     ----------
@@ -230,8 +234,9 @@ def advance(program, best, back, live, n_live, first):
                 best[u], back[u] = values[i], s
         kept = 0
         for i in range(n_live):
-            # PELT, as above: f − c of a whole is at most the sum of f − c of its parts. The last
-            # term allows for rounding. Annotations may forbid a change at u, and then s stays.
+            # PELT, as above: f − c of a segment is at most the sum of f − c of its parts. The last
+            # term allows for rounding. With annotations no start is dropped, because they may
+            # forbid a change at u.
             if rules.shape[1] or values[i] - c >= best[u] - 1e-9 * (1.0 + abs(best[u])):
                 live[kept] = live[i]
                 kept += 1
@@ -242,7 +247,7 @@ def advance(program, best, back, live, n_live, first):
 
 @called
 def _layers(positions, table, weights, names, rules, c, count):
-    """The same for every number of segments up to ``count``, (K+1, E)."""
+    """The starts for every number of segments up to ``count``, (K+1, E), and the best value."""
     n = len(positions)
     best, back = np.full((count + 1, n), -np.inf), np.zeros((count + 1, n), dtype=np.int64)
     best[0, 0] = 0.0
@@ -259,8 +264,8 @@ def _layers(positions, table, weights, names, rules, c, count):
 
 
 def _ends(back: NDArray) -> NDArray[np.int64]:
-    """The best ends, as numbers of positions."""
-    # A row of back for every count: each segment that is taken off leads to the row above.
+    """The best segment ends, as indices of positions."""
+    # If back has a row for every number of segments, each step back also moves up one row.
     u, k, found = back.shape[1] - 1, len(back) - 1, []
     while u > 0:
         found.append(u)

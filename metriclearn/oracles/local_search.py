@@ -18,13 +18,13 @@ from metriclearn.problem.projector import Projector
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, component
 
-# Kernels that allocate nothing count no references.
+# Kernels that allocate nothing need no reference counts.
 _WITHIN: Any = {"nogil": True, "_nrt": False, "forceinline": True}
 _RISE = 1e-10  # relative to the cluster values: smaller rises of ⟨A, M⟩ are rounding
 
 
 class Bounds(NamedTuple):
-    """A partition, its ⟨A, M⟩ and the relaxation's; the maximum over partitions lies in between."""
+    """A partition, its ⟨A, M⟩, and that of the relaxation; the partitions' maximum lies between."""
 
     partition: Partition
     lower: float
@@ -41,7 +41,7 @@ class _Terms(NamedTuple):
 
 
 class _Clusters(NamedTuple):
-    """Sums of factors (K, r), counts |C∩D_d| (K, D), sizes, and both squares in the value, (K,)."""
+    """Sums of factors (K, r), counts |C∩D_d| (K, D), sizes and the two squares in values, (K,)."""
 
     sums: NDArray
     counts: NDArray
@@ -52,7 +52,7 @@ class _Clusters(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LocalSearch(ComponentParameters):
-    """A partition of large ⟨A, M⟩ for A = ZZᵀ − κN + cI: a lower bound on the best one.
+    """A partition with large ⟨A, M⟩ for A = ZZᵀ − κN + cI: a lower bound on the maximum.
 
     Hartigan's moves: each sample in turn moves to the cluster that raises ⟨A, M⟩ most, until a pass
     changes nothing. If K is unknown, a sample may also open a cluster, and empty clusters are
@@ -62,8 +62,8 @@ class LocalSearch(ComponentParameters):
     this oracle is never negative.
 
     As loss-augmented inference it is tighter than the relaxation but certifies less: the value may
-    miss the maximum, so a solver's objective is only a lower bound of the true one. Its cuts are
-    valid minorants nevertheless, and so is its lower bound.
+    miss the maximum, so a solver's objective is only a lower bound of the true objective.
+    Nevertheless, the solver's cuts are valid minorants, and its lower bound is valid.
 
     Parameters
     ----------
@@ -104,14 +104,14 @@ class LocalSearch(ComponentParameters):
     def bounds(
         self, form: LowRankForm, n_clusters: int | None = None, relaxed: Projector | None = None
     ) -> Bounds:
-        """Best partition found, its value and the relaxation's.
+        """Best partition found, its value and the value of the relaxation.
 
         Parameters
         ----------
         form : LowRankForm
         n_clusters : int, optional
         relaxed : Projector, optional
-            The relaxation's answer, if it has been computed.
+            The result of the relaxation, if it has been computed already.
 
         Raises
         ------
@@ -183,7 +183,7 @@ def _improve(Z, labels, n_clusters, terms, free, max_passes):
         changed = False
         for i in range(len(Z)):
             a, d = labels[i], terms.labels[i]
-            # With K given the last sample of a cluster stays.
+            # If K is given, the last sample of a cluster has to stay.
             if clusters.sizes[a] == 1.0 and not free:
                 continue
             target = _best_target(Z[i], a, d, clusters, used, terms, free)
@@ -214,7 +214,7 @@ def _improve(Z, labels, n_clusters, terms, free, max_passes):
 
 @njit(**_WITHIN)
 def _best_target(z, a, d, clusters, used, terms, free):
-    """The cluster that z of cluster a, with label d, should join; a itself, or −1 for a new one."""
+    """The cluster that a sample z of cluster a, with label d, should join; −1 for a new cluster."""
     sums, counts, sizes, squares, overlap = clusters
     weight, shift, share = terms.weight, terms.shift, 1.0 / terms.sizes[d]
     norm, inner = _dot(z, z), _dot(sums[a], z)
@@ -226,14 +226,14 @@ def _best_target(z, a, d, clusters, used, terms, free):
         rest = (squares[a] - 2.0 * inner + norm - weight * left) / (sizes[a] - 1.0) + shift
     best, target, scale = 0.0, a, abs(before) + abs(rest)
     if free and sizes[a] > 1.0:
-        # The value of {z}: one sample, of which all lies in D_d.
+        # The value of the cluster {z}, whose only sample lies in D_d.
         alone = norm - weight * share + shift
         if rest + alone - before > _RISE * (scale + abs(alone)):
             best, target = rest + alone - before, -1
     for b in range(used):
         if b == a or sizes[b] == 0.0:
             continue
-        # With z, the one grows by 2⟨Σz, z⟩ + ‖z‖² and the other by 2|C∩D_d| + 1.
+        # With z, ‖Σz‖² grows by 2⟨Σz, z⟩ + ‖z‖² and |C∩D_d|² by 2|C∩D_d| + 1.
         old = (squares[b] - weight * overlap[b]) / sizes[b] + shift
         joined = overlap[b] + (2.0 * counts[b, d] + 1.0) * share
         new = squares[b] + 2.0 * _dot(sums[b], z) + norm - weight * joined
@@ -255,7 +255,7 @@ def _dot(x, y):
 
 @njit(**_WITHIN)
 def _shift(z, k, d, sign, clusters):
-    """Add a sample with label d to cluster k (sign 1), or take it out (−1)."""
+    """Add a sample with label d to cluster k (sign 1), or remove it (sign −1)."""
     clusters.sizes[k] += sign
     clusters.counts[k, d] += sign
     for j in range(len(z)):

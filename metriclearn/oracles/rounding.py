@@ -20,17 +20,19 @@ class Rounding(Protocol):
     """Rounds a relaxation, such as a projection or the spectrum of a graph, to clusters."""
 
     def __call__(self, relaxed: Any, n_clusters: Any = None, /) -> Any:
-        """``n_clusters`` clusters or, if that may be left out, about as many as there are
-        eigenvectors."""
+        """A clustering into ``n_clusters`` clusters.
+
+        If ``n_clusters`` may be left out, about as many clusters as there are eigenvectors.
+        """
         ...
 
 
 class PivotedRounding(BaseEstimator):
     """Clusters from a pivoted QR decomposition of the eigenvectors' rows, without random starts.
 
-    K rows as orthogonal as possible are the prototypes; the orthogonal matrix nearest to them
-    (polar factor) turns the eigenvectors into indicators, and every sample joins the largest.
-    O(Tk²).
+    K rows as orthogonal as possible are the prototypes. The orthogonal matrix nearest to them
+    (polar factor) turns the eigenvectors into cluster indicators, and every sample joins the
+    cluster of its largest indicator. O(Tk²).
 
     References
     ----------
@@ -78,7 +80,7 @@ def _rows(projector: Projector) -> NDArray:
 def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Partition:
     """The clustering, or one with exactly K clusters if it has fewer.
 
-    Each time, the row farthest from the mean of its cluster becomes a separate cluster.
+    As long as there are fewer, the row farthest from the mean of its cluster becomes a new cluster.
 
     Parameters
     ----------

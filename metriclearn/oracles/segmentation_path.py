@@ -36,12 +36,12 @@ class SegmentationPath:
     Attributes
     ----------
     change_points : list of int arrays
-        Segment ends of each, as in ruptures.
+        Segment ends of each segmentation, as in ruptures.
     n_segments : int array (m,)
     costs : array (m,)
-        Residual ‖Z − MZ‖² of each.
+        Residual ‖Z − MZ‖² of each segmentation.
     penalties : array (m, 2)
-        The interval of penalties per segment over which each is optimal.
+        The interval of penalties per segment over which each segmentation is optimal.
     """
 
     change_points: list[NDArray[np.int64]]
@@ -68,7 +68,9 @@ class SegmentationPath:
         return self.change_points[int(self.positions(penalty))]
 
     def positions(self, penalties: ArrayLike) -> NDArray[np.int64]:
-        """Position of the optimal segmentation for every penalty; the last one below the range.
+        """Position of the optimal segmentation for every penalty.
+
+        Penalties below the range of the path get the last position.
 
         Parameters
         ----------
@@ -78,15 +80,15 @@ class SegmentationPath:
         -------
         int array of that shape
         """
-        # low ends decrease along the path: negated, they are sorted for the bisection
+        # The low ends decrease along the path. Negated, they increase, as the bisection needs.
         places = np.searchsorted(-self.penalties[:, 0], -np.asarray(penalties), side="left")
         return np.minimum(places, len(self.penalties) - 1)
 
     def elbow(self) -> int:
         """Position of the elbow: the segmentation that is optimal over the widest range.
 
-        The width of an interval is the ratio of its ends. Intervals that reach 0 or infinity are
-        chosen only if there are no others.
+        The width of an interval is the ratio of its ends. An interval that reaches 0 or infinity is
+        chosen only if all do.
         """
         low, high = self.penalties[:, 0], self.penalties[:, 1]
         bounded = (low > 0) & np.isfinite(high)
@@ -116,9 +118,9 @@ def segmentation_path(
     """Every segmentation that is optimal for some penalty in a range, exactly.
 
     The penalized problem is min ‖Z − MZ‖² + penalty · (number of segments), Eq. (4), Z = XL.
-    Between two penalties with different optima we search at the slope of their chord: there is a
-    new optimum there, or none in between (Haynes, Eckley & Fearnhead 2017, CROPS). This takes at
-    most two pruned dynamic programs per segmentation of the path.
+    Between two optimal segmentations we solve at the penalty at which both cost the same: either we
+    find a new optimum, or there is none in between (Haynes, Eckley & Fearnhead 2017, CROPS). This
+    takes at most two pruned dynamic programs per segmentation of the path.
 
     Parameters
     ----------
@@ -161,10 +163,10 @@ def segmentation_path(
         low = low if np.isinf(dear) else problem.solve(dear)
         high = problem.solve(cheap)
     else:
-        # Long segments can be worse the more there are, and no penalty is below 0.
+        # With a large ``min_size``, more segments can be worse, but no penalty is below 0.
         high = problem.solve(0.0) if min_size > 1 else high
-        # A segment costs the mean residual of a sample, first around the mean of all, then around
-        # the optimum at that penalty.
+        # The penalty is the mean residual of a sample: first around the mean of all samples, then
+        # around the segment means of the optimum at that penalty.
         cheap, dear, last = 0.0, np.inf, low
         for _ in range(2):
             if len(high.ends) > len(last.ends):
@@ -202,15 +204,15 @@ def path_between(
         middle = None
         if len(right.ends) - len(left.ends) > 1 and len(left.ends) < most:
             middle = problem.between(left, right)
-        # The last in, the left part, is refined first, so that vertices come in their order.
+        # The left part is pushed last, so it is refined first, and vertices come out in order.
         if middle is not None:
             pending += [(middle, right), (left, middle)]
         elif len(right.ends) > len(left.ends):
             vertices.append(right)
     values, ends = zip(*vertices)
     counts = np.array([*map(len, ends)])
-    # Neighbors on the hull are worth the same at the slope of their edge: above it the one with
-    # fewer segments is optimal, below it the other.
+    # At the slope of an edge of the hull both its vertices have the same value. Above this penalty
+    # the one with fewer segments is optimal, and below it the one with more.
     slopes = np.diff(values) / np.diff(counts)
     penalties = np.column_stack(
         [np.append(slopes, penalty_range[0]), np.append(penalty_range[1], slopes)]
@@ -246,14 +248,15 @@ def best_penalty(
 ) -> tuple[float, float]:
     """The penalty with the least mean loss ℓ on labeled sequences, exactly, and that loss.
 
-    Every sequence's optimal segmentation is piecewise constant in the penalty, so the mean loss
-    is too, and its minimum over all penalties is found without a grid. Of equally good intervals we
-    take the one with the largest ratio of its ends, and return its geometric mean.
+    The optimal segmentation of every sequence is piecewise constant in the penalty. So the mean
+    loss is piecewise constant, too, and its minimum over all penalties is found without a grid. If
+    several intervals are equally good, we take the one with the largest ratio of its ends, and
+    return the geometric mean of the ends.
 
-    The path of a sequence with K* segments is first computed up to 4K* + 10 segments. ‖M − N‖² ≥ K
-    − K* for K segments, which may exclude all smaller penalties; if it does not, the paths are
-    extended. Losses other than ‖M − N‖² have no such bound. For them we compare only the penalties
-    that all paths cover.
+    The path of a sequence with K* segments is first computed up to 4K* + 10 segments. For K
+    segments ‖M − N‖² ≥ K − K*. This bound may exclude all smaller penalties; if it does not, the
+    paths are extended. Losses other than ‖M − N‖² have no such bound. For them we compare only the
+    penalties that all paths cover.
 
     With partial labels, the first K* assumes that unlabeled segments are as long as labeled ones.
     After that we compare the numbers of changes in labeled parts. These mostly grow as the penalty
@@ -338,7 +341,7 @@ def _best_above(
 ) -> tuple[float, float]:
     """The best of the penalties above ``reached``, which all paths cover, and its mean loss."""
     # Between neighboring penalties, from high to low, no sequence changes its segmentation. The
-    # last is the one down to which all paths go, or a positive number in place of 0.
+    # last penalty is the lowest that all paths reach, or a positive number in place of 0.
     penalties = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]
     rounding = 1e-12 * float(penalties[0])
     penalties = penalties[penalties > max(rounding, reached)]
@@ -347,7 +350,7 @@ def _best_above(
         penalties = np.concatenate([[2.0 * penalties[0]], penalties, [lowest]])
     else:
         penalties = np.array([2.0, 1.0]) * max(1.0, reached)
-    # Between two of them the losses are constant: one penalty in every interval tells all.
+    # Between two neighbors the losses are constant, so one penalty in every interval is enough.
     middles = np.sqrt(penalties[:-1] * penalties[1:])
     losses = [values[path.positions(middles)] for path, values in zip(paths, errors)]
     mean = np.average(losses, axis=0, weights=weights)

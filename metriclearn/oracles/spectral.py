@@ -13,11 +13,11 @@ from metriclearn.problem.partition import check_count
 from metriclearn.problem.projector import Projector
 
 _TIE = 1e-11  # relative to the largest eigenvalue: closer ones count as equal
-_LANCZOS_TIE = 1e-8  # what Lanczos iterations cannot tell apart
-# Tuned by time on two cores. Lanczos iterations for a matrix in memory pay from this size on and up
-# to this share (one in ten) of the spectrum; a full decomposition of a form known through products
-# is as fast up to _DENSE samples (it takes twice the time for a well separated spectrum and a tenth
-# for a crowded one), and affordable up to _WHOLE where Lanczos iterations fail.
+_LANCZOS_TIE = 1e-8  # Lanczos iterations cannot separate eigenvalues that are closer
+# Tuned by time on two cores. For a matrix in memory, Lanczos iterations pay from the first of these
+# sizes on, and for at most one in ten eigenvalues. For a form known only through products, a full
+# decomposition is about as fast up to _DENSE samples: it takes twice the time for a well separated
+# spectrum, and a tenth for a crowded one. It is affordable up to _WHOLE if Lanczos iterations fail.
 _LANCZOS_SIZE, _LANCZOS_SHARE, _FIRST_GUESS = 500, 10, 16
 _DENSE, _WHOLE = 400, 4000
 _GUARDS, _BLOCKS = 4, 16  # vectors more than wanted; blocks in the basis before a restart
@@ -28,10 +28,10 @@ class SpectralRelaxation(BaseEstimator):
 
     If K is given, it is the projection on the K leading eigenvectors of A, otherwise on all
     eigenvectors with a positive eigenvalue. For A = ZZᵀ − κN + cI we work in the span of [Y, Z],
-    which has at most r + K dimensions. Outside it A is cI, so M* = UUᵀ + I − QQᵀ if c > 0. The same
-    holds, with the weight of I − QQᵀ that makes Tr M* = K, if fewer than K eigenvalues inside are
-    nonnegative. Tied eigenvalues at the cut get equal shares of the remaining dimensions, so that
-    M* is unique.
+    which has at most r + K dimensions. Outside it A is cI, so M* = UUᵀ + I − QQᵀ if c > 0 and K is
+    free. If K is given, and fewer than K eigenvalues of A − cI inside are nonnegative, I − QQᵀ gets
+    the weight that makes Tr M* = K. Tied eigenvalues at the cut get equal shares of the remaining
+    dimensions, so that M* is unique.
 
     O(Tr² + (r+K)³), or O((P+K)³) for the forms of samples with a subspace. A dense form takes a
     full eigendecomposition or, if it is large, Lanczos iterations for the leading eigenvectors.
@@ -93,8 +93,8 @@ class SpectralRelaxation(BaseEstimator):
         kept = weights > 0
         vectors, weights = vectors[:, kept], weights[kept]
         if self.keep_constant:
-            # The constant tells no clusters apart: where ties leave more than K directions, of
-            # which a rounding takes the last K, others come before it.
+            # The constant vector does not separate clusters. If ties leave more than K directions,
+            # a rounding takes the last K, so we put the constant first.
             vectors, weights = np.roll(vectors, 1, axis=1), np.roll(weights, 1)
         return Projector(vectors, subspace, weights, filling)
 
@@ -102,8 +102,7 @@ class SpectralRelaxation(BaseEstimator):
 def _shares(
     values: NDArray, outside: int, count: int | None, shift: float
 ) -> tuple[NDArray, float]:
-    """Weights of the eigenvectors, and of the ``outside`` other dimensions, in which A − cI is
-    0."""
+    """Weights of the eigenvectors, and of the ``outside`` other dimensions, where A − cI is 0."""
     tie = _TIE * float(np.max(np.abs(values), initial=0.0))
     # c shifts the whole spectrum of A − cI, which matters only where K follows from the signs.
     if count is None:
@@ -198,7 +197,7 @@ class TopEigenvectors(BaseEstimator):
     def pairs(self, form: Any, count: int, start: NDArray | None = None) -> tuple[NDArray, NDArray]:
         """Leading eigenvalues, descending, and eigenvectors, (k,) and (T, k)."""
         T, width = form.n_samples, count + _GUARDS
-        # after a restart a basis has 3 blocks and needs a fourth
+        # After a restart the basis has 3 blocks and needs a fourth.
         if max(_DENSE, 5 * width) < T:
             found = self._lanczos(form, count, start)
             if found is not None:
@@ -244,12 +243,14 @@ class TopEigenvectors(BaseEstimator):
 
 
 def _orthogonal_to(basis: NDArray, block: NDArray) -> NDArray:
-    """An orthonormal basis of the block outside the span, with random directions if its rank is
-    less."""
+    """An orthonormal basis of the part of the block orthogonal to the basis.
+
+    If the rank of that part is less than its number of columns, random directions are added.
+    """
     random = np.random.default_rng(basis.shape[1])
     size = float(np.linalg.norm(block))
     while True:
-        for _ in range(2):  # once loses digits
+        for _ in range(2):  # a single pass would lose digits
             block = block - basis @ (basis.T @ block)
         block, triangle = np.linalg.qr(block)
         empty = np.abs(np.diag(triangle)) <= 1e-10 * size

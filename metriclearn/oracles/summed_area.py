@@ -29,7 +29,7 @@ class SummedArea(BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or if no segmentation has so many segments.
+        For parameters that cannot be used, or if no segmentation has the given number of segments.
     """
 
     min_size: int = 1
@@ -40,7 +40,7 @@ class SummedArea(BaseEstimator):
         Raises
         ------
         ValueError
-            If T samples cannot hold the segments that are asked for.
+            If T samples cannot hold ``n_clusters`` segments.
         """
         check_count(type(self).__name__, form.n_samples, n_clusters, self.min_size)
         worth = self._segment_worth(form)
@@ -49,13 +49,13 @@ class SummedArea(BaseEstimator):
         return Partition.from_change_points(_exact_count(worth, n_clusters))
 
     def _segment_worth(self, form: Form) -> NDArray:
-        """(T+1, T+1): A's mean block sum over samples s … u−1, −inf where not allowed."""
-        # 1 belongs to every partition, so that A and CAC with C = I − 11ᵀ/T differ by the same for
-        # all of them; sums of the second keep their digits where the data have an offset.
+        """block(s+1..u)/(u−s) for all s and u, (T+1, T+1); −inf if the segment is not allowed."""
+        # M1 = 1 for every partition. So the values of A and CAC, C = I − 11ᵀ/T, differ by a
+        # constant. Sums of CAC keep their digits if the data have an offset.
         T = form.n_samples
         if hasattr(form, "recentered"):
             form = form.recentered()
-        with np.errstate(over="ignore", invalid="ignore"):  # refused in a sentence below
+        with np.errstate(over="ignore", invalid="ignore"):  # a clear error is raised below
             centered = center(form.matvec(np.eye(T) - 1.0 / T))
         area = np.zeros((T + 1, T + 1))
         area[1:, 1:] = np.cumsum(np.cumsum(centered, axis=0), axis=1)

@@ -4,8 +4,8 @@
 * ``recursion``: the dynamic program in one loop
 * ``bounds``: the exact ways to skip work, each with its claim and proof
 * ``segment_values``: the value of a segment, and the rules it obeys
-* ``given_count``: layers for numbers of segments that are optimal at no penalty
-* ``transitions``: the recursion and layers for names with costs of transitions
+* ``given_count``: a layered program, for a number of segments that is optimal at no penalty
+* ``transitions``: the recursion and the layered program for names with costs of transitions
 * ``margins``: how certain each change is
 """
 

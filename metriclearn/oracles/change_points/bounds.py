@@ -5,11 +5,11 @@ All follow from one inequality. For every split t of (s,u]
     f(s,u) ≤ f(s,t) + f(t,u) + slack(t),                                           (*)
 
 with slack(t) = κ − c for true segments: the difference is −vᵀ(ZZᵀ − κN)v − c for a unit vector v,
-and N is a projection. With charges only the pieces around t count. Each function below states its
-claim and the proof. (*) concerns f alone, so every claim holds for each ``min_size`` and under each
-rule for segments. The claims also hold with penalties p_t of either sign. F(t) is then the best
-value of the samples before t *less p_t*, and the best last segment of a longer prefix u is still
-argmax_s F(s) + f(s,u).
+and N is a projection. With charges only the labeled pieces around t add to the slack. Each function
+below states its claim and the proof. (*) concerns f alone, so every claim holds for each
+``min_size`` and under each rule for segments. The claims also hold with penalties p_t of either
+sign. F(t) is then the best value of the samples before t *less p_t*, and the best last segment of a
+longer prefix u is still argmax_s F(s) + f(s,u).
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ from metriclearn.oracles.change_points.segment_values import (
     split_slack,
 )
 
-# Exact for any choice. experiments/benchmarks/ablation.py switches each device off by these.
+# The result is exact for any choice. experiments/benchmarks/ablation.py uses these constants to
+# switch off one speed-up at a time.
 LOOK_AHEAD = True  # bound fresh starts together
 GAIN = True  # let bounds grow with the loss
-HOT = 0.1  # starts within this fraction of the slack of the best one are hot
-LEVEL = 512  # cold starts at most in a level that is renewed with the next ones
-MOST_LEVELS = 40  # more than log₂ T: levels double in size
+HOT = 0.1  # a start is hot if it is below the best value by less than this share of the slack
+LEVEL = 512  # with more cold starts, a level is closed, and the hot starts begin the next one
+MOST_LEVELS = 40  # more than log₂ T suffice, because levels double in size
 _FRESH = 64  # cost of renewing a level that begins with hot starts only
 _NEVER = 2**31 - 1
 
@@ -59,7 +60,7 @@ class Fresh(NamedTuple):
     """The newest starts, from ``first`` on, which have one bound together.
 
     All of them satisfy F(s) + f(s,u) ≤ top + spread; if the spread is NaN, there is no such bound.
-    ``looked`` is the number of them that were tried at the current end.
+    ``looked`` is the number of fresh starts that were tried at the current end.
     """
 
     first: int
@@ -75,8 +76,9 @@ class Live(NamedTuple):
     ----------
     starts : int32 array
     bounds : array
-        At least F(s) + f(s,u) − f(t,u) − gain(t,u) for every later end u, t being the checkpoint
-        of the level. After the last level it holds the values F(s) + f(s,u) of fresh starts.
+        Each is at least F(s) + f(s,u) − f(t,u) − gain(t,u) for every later end u, with t the
+        checkpoint of the level. After the last level follow the values F(s) + f(s,u) of fresh
+        starts.
     expiry : int32 array
         The first end from which the start may be dropped.
     """
@@ -87,11 +89,12 @@ class Live(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """Groups of live starts with one checkpoint each, the oldest first; ``number[0]`` are in use.
+    """Groups of live starts with one checkpoint each, the oldest first.
 
-    Level k has the cold starts from first[k] to hot[k] and the hot ones up to first[k + 1].
-    ``largest`` is the largest bound of the cold starts, ``growth`` an argument of :func:`gain`,
-    ``spent`` the work on the level since its checkpoint, and ``cost`` the work of renewing it.
+    ``number[0]`` levels are in use. Level k has the cold starts from first[k] to hot[k] and the hot
+    ones up to first[k + 1]. ``largest`` is the largest bound of the cold starts, ``growth`` an
+    argument of :func:`gain`, ``spent`` the work on the level since its checkpoint, and ``cost`` the
+    work of renewing it.
     """
 
     number: NDArray
@@ -107,7 +110,8 @@ class Levels(NamedTuple):
 @njit(**WITHIN)
 def new_levels():
     """One level without starts."""
-    # np.empty is compiled for the arrays of the program anyhow, np.zeros would come on top of it.
+    # np.empty is compiled for the arrays of the program anyhow; np.zeros would be one more function
+    # to compile.
     whole, real = np.empty((6, MOST_LEVELS), dtype=np.int32), np.empty((2, MOST_LEVELS))
     for k in range(MOST_LEVELS):
         for row in range(6):
@@ -119,7 +123,7 @@ def new_levels():
 
 @njit(**LIGHT)
 def better(best, value, s):
-    """The incumbent, or the start s if its value is larger."""
+    """The incumbent, or one with the start s if its value is larger."""
     return Incumbent(value, s) if value > best.value else best
 
 
@@ -138,12 +142,12 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
     Claim: f(s,u) ≤ f(s,t) + Σ|x|² of the samples x from t to u, plus κ if f(s,t) has a loss term.
     Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n samples, and g/(u−s) is in [0, 1].
     Scores of names are normalized: further samples never add more than 0. So ``spread`` sums up
-    |x|², and ``top`` holds the largest value, less the spread at its time.
+    |x|², and ``top`` holds the largest value less the spread when that value was computed.
     """
     newest = u - signal.min_size
     looked, spread, top = newest + 1 - fresh.first, fresh.spread, fresh.top
     if spread >= 0.0:
-        # The newest start is the only one that has no value yet: its own f(s,u) takes its place.
+        # The newest start is the only one without a value so far, so its f(s,u) is computed here.
         spread += energy(signal.cumulative, u - 1, u)
         value = energy(signal.cumulative, newest, u) / signal.min_size + signal.c
         top = max(top, F[newest] + value - spread)
@@ -167,9 +171,9 @@ def try_levels(signal, F, u, allowed, live, levels, best):
     Claim: F(s) + f(s,u) ≤ bound(s) + f(t,u) + gain(t,u), t the checkpoint of the level. This is
     (*), and f(t,u) is *the same number for all s*. So one comparison excludes all cold starts of a
     level. The hot starts, which often win, are tried first. A level is due once the work on it
-    reaches the cost of renewing it, or when u beats all its starts; all newer levels are renewed
-    with it. It lasts for about as many ends as it has starts, so levels double and each start is
-    renewed O(log T) times.
+    reaches the cost of renewing it, or when u beats all its starts. All newer levels are renewed
+    together with it. A level lasts for about as many ends as it has starts, so levels double in
+    size, and each start is renewed O(log T) times.
     """
     n_levels = INTEGER(levels.number[0])
     due, slack = n_levels, split_slack(signal.slack, signal.weight, signal.c, u)
@@ -180,7 +184,7 @@ def try_levels(signal, F, u, allowed, live, levels, best):
         common += gain(signal.truth, signal.weight, levels.growth[k], t, u)
         j = INTEGER(levels.first[k + 1])
         while j > levels.first[k]:
-            if j == levels.hot[k]:  # the hot ones are done
+            if j == levels.hot[k]:  # all hot starts were tried
                 if levels.largest[k] + common <= best.value:
                     break
                 work += 1 + (j - levels.first[k]) // 16
@@ -210,7 +214,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     """Renew the levels from ``due`` on at the checkpoint u, with the fresh starts, as one level.
 
     A start s is dropped once it cannot win. Claim: if F(s) + f(s,u) + slack(u) ≤ F(u), then u is at
-    least as good as s at every end v of which u is a legal split. Proof: by (*), F(s) + f(s,v) ≤
+    least as good as s at every end v where (s,v] may be split at u. Proof: by (*), F(s) + f(s,v) ≤
     F(s) + f(s,u) + slack(u) + f(u,v) ≤ F(u) + f(u,v). (PELT's rule for κ = 0, c = −λ; Killick,
     Fearnhead & Eckley, JASA 107, 2012.) Starts before ``low`` are no longer allowed and are
     dropped, too.
@@ -225,13 +229,14 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     first = u
     for j in range(begin, n):
         first = min(first, INTEGER(live.starts[j]))
-    # Bounds begin with the slack at u and grow with the gain; dropping needs the largest gain, too.
+    # Bounds begin with the slack at u and grow with the gain. The test that drops a start has to
+    # allow for the largest gain.
     at_once, growth, most = loss_slack(signal.truth, signal.weight, first, u)
     near, slack = split_slack(slacks, at_once, c, u), split_slack(slacks, most, c, u)
     rounding = 1e-14 * abs(F[u])  # without noise there are ties, and their last bits decide
     until, kept = legal_from(rules, u, min_size), begin
-    # Values of fresh starts that were just tried lie where try_fresh put them, behind the old ones.
-    # Kept starts move down only, so that none of these values is overwritten before it is read.
+    # try_fresh stored the values of the fresh starts behind the bounds of the old starts. Kept
+    # starts only move toward the front, so no value is overwritten before it is read.
     known = n if fresh.looked == 0 or is_given(rules) else old
     for j in range(begin, n):
         s, end = INTEGER(live.starts[j]), live.expiry[j]
@@ -253,7 +258,7 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
     """Make the starts up to ``stop`` level k, the newest; starts with bounds above ``hot_from`` are
     hot.
 
-    Many cold starts stay behind as a level, and the hot ones begin the next.
+    If there are many cold starts, they form a level of their own, and the hot ones begin the next.
     """
     starts, bounds, expiry = live
     begin = cold = INTEGER(levels.first[k])
@@ -279,11 +284,11 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
 
 @njit(**LIGHT)
 def loss_slack(truth, weight, first, t):
-    """The slack at t of starts from ``first`` on: its value now, its growth, and its maximum.
+    """The loss's part of the slack at t for starts from ``first`` on: first value, growth, maximum.
 
-    The slack κ − c of (*) is large if κ is about −c, but the loss contributes 0 at u = t and grows
-    with u − t. So bounds use the slack −c plus a :func:`gain` that depends on t and u alone, and
-    the largest gain decides which starts are dropped.
+    The slack κ − c of (*) is large if κ is about −c, but the loss
+    contributes 0 at u = t and grows with u − t. So bounds use the slack −c plus a :func:`gain` that
+    depends on t and u alone, and the largest gain decides which starts are dropped.
     """
     if len(truth) == 0 or not GAIN:
         return weight, 0.0, weight
@@ -295,11 +300,11 @@ def loss_slack(truth, weight, first, t):
 def _growth(truth, kappa, first, t):
     """An upper bound of f(s,u) − f(s,t) − f(t,u) + c per sample after t, in the true segment of t.
 
-    Claim for s ≥ ``first``: with that segment C = (b,e], q = b − s and h(s) of truth_table, the
-    loss adds κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w = q − h(s) + q²/|C|
-    if s < b and 0 else. On the preceding true segment, of size a, w = q² (1/a + 1/|C|), and the
-    bound increases with q. For q ≥ a the bound with w ≤ q + q²/|C| has one stationary point, its
-    maximum or a minimum.
+    Claim for s ≥ ``first``: let C = (b,e] be this true segment, q = b − s, and h(s) as in
+    truth_table. The loss adds κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where
+    w = q − h(s) + q²/|C| if s < b, and w = 0 otherwise. If s lies in the preceding true segment, of
+    size a, then w = q² (1/a + 1/|C|), and the bound increases with q. For q ≥ a the bound with
+    w ≤ q + q²/|C| has one stationary point, its maximum or a minimum.
     """
     if t + 1 == len(truth):
         return 0.0
@@ -320,9 +325,10 @@ def _growth(truth, kappa, first, t):
 def gain(truth, kappa, growth, t, u):
     """An upper bound of f(s,u) − f(s,t) − f(t,u) + c for every start s with that growth.
 
-    Claim: it grows in the true segment C = (b,e] of t. Beyond, with L = e − s, l = e − t and
-    ρ(s,u) = g(s,u)/(u−s), every s has a gain (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u))
-    κv/(l+v) from e to u = e + v, and b the largest, as ρ(s,e) ≤ 1 and, in C, ρ(s,e) = L/|C|.
+    Claim: the gain grows with u up to the end e of the true segment C = (b,e] of t. Beyond e, with
+    L = e − s, l = e − t and ρ(s,u) = g(s,u)/(u−s), every s gains
+    (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u)) κv/(l+v) from e to u = e + v. The start b gains
+    most, because ρ(s,e) ≤ 1, and ρ(s,e) = L/|C| for s in C.
     """
     if len(truth) == 0 or not GAIN:
         return 0.0
@@ -340,9 +346,10 @@ def gain(truth, kappa, growth, t, u):
 def _largest_gain(truth, kappa, growth, first, t):
     """The largest :func:`gain` of starts from ``first`` on, at any later u; never above κ.
 
-    Claim: in the true segment of t it is largest at its end e. Beyond, the gain of the earliest
-    start s in there is κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. It is largest where the true segments fit into
-    (e,u], as h(s)/(u−s) − h(t)/(u−t) with h of truth_table, which has one stationary point.
+    Claim: up to the end e of the true segment of t, the gain is largest at e. Beyond e, the gain of
+    the earliest start s in that segment is κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. This is largest where true
+    segments fill (e,u] exactly. There ρ(t,u) − ρ(s,u) is h(s)/(u−s) − h(t)/(u−t) with h of
+    truth_table, which has one stationary point.
     """
     if t + 1 == len(truth):
         return kappa

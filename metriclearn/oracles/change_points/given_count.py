@@ -16,14 +16,15 @@ from metriclearn.oracles.change_points.segment_values import (
 def best_layers(signal, n_segments, positions, rest, floor):
     """Maximize Σ f − Σ p over segmentations into ``n_segments`` with ends among ``positions``.
 
-    Layer by layer, O(K n²) for n ``positions`` (increasing, the last one T). A prefix is kept if
-    its value plus ``rest`` at its end reaches ``floor``; ``rest`` (T+1,) is an upper bound on the
-    value of the samples that follow. Returns the value, −inf if there is none, and the segment
-    ends.
+    Works layer by layer, O(K n²) for n ``positions`` (increasing, the last one T). A prefix is kept
+    if its value plus ``rest`` at its end reaches ``floor``; ``rest`` (T+1,) is an upper bound on
+    the value of the samples that follow. Returns the value, −inf if there is no segmentation, and
+    the segment ends.
     """
     n, min_size = len(positions), signal.min_size
-    # value[i]: the best of the samples up to positions[i] in k segments, and before the first layer
-    # 0 at position 0, place −1; parent[k, j]: the place of the end before positions[j].
+    # value[i]: the best value of the samples up to positions[i] in k segments. Before the first
+    # layer it is 0 at position 0, whose place is −1. parent[k, j]: the place of the end before
+    # positions[j].
     parent = np.full((n_segments, n), -1, dtype=np.int32)
     value = np.full(n, -np.inf)
     for k in range(n_segments):
@@ -43,7 +44,7 @@ def best_layers(signal, n_segments, positions, rest, floor):
                     if candidate > following[j]:
                         following[j], parent[k, j] = candidate, i
         value = following
-    # Back from T through the places of the ends before.
+    # Walk back from T: each place leads to the place of the end before it.
     ends, j = np.empty(n_segments, dtype=np.int64), n - 1
     if value[j] > -np.inf:
         for k in range(n_segments - 1, -1, -1):

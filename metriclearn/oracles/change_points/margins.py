@@ -2,7 +2,7 @@
 
 F(t) is the best value of the samples before t and B(t) the best value of the samples from t on,
 both less the penalty p_t of a change at t. The best segmentation with a change at t has the value
-F(t) + B(t) + p_t, and the best one without any change from t−δ to t+δ has the value
+F(t) + B(t) + p_t. The best segmentation without any change from t−δ to t+δ has the value
 
     W(t) = max F(s) + f(s,u) + B(u) over segments (s, u] with s < t − δ or s = 0, and
     correspondingly for u,
@@ -11,12 +11,12 @@ f being the value of a segment. One program runs forward and one backward.
 
 With a given number K of segments, we compute F and B at a penalty λ and then add λK: no
 segmentation into K segments with a change at t has a value above F(t) + B(t) + p_t + λK. The
-difference, its deficit, is a sum over its segments, each at least 0. So we keep only segments whose
-deficit is at most ``window``, and layers for only the numbers of segments that then occur. A
-deficit within the window is exact. λ is the penalty at which K − 1 segments are as good as K. The
-best segmentation with a change at some other t then usually drops the weakest change in exchange.
-It has K segments and no deficit, so a narrow window suffices. If the deficit is larger, we widen
-the window, and keep only positions that can lie in it.
+difference is the deficit of the segmentation. It is a sum over segments whose terms are at least 0.
+So we keep only segments whose deficit is at most ``window``, and layers for only the numbers of
+segments that then occur. A deficit within the window is exact. λ is the penalty at which K − 1
+segments are as good as K. The best segmentation with a change at some other t then usually drops
+the weakest change in exchange. It has K segments and no deficit, so a narrow window suffices. If
+the deficit is larger, we widen the window, and keep only positions that can lie in it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ from metriclearn.running.parameters import component, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Given a count, as shares of the penalty: the narrow window, the addition of a wide one, and a gap
-# that is small enough; how fast windows grow and where they become infinite. Any choice is exact.
+# With a given count. Shares of the penalty: the narrow window, the addition for a wide window, and
+# a small enough gap. Then the factor by which windows grow, and the share of the penalty beyond
+# which they become infinite. The result is exact for any choice.
 NARROW, _WIDE, _GAP, _WIDER, _LIMIT = 0.1, 0.3, 0.05, 2.6, 10.0
 _TOLERANCE = number(0, whole=True)
 _FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
@@ -60,7 +61,7 @@ _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=Tru
 
 @dataclass(frozen=True, eq=False)
 class BoundaryMargins:
-    """The best segmentation of T samples, and how sure its changes are.
+    """The best segmentation of T samples, and how certain its changes are.
 
     Scores are values ⟨A, M⟩ of segmentations, in units of squared distance, like the penalty.
 
@@ -121,11 +122,10 @@ class BoundaryMargins:
 
     @property
     def typical_score(self) -> float:
-        """A score that is small against most changes and against one more change; 0 without
-        changes.
+        """A score well below most losses and the cost of one more change; 0 without changes.
 
         It is a tenth of the median finite loss, and at most half the cost of a change at the median
-        position: for the cost of one additional change, every change could move anywhere.
+        position. With the full cost of one additional change, every change could move anywhere.
         """
         finite = self.losses[np.isfinite(self.losses)]
         if not len(finite):
@@ -171,7 +171,7 @@ def boundary_margins(
     form : LowRankForm or ChargedForm
         A, whose shift is minus the penalty of a segment.
     n_clusters : int, optional
-        Only segmentations into so many segments are compared.
+        Only segmentations into this number of segments are compared.
     known : PartialPartition, optional
         Only segmentations that agree with it are compared.
     min_size : int
@@ -191,8 +191,8 @@ def boundary_margins(
     References
     ----------
     Rigaill, Lebarbier & Robin, Exact posterior distributions and model selection criteria for
-    multiple change-point detection problems, Statistics and Computing 22, 2012, with sums in place
-    of maxima.
+    multiple change-point detection problems, Statistics and Computing 22, 2012; they use sums where
+    we use maxima.
     """
     who = "boundary_margins"
     _TOLERANCE.check(who, "tolerance", tolerance)
@@ -217,19 +217,21 @@ def boundary_margins(
     else:
         ends = problem.solve_count(n_clusters)
         through, without = _given_count(problem, ends, tolerance)
-    if not problem.has_states and problem.penalties is not None:  # which both sides have paid
+    if not problem.has_states and problem.penalties is not None:  # both sides have paid them
         through += problem.penalties
     best = through[-1]
     gains = np.minimum(through[:-1] - best, 0.0)
-    gains[0] = gains[ends[:-1]] = 0.0  # up to the rounding of both sums
+    gains[0] = gains[ends[:-1]] = 0.0  # as computed, they differ from 0 by rounding
     return BoundaryMargins(ends, np.maximum(best - without, 0.0), gains)
 
 
 def _with_states(
     problem: PenalizedSegmentation, penalty: float, boundaries: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The best value with a change at every t, and W of every boundary, each by a separate
-    program."""
+    """The best value with a change at every t, and W of every boundary.
+
+    Every boundary takes a separate program.
+    """
     T, without = problem.n_samples, np.full(len(boundaries), -np.inf)
     signal = problem.signal.penalized(penalty)
     rules = np.array(segment_rules((), T)) if problem.known is None else np.array(signal.rules)
@@ -247,10 +249,11 @@ class Layers(NamedTuple):
     Attributes
     ----------
     rows : int array (T+1, 3)
-        Of every t: where its deficits begin, the number of segments of the first, and their count.
+        For every t: where its deficits begin, the number of segments to which the first deficit
+        belongs, and the number of deficits.
     deficits : array
     limits : array (T+1,)
-        All deficits up to this limit are present and exact.
+        For every t: all deficits up to this limit are present and exact.
     """
 
     rows: NDArray
@@ -262,7 +265,7 @@ _NO_LAYERS = Layers(np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))
 
 
 class Sides(NamedTuple):
-    """F and B, (T+1,) each; with a given count of segments the layers of both."""
+    """F and B, (T+1,) each, and, with a given number of segments, the layers of both."""
 
     forward: NDArray
     backward: NDArray
@@ -274,8 +277,7 @@ class Sides(NamedTuple):
 def _given_count(
     problem: PenalizedSegmentation, ends: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The best value with a change at every t, and W of every boundary, with as many segments as
-    ends.
+    """The best value with a change at every t, and W of every boundary, for K = len(ends) segments.
 
     At any penalty λ, no segmentation into K segments has a value above λK plus the best value over
     all numbers of segments. Deficits are exact up to a window, which grows where needed.
@@ -283,9 +285,9 @@ def _given_count(
     n, T = len(ends), problem.n_samples
     if n == 1:  # there is no change
         through = np.full(T + 1, -np.inf)
-        through[-1] = 0.0  # best of all
+        through[-1] = 0.0  # the caller takes the last entry as the best value
         return through, np.empty(0)
-    # Both sides and all deficits are taken at one penalty, at which K segments are about best.
+    # Both sides and all deficits are computed at one penalty, at which K segments are nearly best.
     penalty, window = _tight_penalty(problem, ends)
     signal, turned = (p.signal.penalized(penalty) for p in (problem, problem.mirrored()))
     forward, backward = map(np.ascontiguousarray, problem.both_sides(penalty))
@@ -306,19 +308,20 @@ def _given_count(
             unknown = (lacking > limits) & (through > -np.inf)
             if need >= largest or not unknown.any():
                 break
-            # A sum of deficits beyond the window belongs to a segmentation, so it is wide enough.
+            # A finite deficit beyond the window belongs to some segmentation. So the least deficit
+            # is not larger, and this one is a wide enough window.
             enough = (lacking < np.inf) & (ahead.limits > window)
             # Widen only where the least deficit is uncertain.
             more = np.where(enough, 1.01 * lacking, need)
             needs = np.where(unknown, np.maximum(needs, more), needs)
             most, need = np.max((lost + needs)[unknown]) + window, _WIDER * need
-            near = np.where(lost <= most, lost, np.inf)  # no position with more is of use
+            near = np.where(lost <= most, lost, np.inf)  # positions that lose more are useless
             ahead = _widened(signal, forward, ahead, needs, near, n)
             mirrored = needs[::-1].copy(), near[::-1].copy()
             behind = _widened(turned, backward[::-1].copy(), behind, *mirrored, n)
         if not unknown.any():
             without, exact = _without(signal, sides, ends[:-1], tolerance)
-            if exact.all():  # else a boundary needs more than the windows hold
+            if exact.all():  # otherwise some boundary needs a wider window
                 return through - lacking + penalty * n, without + penalty * n
         window = max(_WIDER * window, wide)
         if window >= largest:
@@ -328,8 +331,8 @@ def _given_count(
 def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> tuple[float, float]:
     """A penalty at which K = len(ends) segments are nearly best, and a window above their deficit.
 
-    It is the largest such penalty, or close to it, that is, the value of the weakest change. A
-    change elsewhere mostly replaces that one.
+    The penalty is the largest such one, or close to it: the value of the weakest change. A change
+    elsewhere usually replaces the weakest change.
     """
     given = low = high = problem.vertex(ends)
     penalty, tried = float(np.min(boundary_worths(problem.signal, ends))), {len(ends)}
@@ -355,16 +358,16 @@ def _without(signal, sides, boundaries, tolerance):
     worth, exact = np.empty(n), np.zeros(n, dtype=np.bool_)
     room = np.empty((2, T + 1)), np.empty(T + 1, dtype=np.int64)
     for k in range(n):
-        # where no change is; the ends of the samples are none
+        # No change may lie from first to last. The positions 0 and T are not changes.
         first, last = max(1, boundaries[k] - tolerance), min(T - 1, boundaries[k] + tolerance)
-        # Boundaries before and after the gap: changes within the tolerance count as the same.
+        # The boundaries before and after this gap. Others within the tolerance count as the same.
         i = j = k
         while i >= 0 and boundaries[i] >= first:
             i -= 1
         while j < n and boundaries[j] <= last:
             j += 1
         before, after = boundaries[i] if i >= 0 else 0, boundaries[j] if j < n else T
-        # One end of the new segment is mostly a neighboring boundary, which gives a first answer.
+        # Usually one end of the new segment is a neighboring boundary. Try those segments first.
         best = -np.inf, not exact[k]  # a literal True would have kernels compiled twice
         for u in range(last + 1, after + 1 if before < first else 0):
             best = _better(best, _pair(signal, sides, before, u), sides, before, u)
@@ -395,17 +398,17 @@ def _better(best, value, sides, s, u):
 
 @njit(**WITHIN)
 def _improve(signal, sides, t, first, last, best, room):
-    """The largest F(s) + f(s,u) + B(u) with s < first and last < u, if some pair is known to have
-    ``best``.
+    """The largest F(s) + f(s,u) + B(u) with s < first and last < u, at least ``best``.
 
-    Claim: by (*) of :mod:`.bounds` a pair has at most left(s) + right(u) with left(s) = F(s) +
-    f(s,t) and right(u) = slack(t) + f(t,u) + B(u). For ends u in a block with the first end e, we
-    split the segment at e instead: the pair has at most F(s) + f(s,e) + slack(e) + beyond(u) with
-    beyond(u) = f(e,u) + B(u). Blocks double with the distance from t. Pairs with a start before s,
-    or an end after u, have at most the value of (s, u) plus the slack and the penalty there:
-    splitting their segment there loses at most the slack, and pays the penalty. So one start that
-    is too low excludes all before it, and a pair that is too low by both slacks excludes all pairs
-    around it.
+    ``best`` is the value of the best pair (s, u) so far. Claim: by (*) of :mod:`.bounds` the value
+    of a pair is at most left(s) + right(u) with left(s) = F(s) + f(s,t) and right(u) = slack(t) +
+    f(t,u) + B(u). For ends u in a block with the first end e, we split the segment at e instead:
+    the value is at most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u). Blocks
+    double in length with the distance from t. The value of a pair with a start before s, or an end
+    after u, is at most the value of (s, u) plus the slack and the penalty there: splitting its
+    segment there loses at most the slack, and pays the penalty. So one start whose value is too low
+    excludes all earlier starts, and a pair that is too low by both slacks excludes all pairs around
+    it.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -422,7 +425,7 @@ def _improve(signal, sides, t, first, last, best, room):
     lowest, s = 0, first
     while s > lowest:
         s -= 1
-        # what starts at least min_size farther right have ruled out
+        # ends that starts at least min_size farther right have ruled out
         if s + min_size < first:
             stop = min(stop, ceiling[s + min_size])
         ceiling[s] = stop
@@ -453,9 +456,9 @@ def _improve(signal, sides, t, first, last, best, room):
 
 @njit(**WITHIN)
 def _end_blocks(signal, backward, t, last, needed, right, beyond):
-    """Fill right(u) and beyond(u) of the ends after ``last``.
+    """Fill in right(u) and beyond(u) for the ends u after ``last``.
 
-    From the first end that cannot reach ``needed`` on, all ends are excluded. Returns the last end,
+    An end that cannot reach ``needed`` excludes all later ends. Returns the last end that remains,
     the largest right(u) and the number of blocks.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
@@ -496,20 +499,21 @@ def _turned(layers: Layers) -> Layers:
 def _widened(signal, best, layers, needs, lost, n_segments):
     """Layers with all deficits up to ``needs``, for at most ``n_segments`` segments.
 
-    First, backward from the ends that need more than their limit: each start needs what its segment
-    leaves of the end's need. Then forward.
+    The first pass runs backward from the ends that need more than their limit: a start needs the
+    need of the end, less the deficit of the segment between them. The second pass runs forward and
+    fills in the rows.
     """
     rows, deficits, limits = layers.rows.copy(), layers.deficits, layers.limits
     needs, size, T = needs.copy(), len(deficits), len(best) - 1
     near, lacks = np.empty(T + 1, dtype=np.int64), np.empty(T + 1)
     if limits[T] < 0.0:
-        size = 1  # the first layers: all need the same
+        size = 1  # no layers so far: all positions need the same
     else:
         for u in range(T, 0, -1):
             if needs[u] > limits[u] and best[u] > -np.inf:
                 for i in range(_near(signal, best, lost, needs[u], u, near, lacks)):
                     needs[near[i]] = max(needs[near[i]], needs[u] - lacks[i])
-    # Forward, so that the rows of all starts are complete when an end reads them.
+    # We go forward, so that the rows of all starts are complete when an end reads them.
     for u in range(1, T + 1):
         if needs[u] > limits[u] and best[u] > -np.inf:
             found = _near(signal, best, lost, needs[u], u, near, lacks)
@@ -521,11 +525,12 @@ def _widened(signal, best, layers, needs, lost, n_segments):
 
 @njit(**{**LIGHT, "forceinline": False})
 def _near(signal, best, lost, need, u, near, lacks):
-    """Fill the starts whose segment to u has a deficit of at most ``need``; returns their number.
+    """Fill in the starts whose segment to u has a deficit of at most ``need``; return their number.
 
-    Claim: a start before s has at most the value of s plus slack(s) and p_s. Proof: (*) with its
-    segment split at s, which needs min_size samples before s. So a low value excludes all earlier
-    starts. A segmentation through s and u loses lost[s] at least, and lost[u] + need at most.
+    Claim: the value of a start before s is at most the value of s plus slack(s) and p_s. Proof: (*)
+    for its segment split at s, which needs min_size samples before s. So a low value excludes all
+    earlier starts. A segmentation through s and u loses at least lost[s]. We need those that lose
+    at most lost[u] + need.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -563,7 +568,7 @@ def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
         if rows[near[i], 2] > 0:
             first = min(first, rows[near[i], 1] + 1)
             last = max(last, min(n_segments, rows[near[i], 1] + rows[near[i], 2]))
-    # The row is written anew at the end of the store: its old place may be too short.
+    # Write the row anew at the end of the array, because its old place may be too short.
     row = deficits[size : size + max(0, last - first + 1)]
     row[:] = np.inf
     for k in range(number):
@@ -573,7 +578,7 @@ def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
         for k in range(min(number, n_segments - fewest)):
             place = fewest + 1 + k - first
             row[place] = min(row[place], deficits[begin + k] + lacks[i])
-    # Deficits beyond the window are not exact and leave the row.
+    # Deficits beyond the window are not exact, so we remove them from the end of the row.
     while last >= first and not row[last - first] <= window:
         last -= 1
     rows[u, 0], rows[u, 1], rows[u, 2] = size, first, max(0, last - first + 1)
@@ -584,7 +589,8 @@ def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
 def _least_deficit(ahead, behind, s, u, n_segments):
     """The least deficit of n segments, some before s and the others after u, and its limit.
 
-    It is exact up to the limit, infinite if there is none within the limit, and 0 without layers.
+    A deficit is exact up to the limit. It is infinite if the layers hold none, and 0 without
+    layers.
     """
     if len(ahead.limits) == 0:
         return 0.0, np.inf

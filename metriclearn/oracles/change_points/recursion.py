@@ -1,7 +1,7 @@
 """The recursion of optimal partitioning, F(u) = max_s F(s) + f(s,u) − p_u, in one loop.
 
-F(u) depends only on samples before u. So the same loop serves whole sequences, here, and
-:mod:`.streaming`, which passes samples as they arrive.
+F(u) depends only on samples before u. So this file uses the loop for whole sequences, and
+:mod:`.streaming` uses it for samples that arrive over time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Program(NamedTuple):
 @njit(**WITHIN)
 def new_program(T):
     """A program of T samples at most, before its first end."""
-    # One array of each type, as numba compiles np.empty anew for every other.
+    # One array for each type of number, because numba compiles np.empty anew for every array type.
     values, positions = np.empty((2, T + 1)), np.empty((3, T + 1), dtype=np.int32)
     F, last = values[0], positions[0]
     for t in range(T + 1):
@@ -78,17 +78,18 @@ def advance(signal, program, begin, stop, fresh, best):
         allowed = allowed_starts(signal.rules, u, u - min_size + 1)
         if allowed[0] >= allowed[1]:
             continue
-        # The last winner comes first: it often wins again, and a high incumbent spares bounds.
+        # Try the last winner first. It often wins again, and a high incumbent excludes others.
         s, best = best.start, Incumbent(-np.inf, best.start)
         if allowed[0] <= s < allowed[1]:
             best = Incumbent(F[s] + segment_value(signal, s, u), s)
         n_live = INTEGER(levels.first[levels.number[0]])
-        # Fresh starts, then live ones: both compare bounds with the incumbent, so order is speed.
+        # Try fresh starts before live ones. Both compare bounds with the incumbent, so the order
+        # affects only speed.
         best, fresh = try_fresh(signal, F, u, allowed, fresh, live.bounds, n_live, best)
         best, due = try_levels(signal, F, u, allowed, live, levels, best)
         F[u], last[u] = best.value - penalty_at(signal.penalties, u), best.start
         # A new checkpoint tightens all bounds. It pays once the work since the last one exceeds its
-        # cost. Fresh starts that were tried one by one would be tried again: they have to wait.
+        # cost. Fresh starts that were tried one by one have to wait, or they would be tried again.
         newest, n_fresh = levels.number[0] - 1, u - min_size + 1 - fresh.first
         levels.spent[newest] += fresh.looked
         wait = 0 if fresh.looked > 0 and fresh.spread >= 0.0 else n_fresh
@@ -104,9 +105,9 @@ def advance(signal, program, begin, stop, fresh, best):
 def best_segmentation(signal):
     """Maximize Σ f − Σ p over allowed segmentations into segments of at least ``min_size`` samples.
 
-    Requires T + min_size < 2³¹. O(Tr) memory: S, 12T bytes, and 16 bytes for each live start, as
-    the unused pages of the other arrays are never touched. The time is close to O(Tr) on data with
-    changes, and far below the O(T²r) of plain pruning on data without changes.
+    Requires T + min_size < 2³¹. O(Tr) memory: S, 12T bytes, and 16 bytes for each live start. Other
+    arrays are larger, but their unused pages are never touched. The time is close to O(Tr) on data
+    with changes. On data without changes it is far below the O(T²r) of plain pruning.
 
     Returns
     -------

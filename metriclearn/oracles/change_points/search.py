@@ -31,8 +31,8 @@ from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition, check_count
 
 _LARGEST = 1e280  # penalty or weight: the sum of 2³¹ such segments is still finite
-# Distances are tabulated from this number of features on and up to this number of samples, unless
-# a gap of this many standard deviations separates the boundaries to keep from the others.
+# Distances are tabulated for at least WIDE features and at most _SHORT samples, unless a gap of
+# _CLEAR standard deviations separates the boundaries to keep from the others.
 WIDE, _SHORT, _CLEAR = 64, 2048, 0.5
 GUESS = True  # try a penalty between the losses of single mergers
 
@@ -55,7 +55,7 @@ class ChangePoints(BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or if no segmentation has so many segments.
+        For parameters that cannot be used, or if no segmentation has the given number of segments.
     TypeError
         For a form other than a :class:`LowRankForm`; :class:`SummedArea` takes any.
 
@@ -86,8 +86,8 @@ class ChangePoints(BaseEstimator):
         Raises
         ------
         ValueError
-            If T samples cannot hold the segments that are asked for, no segmentation agrees with
-            ``known``, or the reference partition of the form is not contiguous.
+            If T samples cannot hold ``n_clusters`` segments, no segmentation agrees with ``known``,
+            or the reference partition of the form is not contiguous.
         """
         check_count(type(self).__name__, form.n_samples, n_clusters, self.min_size)
         problem = PenalizedSegmentation(form, self.min_size, known)
@@ -101,7 +101,10 @@ class ChangePoints(BaseEstimator):
 
 
 def segmentation_oracle(oracle: Any, min_size: int) -> Any:
-    """A copy of an oracle with this ``min_size``, if it has one; ChangePoints for None."""
+    """A copy of the oracle, with this ``min_size`` if it has that parameter.
+
+    None stands for :class:`ChangePoints`.
+    """
     if oracle is None:
         return ChangePoints(min_size)
     oracle = clone(oracle, safe=False)
@@ -113,10 +116,10 @@ def segmentation_oracle(oracle: Any, min_size: int) -> Any:
 class ConstrainedChangePoints(ChangePoints):
     """:class:`ChangePoints` for use with ``known``, a partial segmentation.
 
-    Labeled optimal partitioning (LOPART, Hocking & Srivastava 2020) for A = ZZᵀ − λI and the
-    regions "no change" and "exactly one"; here also with known changes and "at least one", for
-    many features, inside loss-augmented inference (with −κN, or the charges of
-    :class:`~metriclearn.problem.losses.KnownLoss`) and for a given number of segments.
+    For A = ZZᵀ − λI and the regions "no change" and "exactly one", this is labeled optimal
+    partitioning (LOPART, Hocking & Srivastava 2020). Here it also takes known changes, regions with
+    "at least one", many features, a given number of segments, and the forms of loss-augmented
+    inference (with −κN, or the charges of :class:`~metriclearn.problem.losses.KnownLoss`).
 
     Every constraint is a condition on single segments (s, u], so that the recursion keeps its
     form and a segmentation without training label errors is found whenever there is one. O(Tr)
@@ -130,7 +133,7 @@ class ConstrainedChangePoints(ChangePoints):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or if no segmentation has so many segments.
+        For parameters that cannot be used, or if no segmentation has the given number of segments.
     TypeError
         For a form other than a :class:`LowRankForm`; :class:`SummedArea` takes any.
 
@@ -209,7 +212,8 @@ class PenalizedSegmentation:
         self.form, self.charges, self.n_samples = plain, charges, T
         self.min_size, self.known = min_size, known
         self.names: Any = None if names is None else names.normalized(getattr(known, "names", None))
-        # Names with costs of transitions have a recursion with states; the signal is without them.
+        # Names with costs of transitions need a recursion with states. It takes them separately, so
+        # the signal has no names.
         self.has_states = names is not None and names.transitions is not None
         self.penalties, self.signal = penalties, Signal(cumulative, weight, min_size)
         if charges is None and weight:
@@ -221,10 +225,12 @@ class PenalizedSegmentation:
             self.signal = self.signal.constrained(charges, rules)
         if self.names is not None and not self.has_states:
             self.signal = self.signal.named(self.names)
-        self._latest: Any = (None,)  # the last penalty, F and the ends at it
+        self._latest: Any = (None,)  # the last penalty, with its F and segment ends
 
     def best(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """F of :func:`best_segmentation` and segment ends at a penalty, stored for the last one.
+        """F of :func:`best_segmentation` and segment ends at a penalty.
+
+        The result for the last penalty is stored.
 
         Raises
         ------
@@ -270,10 +276,10 @@ class PenalizedSegmentation:
         positions = np.arange(1, self.n_samples + 1)
         if self.known is None and self.min_size == 1 and not self.has_states:
             return self.vertex(positions[-1:]), self.vertex(positions)
-        # At a penalty above the range of V the number of segments decides.
+        # At a penalty above the range of V, the number of segments alone decides.
         weight = self.signal.weight
         penalty = float(np.sum(np.diff(self.signal.cumulative, axis=0) ** 2))
-        if self.charges is not None:  # on a piece, a segment is charged 1 at most
+        if self.charges is not None:  # a piece charges each segment at most 1
             pieces = self.charges.pieces
             n_pieces = len(pieces.stretches) + 2 * len(pieces.regions)
             penalty += weight * self.n_samples * (1 + n_pieces)
@@ -293,12 +299,12 @@ class PenalizedSegmentation:
     def tabulate(self, n_segments: int) -> None:
         """Replace S of a wide signal by a table of all ‖S_u − S_s‖², (T+1, T+1, 1).
 
-        It is one matrix product and takes at most twice the memory of S. It pays off if many
+        The table is one matrix product and takes at most twice the memory of S. It pays off if many
         programs are likely, that is, if no gap separates the boundaries to keep from the others.
         """
         S = self.signal.cumulative
         wide = S.ndim == 2 and S.shape[1] >= WIDE and len(S) <= min(_SHORT, 2 * S.shape[1]) + 1
-        # The table holds energies only, so that no other term may need S.
+        # The table holds only energies, so it cannot be used if another term needs S.
         if not wide or not self.signal.is_plain:
             return
         worths = np.sort(boundary_worths(self.signal, self.extremes[1].ends))
@@ -315,9 +321,9 @@ class PenalizedSegmentation:
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
         """Segment ends of a maximizer with exactly ``n_segments`` segments.
 
-        Every number between the smallest and the largest possible one occurs. The annotations, and
-        the number itself, bound sums over intervals of positions, and such an interval matrix is
-        totally unimodular.
+        Every number between the smallest and the largest possible one occurs. Proof: the
+        annotations, and the number itself, bound sums over intervals of positions, and such an
+        interval matrix is totally unimodular.
 
         Raises
         ------
@@ -330,9 +336,9 @@ class PenalizedSegmentation:
                 f"ConstrainedChangePoints needs from {len(low.ends)} to {len(high.ends)} segments "
                 f"to agree with the annotations, got n_clusters={n_segments}."
             )
-        # low and high are vertices of the hull on either side of K. Each round replaces one: by
-        # a guess, once for every high, or else by a vertex above the chord. Without one, K lies
-        # inside an edge.
+        # low and high are vertices of the hull on either side of K. Each round replaces one of
+        # them: by a guess, once for every high, or else by a vertex above the chord. If there is no
+        # such vertex, K lies inside an edge.
         if self.known is None and len(low.ends) < n_segments < len(high.ends):
             self.tabulate(n_segments)
         guessed_from = high
@@ -368,12 +374,12 @@ class PenalizedSegmentation:
         return vertex if gain > rounding and inside else None
 
     def _inside_edge(self, n_segments: int, low: Vertex, high: Vertex) -> NDArray[np.int64]:
-        """K strictly inside an edge of the hull: layers over the positions that are still possible.
+        """Segment ends for a K strictly inside an edge of the hull, by a layered program.
 
         At the penalty of the edge, a segmentation with a change at t has at most the value
         through[t]. We begin with the positions where it is largest, and double their number until
-        they allow a segmentation into K. Then we take all positions whose through[t] reaches its
-        value.
+        they allow a segmentation into K segments. Then we take all positions whose through[t]
+        reaches the value of that segmentation.
         """
         penalty, T = slope(low, high), self.n_samples
         best, rest, through = self.through(penalty)
@@ -397,8 +403,8 @@ class PenalizedSegmentation:
                 count *= 2
                 positions = np.union1d(order[:count], [T])
                 continue
-            # Positions below the floor lie on no better segmentation into K. If all others were
-            # among the candidates, or the value is on the hull, this segmentation is the best.
+            # No better segmentation into K has a change below the floor. If all other positions
+            # were candidates, or the value is on the hull, this segmentation is the best.
             floor = value - rounding
             needed = order[through[order] >= floor]
             if floor >= best - 2 * rounding or np.isin(needed, positions).all():
@@ -406,11 +412,10 @@ class PenalizedSegmentation:
             positions = np.union1d(positions, needed)
 
     def through(self, penalty: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        """The best value, the best value of the samples from every position on, and that with a
-        change there.
+        """The best value overall, of the samples from every position on, and with a change there.
 
-        The second one, (T+1,), or (T+1, C) by the name of the next segment, excludes the cost of a
-        change at the position.
+        The second result, (T+1,), or (T+1, C) by the name of the next segment, excludes the cost of
+        a change at the position.
         """
         turned = self.mirrored()
         if self.has_states:
@@ -418,7 +423,7 @@ class PenalizedSegmentation:
             rest = best_named(turned.signal.penalized(penalty), turned.names)[0][::-1].copy()
         else:
             F, rest = self.best(penalty)[0], turned.best(penalty)[0][::-1].copy()
-        # The segments before and after t share no charge; the first ones alone pay p_t.
+        # The segments before and after t share no charge. Only the value before t includes p_t.
         if self.penalties is not None:
             rest += self.penalties.reshape(-1, *[1] * (rest.ndim - 1))
         if not self.has_states:
@@ -428,7 +433,7 @@ class PenalizedSegmentation:
         return float(through[-1]), rest, through
 
     def both_sides(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The best values of the samples before, and from, every position, (T+1,) each.
+        """The best values of the samples before every position, and of those from it, (T+1,) each.
 
         Both include the penalty of a change there.
         """
@@ -444,7 +449,7 @@ class PenalizedSegmentation:
             # Ends of true segments are T minus their starts, turned around.
             ends = T - np.append(form.truth.change_points[-2::-1], 0)
             turned = turned.plus(Partition(ends=ends), form.weight)
-        # A change at t is one at T − t of the reversed samples.
+        # A change at t is a change at T − t of the reversed samples.
         charges = None if charges is None else charges.mirrored()
         penalties = None if penalties is None else penalties[::-1]
         turned = ChargedForm(turned, charges, self.signal.weight, penalties)

@@ -4,19 +4,20 @@ With S the cumulative sums of the factors, the segment (s, u] has the value
 
     f(s,u) = (‖S_u − S_s‖² − κ g(s,u)) / (u−s) + c,
 
-where g(s,u) = Σ_k |(s,u] ∩ C_k|² / |C_k| measures its overlap with the true segments C_k, or
+where g(s,u) = Σ_k |(s,u] ∩ C_k|² / |C_k| measures its overlap with the true segments C_k. With the
+charges of :class:`~metriclearn.problem.losses.KnownLoss` the value is
 
-    f(s,u) = ‖S_u − S_s‖² / (u−s) + α·charge(s,u) + c
+    f(s,u) = ‖S_u − S_s‖² / (u−s) + α·charge(s,u) + c.
 
-with the charges of :class:`~metriclearn.problem.losses.KnownLoss`. Segments with names add
+Segments with names add
 
     max_c E_c(u) − E_c(s),
 
 the score of the best name from cumulative emissions E. Each kernel is written once. Numba takes
 seconds to compile it for every combination of arrays and None, so there are only four kinds of
-signals: with or without names, and with or without constraints (charges and rules). A field that
-the kind lacks is None, and Numba compiles no tests of it. A field that the kind has, but this
-signal lacks, is an empty array.
+signals: with or without names, and with or without constraints (charges and rules). A field is None
+if the kind of signal lacks it, and Numba then compiles no tests of it. A field is an empty array if
+the kind has it, but this signal does not.
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ from metriclearn.problem.charges import Charges, charge
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.callbacks import is_interrupt
 
-# Python calls the first kind of kernel. Other kernels alone call the second kind, which is compiled
-# with its callers and cannot be called from Python.
+# Python calls the first kind of kernel. The second kind is called only by other kernels: it is
+# compiled with its callers and cannot be called from Python.
 WITHIN: Any = {
     "nogil": True,
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
     "error_model": "numpy",
 }
-# Kernels that allocate nothing count no references: counts would cost more than their arithmetic.
+# Kernels that allocate nothing need no reference counts, which cost more than their arithmetic.
 LIGHT: Any = {**WITHIN, "_nrt": False, "forceinline": True}
-# Long kernels that are called at one place become part of it before numba infers types: fewer
-# functions are optimized, which is most of the time of a compilation.
+# Long kernels with a single call are inlined there before numba infers types. Fewer functions are
+# then optimized, and optimizing takes most of the time of a compilation.
 ONCE: Any = {**LIGHT, "inline": "always"}
-# Counts and positions have one type: a literal 0, and positions as they are stored in 32 bits,
-# would each have numba compile every kernel once more.
+# Counts and positions are converted to one type. Otherwise numba would compile every kernel again
+# for a literal 0, and again for positions that are stored in 32 bits.
 INTEGER: Any = np.int64
 _REDUCTION = {"reassoc", "contract", "nsz"}
 
@@ -60,8 +61,8 @@ NO_RULES = np.empty((4, 0), dtype=np.int64)
 def called(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls; Ctrl-C in it raises KeyboardInterrupt, not SystemError.
 
-    Numba caches it by its file: after a change in another file of this folder, touch recursion.py
-    and margins.py, or set NUMBA_CACHE_DIR to a new folder.
+    Numba's cache notices changes only in the kernel's own file. After a change in another file of
+    this folder, touch recursion.py and margins.py, or set NUMBA_CACHE_DIR to a new folder.
     """
     options: Any = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}
     kernel = njit(**options)(function)
@@ -80,36 +81,36 @@ def called(function: Callable[..., Any]) -> Any:
 
 
 class Signal(NamedTuple):
-    """A form, its constraints and the penalty, in the form that kernels take.
+    """A form, its constraints and the penalty, as the arrays and numbers that kernels take.
 
     Attributes
     ----------
     cumulative : array (T+1, r)
         S, or a table (T+1, T+1, 1) of ‖S_u − S_s‖².
     weight : float
-        κ of true segments, α of charges, 0 without either.
+        κ for a truth, α for charges, 0 without either.
     min_size : int
         Smallest number of samples in a segment.
-    truth : array (T+1, 6), or (0, 6) without
+    truth : array (T+1, 6), or (0, 6) without a truth
         See :func:`truth_table`.
-    penalties : array (T+1,), or (0,) without
+    penalties : array (T+1,), or (0,) without penalties of positions
         p_t of a change at t; 0 at both ends.
-    charges : array (T+1, 11), or (0, 11) without; None without constraints
+    charges : array (T+1, 11), or (0, 11) without charges; None without constraints
         See :func:`~metriclearn.problem.charges.charge_table`.
-    slack : array (T+1,), or (0,) without; None without constraints
+    slack : array (T+1,), or (0,) without charges; None without constraints
         The slack of the charges, times α.
-    rules : int array (4, T+1), or (4, 0) without; None without constraints
+    rules : int array (4, T+1), or (4, 0) without rules; None without constraints
         The rows of :class:`~metriclearn.problem.knowledge.SegmentRules`.
     emissions : array (T+1, C) or None
         E of :class:`~metriclearn.problem.named_segments.NameScores`, normalized so that no sum of
         scores is above 0.
-    given : int32 array (2, T+1), or (2, 0) without; None without names or constraints
+    given : int32 array (2, T+1), or (2, 0) without given names; None without names or constraints
         ``given`` of ``NameScores``.
     c : float
         Minus the penalty of a segment.
     head : int or None
-        In a stream, the number of samples between the positions 0 and 1, which are not stored and
-        can hold no further change; None otherwise.
+        In a stream, the number of samples between the positions 0 and 1; None otherwise. These
+        samples are not stored, and no further change can lie among them.
     """
 
     cumulative: NDArray
@@ -146,7 +147,7 @@ class Signal(NamedTuple):
         return self._replace(emissions=names.emissions, given=given)
 
     def penalized(self, penalty: float) -> Signal:
-        """The same with this penalty of a segment."""
+        """The same signal with this penalty of a segment."""
         return self._replace(c=-float(penalty))
 
 
@@ -154,11 +155,12 @@ class Signal(NamedTuple):
 def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
     """Columns of the true segments from which g is computed in O(1), (T+1, 6).
 
-    Row t holds the start and 1/size of the segment of sample t−1; what the samples before t
-    contribute if a segment began earlier; and what the samples from t on contribute up to any end
-    beyond the segment of sample t. So g(s,u) = before(u) + after(s), unless s and u lie in one true
-    segment, where g(s,u) = (u−s)²/|C|. The last columns are the end e of the segment of sample t,
-    and h = (e−t)(1 − (e−t)/|C|), the overlap that any (t,u] with u ≥ e lacks at its left end.
+    Row t holds the start and 1/size of the true segment of sample t−1. Two columns give the parts
+    of an overlap: before(t) belongs to a segment that ends at t and starts in an earlier true
+    segment, and after(t) to a segment that starts at t and ends in a later one. So g(s,u) =
+    before(u) + after(s), unless s and u lie in one true segment, where g(s,u) = (u−s)²/|C|. The
+    last columns are the end e of the true segment of sample t, and h = (e−t)(1 − (e−t)/|C|), which
+    is what any (t,u] with u ≥ e lacks of the full overlap at its left end.
     """
     table = np.empty((n_samples + 1, 6))
     for column in range(6):
@@ -167,8 +169,8 @@ def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
     for end in ends:
         size = float(end - start)
         for t in range(start, end):
-            # Sample t lies in C = (start, end]: row t + 1 is read for ends u = t + 1, row t for
-            # starts s = t, of whose true segment end − t samples are left.
+            # Sample t lies in C = (start, end]. Row t + 1 is read for the end u = t + 1. Row t is
+            # read for the start s = t, after which end − t samples of C are left.
             passed, left = float(t + 1 - start), float(end - t)
             table[t + 1, START], table[t + 1, SHARE] = start, 1.0 / size
             table[t + 1, BEFORE] = start + passed * passed / size
@@ -193,7 +195,7 @@ def energy(S, s, u):
 
 @njit(**LIGHT)
 def overlap(truth, s, u):
-    """g(s,u): inner true segments contribute their length, the two at the ends a share of it."""
+    """g(s,u): true segments inside add their length, and the two at the ends add a part of it."""
     if s >= truth[u, START]:  # both ends in one true segment
         return float((u - s) * (u - s)) * truth[u, SHARE]
     return truth[u, BEFORE] + truth[s, AFTER]
@@ -203,9 +205,9 @@ def overlap(truth, s, u):
 def name_score(E, given, s, u):
     """max_c E_c(u) − E_c(s), or the score of the name that is given in (s,u].
 
-    The two parts of a split segment together score at least as much as the whole: each may have the
-    name of the whole, and is bound by fewer given names. So (*) of :mod:`.bounds` holds with the
-    same slack.
+    The two parts of a split segment together score at least as much as the whole: both may have the
+    name of the whole, and neither holds a given name that the whole does not. So (*) of
+    :mod:`.bounds` holds with the same slack.
     """
     # Numba drops this branch for None only if the test for None stands alone.
     if given is not None:  # noqa: SIM102
@@ -242,7 +244,7 @@ def _with_loss(value, weight, truth, charges, s, u, length):
         if len(truth):
             value -= weight * overlap(truth, s, u)
         return value / length
-    # One test that mostly fails, and two after it, are faster than two of their own.
+    # Testing the weight first is faster than two separate tests of truth and charges.
     if weight == 0.0:
         return value / length
     if len(truth):
@@ -272,7 +274,7 @@ def penalty_at(penalties, t):
 
 @njit(**LIGHT)
 def allowed_starts(rules, u, stop):
-    """(low, high): segments (s, u] are allowed for low ≤ s < high, at most ``stop``."""
+    """(low, high): segments (s, u] are allowed for low ≤ s < high, with high at most ``stop``."""
     if rules is None:
         return 0, stop
     if rules.shape[1] == 0:
@@ -292,7 +294,7 @@ def split_slack(slack, weight, c, t):
 
 @njit(**LIGHT)
 def legal_from(rules, t, min_size):
-    """The first end u for which t is a legal split of (s,u], whatever the start."""
+    """The first end u for which every (s,u] may be split at t."""
     if rules is None:
         return t + min_size
     return max(t + min_size, rules[_REACH, t] + 1) if rules.shape[1] else t + min_size

@@ -1,4 +1,4 @@
-"""The recursion over samples that still arrive: which changes are final, and what may be forgotten.
+"""The recursion over arriving samples: which changes are final, and what may be forgotten.
 
 **What is final.** F(u) depends only on samples before u, and the last segment up to any later end
 begins at one of the *live* starts: those that the recursion still keeps, and the newest ones. If
@@ -6,8 +6,8 @@ the best segmentations up to all of them share a change c, the best segmentation
 has the same changes up to c.
 
 **What may be forgotten.** Later decisions compare values F(s) + f(s,u) of starts s whose
-segmentations all have the change c. F(c) is part of each, and no segment before c is evaluated
-again. So c takes the place of the first sample, with F(c) = 0.
+segmentations all have the change c. Each of these values includes F(c), and no segment before c is
+evaluated again. So c takes the place of position 0, with F(c) = 0.
 
 **Offsets do not matter.** With samples z − a in place of z, a segment of n samples with the sum S
 is worth ‖S − na‖²/n = ‖S‖²/n − 2⟨S, a⟩ + n‖a‖². The two last terms add up over the segments of any
@@ -17,8 +17,8 @@ are centered again whenever something is forgotten, because large sums would cos
 differs from that of the whole sequence by about 1e-15 of the sum of squares, so answers may differ
 if the values of two segmentations are equal up to this error.
 
-When checks are made depends only on the numbers of samples and starts. So results are the same to
-the last bit, however samples are divided into chunks.
+The times of checks depend only on the numbers of samples and starts. So results are the same to the
+last bit, however samples are divided into chunks.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from metriclearn.oracles.change_points.segment_values import (
     segment_value,
 )
 
-# Fields of Progress.clock: the samples so far, the latest final change, when to look for the next
-# one and when to center again, the fresh starts, and the last winner.
+# Fields of Progress.clock: the number of samples so far, the latest final change, the times of the
+# next check for one and of the next centering, the fresh starts, and the last winner.
 NOW, BASE, CHECK, CENTER, FIRST, LOOKED, WINNER, N_CLOCK = range(8)
 _SPREAD, _TOP, _VALUE, N_BOUNDS = range(4)
-# A check may cost as much as this many samples each for a start or position that it looks at.
+# A check waits for one sample for every _SHARE starts or positions that the last check visited.
 _SHARE = 16
 _FIRST_CENTER = 16  # samples after which sums are centered for the first time
 _NEVER = 2**31 - 1
@@ -62,7 +62,7 @@ class Progress(NamedTuple):
     center : array (r,)
         The mean subtracted from samples before they are summed.
     needed : bool array
-        Room for a mark at every position.
+        Space for a mark at every position.
     """
 
     clock: NDArray
@@ -73,8 +73,10 @@ class Progress(NamedTuple):
 
 @called
 def projected(rows, offset, components):
-    """(X − offset)·componentsᵀ, row by row, so that the result does not depend on chunks, to the
-    last bit; (n, r)."""
+    """(X − offset)·componentsᵀ, (n, r).
+
+    Rows are computed one by one, so that not a single bit depends on the chunks.
+    """
     result = np.zeros((len(rows), len(components)))
     for t in range(len(rows)):
         for k in range(len(components)):
@@ -153,15 +155,16 @@ def _append(S, E, penalties, center, more, row, t):
 def _discard(signal, program, u):
     """Let live starts expire that cannot beat both u and the best start c of u.
 
-    Claim: the last segment of a later end has a mean μ and a name k. With these a start s is better
-    than a start t > s only if μ lies in a ball around the mean m of the samples from s to t,
+    Claim: let the last segment of a later end have the mean μ and the name k. A start s is then
+    better than a start t > s only if μ lies in a ball around the mean m of the samples from s to t,
 
         |μ − m|² < (F(s) + f_k(s,t) − c − F(t)) / (t − s),
 
-    because Σ 2⟨μ, z⟩ − |μ|² over these samples must make up for F(t) − F(s). A start s > c is
-    better than c only outside of the ball of c and s. So s never wins if its ball with u and its
-    ball with c do not meet, or the first lies in the ball of c and s, for all names. With
-    (*) of :mod:`.bounds` alone, changes near c would be possible up to the next change. (Functional
+    because Σ 2⟨μ, z⟩ − |μ|² over these samples must make up for F(t) − F(s). (In this formula c is
+    minus the penalty.) A start s > c is better than c only if μ lies outside the ball of c and s.
+    So s < c never wins if, for all names, its ball with u does not meet its ball with c. And s > c
+    never wins if, for all names, its ball with u lies inside the ball of c and s. With (*) of
+    :mod:`.bounds` alone, changes near c would remain possible until the next change. (Functional
     pruning; Maidstone et al., Statistics and Computing 27, 2017.)
     """
     F, last, live, levels = program
@@ -212,7 +215,7 @@ def _never_wins(signal, F, s, best, u, k):
         difference = (S[u, d] - S[s, d]) / n - (S[b, d] - S[a, d]) / m
         distance += difference * difference
     distance = np.sqrt(distance)
-    if s < best:  # apart
+    if s < best:  # whether the balls are disjoint
         return square + error <= 0.0 or distance > (1 + 1e-9) * (radius + np.sqrt(square + error))
     inner = square - error
     return inner > 0.0 and (1 + 1e-9) * (distance + radius) < np.sqrt(inner)
@@ -236,11 +239,11 @@ def _mark(program, needed, base, first_fresh, u):
 
 @njit(**LIGHT)
 def _shared_change(program, needed, base, first_fresh, u):
-    """The latest change that the segmentations of all live starts share, and the number of
-    positions visited.
+    """The latest change that the segmentations of all live starts share.
 
-    We repeatedly replace the last of the positions by the start of the segment that ends there.
-    Once a single position is left, all segmentations share it.
+    Also returns the number of positions visited. We begin with all live starts, and repeatedly
+    replace the last position by the start of the segment that ends there. Once a single position is
+    left, all segmentations share it.
     """
     starts, n_live = program.live.starts, INTEGER(program.levels.first[program.levels.number[0]])
     for j in range(n_live):  # mostly the first one: the oldest starts come first
@@ -251,7 +254,7 @@ def _shared_change(program, needed, base, first_fresh, u):
     while t > base and (count > 1 or not needed[t]):
         if needed[t]:
             before = INTEGER(program.last[t])
-            if before < 0:  # too few samples for a segment: nothing but base goes before
+            if before < 0:  # too few samples for a segment: only base can come before
                 before = base
             count -= needed[before]
             needed[before] = True
@@ -261,15 +264,15 @@ def _shared_change(program, needed, base, first_fresh, u):
 
 @called
 def compact(signal, program, progress, base, first):
-    """Forget the positions before ``base``, and between it and ``first``; center the sums again.
+    """Forget all positions before ``first`` except ``base``, and center the sums again.
 
-    ``signal`` already has its new head. F of the positions that are needed comes from their
-    segments, so that its rounding errors do not add up over the stream.
+    ``signal`` already has its new head. F of the remaining positions is computed anew from their
+    segments, so that rounding errors do not add up over the stream.
 
     Returns
     -------
     bool
-        Whether a start that might have won is forgotten, too.
+        Whether a start that might still have won was forgotten, too.
     """
     clock, needed, center = progress.clock, progress.needed, progress.center
     (F, last, live, levels), S, u = program, signal.cumulative, clock[NOW]

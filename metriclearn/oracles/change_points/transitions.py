@@ -1,12 +1,12 @@
-"""Named segments with costs of transitions: one state of the recursion for every name.
+"""Named segments with costs of transitions: the recursion has one state for every name.
 
-With τ(c, c′) the cost of a segment named c′ after a segment named c, ∞ if that is forbidden,
+Let τ(c, c′) be the cost of a segment named c′ after a segment named c, ∞ if that is forbidden. Then
 
     F(u, c′) = max_s max_c F(s, c) − τ(c, c′) + f(s,u) + E_c′(u) − E_c′(s) − p_u,
 
-without τ if s = 0. E_c′(u) is the same for all starts. So a start s has one number for every name,
-H(s, c′) = max_c F(s, c) − τ(c, c′) − E_c′(s), and F(u, c′) = E_c′(u) − p_u + max_s H(s, c′) +
-f(s,u): the distance f is computed once for all names.
+where τ is left out if s = 0. E_c′(u) is the same for all starts, so we store for a start s and name
+H(s, c′) = max_c F(s, c) − τ(c, c′) − E_c′(s). Then F(u, c′) = E_c′(u) − p_u + max_s H(s, c′) +
+f(s,u), and the distance f is computed once for all names.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def best_named(signal, names):
     """Maximize Σ f + Σ scores of names − Σ τ − Σ p; ``signal`` is without names.
 
     A start s is dropped once it cannot win under any name. Claim: if H(s, c) + f(s,t) + slack(t) ≤
-    H(t, c), then t is at least as good as s for the name c at every end u of which t is a legal
-    split. Proof: by (*) of :mod:`.bounds`, H(s, c) + f(s,u) ≤ H(s, c) + f(s,t) + slack(t) + f(t,u)
-    ≤ H(t, c) + f(t,u). Where (s,u] may have the name c, so may (t,u], which has fewer given names.
-    A name needs no such test if another name given in (s,t] excludes it. O(r + C) for each start
-    alive at each end, O(C²) for each end, and 20 bytes for each sample and name.
+    H(t, c), then t is at least as good as s for the name c at every end u where (s,u] may be split
+    at t. Proof: by (*) of :mod:`.bounds`, H(s, c) + f(s,u) ≤ H(s, c) + f(s,t) + slack(t) + f(t,u)
+    ≤ H(t, c) + f(t,u). If (s,u] may have the name c, so may (t,u], which holds no other given name.
+    A name needs no such test if another name given in (s,t] excludes it. Time: O(r + C) for each
+    live start at each end, and O(C²) for each end. Memory: 20 bytes for each sample and name.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def best_named(signal, names):
         The best value of every prefix by the name of its last segment.
     H : array (T+1, C)
     ends : int array (K,)
-        The segment ends of the best segmentation of all samples; none if there is none.
+        The segment ends of the best segmentation of all samples; empty if there is none.
     """
     E, given, costs = names
     T, C, min_size = E.shape[0] - 1, E.shape[1], signal.min_size
@@ -96,7 +96,7 @@ def _try(best, last, entered, value, s, only):
 
 @njit(**LIGHT)
 def _enter(values, emissions, costs, entered, before):
-    """H of a position from F there, and for every name the best name before it."""
+    """Fill in H of a position from F there, and for every name the best preceding name."""
     for name in range(len(values)):
         for previous in range(len(values)):
             value = values[previous] - costs[previous, name] - emissions[name]
@@ -106,7 +106,7 @@ def _enter(values, emissions, costs, entered, before):
 
 @njit(**LIGHT)
 def _is_beaten(entered, value, rival, only):
-    """Whether the other start is at least as good under every name that may be used."""
+    """Whether the rival start is at least as good under every name that may be used."""
     for name in range(len(entered)):
         if entered[name] + value > rival[name] and (only < 0 or only == name):
             return False
@@ -128,12 +128,12 @@ def _walk_back(values, last, before):
 
 @called
 def best_named_layers(signal, names, n_segments, positions, rest, floor):
-    """The same into ``n_segments`` with ends among ``positions`` (increasing, the last one T).
+    """Maximize as :func:`best_named` does, over ``n_segments`` segments with ends in ``positions``.
 
-    Layer by layer, O(K n² (r + C) + K n C²) for n positions. A prefix is kept if its value plus
-    ``rest`` reaches ``floor``; ``rest`` (T+1, C) is an upper bound on the value of the samples that
-    follow, by the name of the next segment. Returns the value, −inf if there is none, and the
-    segment ends.
+    ``positions`` are increasing, the last one T. Works layer by layer, O(K n² (r + C) + K n C²) for
+    n positions. A prefix is kept if its value plus ``rest`` reaches ``floor``; ``rest`` (T+1, C) is
+    an upper bound on the value of the samples that follow, by the name of the next segment. Returns
+    the value, −inf if there is no segmentation, and the segment ends.
     """
     E, given, costs = names
     n, C = len(positions), E.shape[1]
