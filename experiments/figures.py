@@ -52,8 +52,8 @@ from experiments.league import ranks
 from experiments.pages.house_map import house_picture, house_table
 from experiments.pages.pictures import ROOT, digest, take, texts_of, title_of
 
-# pictures of docs/images that are drawn here: what they show, one or several results of which the
-# first has the picture on its page, and the function that draws it from them
+# pictures of docs/images that are drawn here: one or several results, the first of which has the
+# picture on its page, and the function that draws the picture from them
 DRAWN = {
     "active": ("results/active", "studies.labeling_effort.plot_learning"),
     "active_small": ("results/active_small", "studies.labeling_effort.plot_learning"),
@@ -81,7 +81,7 @@ DRAWN = {
     "scaling_rounds": ("benchmarks/scale_rounds", "benchmarks.scale.draw_rounds"),
     "scaling_samples": ("benchmarks/scale_samples", "benchmarks.scale.draw_samples"),
 }
-# those that a run draws, because its results do not hold its images or recordings
+# pictures that a run draws, because its results do not hold its images or recordings
 TAKEN = {
     "bsds500": ("results/bsds500", "01-figure-*.png"),
     "clustering": ("results/clustering", "01-figure-*.png"),
@@ -96,8 +96,8 @@ TAKEN = {
 }
 _NOT_WRITTEN = ("results", "benchmarks", "research")  # made, or kept as a record
 _MADE = re.compile(r"<!-- made: (.+?) -->(\n?)(.*?)<!-- /made -->", re.DOTALL)
-# where any number may stand: in code, marked parts, links; numbers of sections, lists and versions;
-# years of references. 0 and 1 are free, too: they define scales, "1 where all is the same"
+# numbers that the check allows: in code, marked parts and links; of sections, lists and versions;
+# years of references; 0 and 1, which define scales ("1 for equal segmentations")
 _FREE = re.compile(
     r"```.*?```|`[^`\n]*`|<!-- (made|said): .*?<!-- /\1 -->|\]\([^)]*\)|<[!/a-zA-Z][^>\n]*>|"
     r"^ *\d\. |(?:[A-Z]\w+|al\.) \(?(?:19|20)\d\d\b|"

@@ -34,7 +34,7 @@ from experiments.harness.results import ONE, OURS, markdown_table, read_results,
 from metriclearn.running.callbacks import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed
-# Settings that decide no result of a fit: its data are in the name of each fit.
+# Settings that do not affect a fit, apart from its data, which are in the name of each fit.
 _IRRELEVANT = ("n_jobs", "executor", "resume", "outputs", "pictures", "sets", "left_out")
 _UNDRAWN: dict[str, Any] = {"strips": (), "figures": {}, "weights": {}, "traces": {}}
 _logger = logging.getLogger(__name__)

@@ -1,11 +1,11 @@
-"""How much each device of the oracle saves: an exact way to skip work, which can be switched off.
+"""How much time each speed-up of the search for change-points saves.
 
     python -m experiments.benchmarks.ablation [--out FOLDER] [--repeats 7] [--tiny]
 
-A ratio is the processor time without a device divided by the time with all devices; each time is
-the least of the repeats. Every set of devices has a separate process, since switches are compiled
-into kernels. All processes measure a row in turns, and their objectives must agree to 1e-9
-(relative).
+A *device* is an exact way to skip work, which can be switched off. A ratio is the processor time
+without a device divided by the time with all devices; each time is the least of the repeats. Every
+set of devices has a separate process, since switches are compiled into kernels. All processes
+measure a row in turns, and their objectives must agree to 1e-9 (relative).
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
 
 
 def ratios(row: str, pools: Mapping[str | None, Any], options: Any) -> dict[str, Any]:
-    """One line of the table: every process in turn, relative to the one with all devices."""
+    """One line of the table: the time of every process over that of the process with all
+    devices."""
     answers = {
         device: pool.submit(measure, row, options.tiny, options.repeats).result()
         for device, pool in pools.items()

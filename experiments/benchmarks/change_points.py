@@ -5,11 +5,11 @@
 The data are X = Z L⁻¹ with L a random symmetric matrix, B = LLᵀ the metric, and Z piecewise
 constant plus noise of variance one: under the metric the noise is white, as
 fastcpd's mean model assumes. All programs minimize ‖Z − MZ‖² + penalty · (number of segments), with
-penalty 2 P log T where none is stated; fastcpd's half of it is its ``beta`` with the adjustment
-"BIC". Programs are timed only where their objectives are equal to 1e-9 (relative). Times are
-medians of processor time, taken in turns, one thread: unlike wall time they do not favor short
-programs on a busy machine. Memory is ours, measured in a separate process: the
-peak above the memory in use before the call, which includes X and Z.
+penalty 2 P log T where none is stated. Half of the penalty is fastcpd's ``beta``, with the
+adjustment "BIC". Programs are timed only where their objectives are equal to 1e-9 (relative). Times
+are medians of processor time, measured in turns with one thread. Unlike wall time, processor time
+does not favor short programs on a busy machine. Only our memory is given: the peak of a separate
+process above the memory in use before the call, which includes X and Z.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def make_signal(n_samples: int, n_features: int, n_segments: int, jump: float = 
 
 
 def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
-    """Z given."""
+    """One line of the table of times from Z, for a penalty."""
     able = answering(programs(), signal.Z, signal.penalty)
     calls = {name: partial(run, signal.Z, signal.penalty) for name, run in able.items()}
     cells = side_by_side(calls, repeats, signal.same)
@@ -152,7 +152,8 @@ def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict
 
 
 def off_hull(signal: Signal) -> int:
-    """The number of segments nearest to the true one that is optimal at no penalty."""
+    """Of the numbers of segments that are optimal at no penalty, the one nearest to the true
+    one."""
     n_segments = signal.truth.n_clusters
     path = ml.segmentation_path(signal.Z, max_segments=2 * n_segments)
     inside = np.setdiff1d(np.arange(2, 2 * n_segments), path.n_segments)

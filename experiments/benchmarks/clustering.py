@@ -2,11 +2,11 @@
 
     python -m experiments.benchmarks.clustering [--out FOLDER] [--repeats 7] [--tiny]
 
-T samples, 16 features, 26 clusters, as in Letter Recognition. Three calls: the relaxation of a new
-form (its QR decomposition included), the same within a round of a learner (which has decomposed the
-data once), and the local search. Every size runs in a separate process, whose peak memory counts
-everything: interpreter, compiled code and data. Then a full metric is learned from Letters, or from
-a synthetic table of that size if the file is missing.
+T samples, 16 features, 26 clusters, as in Letter Recognition. Three calls are timed: the relaxation
+of a new form (its QR decomposition included), the same within a round of a learner (which has
+decomposed the data once), and the local search. Every size runs in a separate process, whose peak
+memory counts everything: interpreter, compiled code and data. Then a full metric is learned from
+Letters, or from a synthetic table of that size if the file is missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Confidence of change-points: whether probabilities hold on unseen users, and their cost.
+"""Confidence of change-points: are probabilities right on unseen users, and what do they cost?
 
     python -m experiments.benchmarks.confidence [--out FOLDER]
 
@@ -30,7 +30,7 @@ from metriclearn.plots import expected_calibration_error, plot_reliability
 
 _SECONDS, _RATE = (0.5, 1.0, 2.0), 2.0  # tolerances, and windows per second
 _DRAWN = 1.0
-_CLEAR = (300, 6), (2000, 20), (4000, 40), (20000, 100)  # samples, and segments that are clear
+_CLEAR = (300, 6), (2000, 20), (4000, 40), (20000, 100)  # numbers of samples, and of clear segments
 
 
 def probabilities_and_outcomes(

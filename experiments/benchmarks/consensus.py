@@ -2,13 +2,14 @@
 
     python -m experiments.benchmarks.consensus [--out FOLDER] [--only NAME …]
 
-A consensus of the first member of five families learns from the training data of every case of an
-experiment. The overhead is the processor time of its predictions for the test data, divided by that
-of all its models, one by one. Doubt is the rank correlation of expected and real loss over test
-recordings. A boundary is true if a labeled one is within ``tolerance`` samples. "Distilled" is the
-member with the largest weight, fitted to the labels of the training data and to the predictions of
-the consensus for every second test unit. It is tested on the other units; then the two halves
-change places. Next to it is the same member without those predictions.
+A consensus has the first member of each of five families, and learns from the training data of
+every case of an experiment, that is, of every division into training and test data. The overhead is
+the processor time of its predictions for the test data, divided by that of all its models, one by
+one. Doubt is the rank correlation of expected and real loss over test recordings. A boundary is
+true if a labeled one is within ``tolerance`` samples. "Distilled" is the member with the largest
+weight, fitted to the labels of the training data and to the predictions of the consensus for every
+second test unit. It is tested on the other units; then the two halves change places. Next to it is
+the same member without those predictions.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _FAMILIES = (
     "logistic, named",
 )
 _TOLERANCE = 2
-_SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 1.01)  # of the models that have a boundary
+_SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 1.01)  # of models, among those of the consensus
 
 
 def measured(experiment: str, tiny: bool) -> Row:
@@ -60,7 +61,7 @@ def measured(experiment: str, tiny: bool) -> Row:
         groups = train.groups if len(set(train.groups)) > 1 else None
         fit = partial(Consensus(members, n_folds=3).fit, train.sequences, train.labels, groups)
         consensus: Consensus = fits.run(fit).result
-        losses.append(sequence_losses(consensus, test))  # and compiles what it needs
+        losses.append(sequence_losses(consensus, test))  # this also compiles kernels
         expected.append(consensus.expected_loss(test.sequences))
         pairs += _boundaries(consensus, test)
         data, answer, alone = consensus.read_data(test.sequences), Timing(), Timing()

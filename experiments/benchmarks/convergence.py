@@ -4,10 +4,10 @@
 
 Change-points with a squared regularizer. ``synthetic`` is 30 sequences of 150 samples and 20
 features (5 relevant, 3 to 8 segments), strength 0.1: full and diagonal metric with a learned
-penalty, and full with the number of segments given. ``many`` is 400 sequences of 40 samples
-and 8 features, number known. There the learners' risk, and so ``bundle``, has one cut per round for
-each of a hundred groups of sequences; all others, and ``bundle, ungrouped``, have one for every
-sequence. ``hapt`` is the first 20 training sequences of ``python -m experiments.run
+penalty, and full with the number of segments given. ``many`` is 400 sequences of 40 samples and 8
+features, with the number of segments given. There the learners' risk, and so ``bundle``, has one
+cut per round for each of a hundred groups of sequences; all others, and ``bundle, ungrouped``, have
+one for every sequence. ``hapt`` is the first 20 training sequences of ``python -m experiments.run
 experiment=hapt`` (half-second windows, 36 features, unlabeled gaps kept, the split of seed 0), full
 metric, strength 0.01, once with a learned penalty and once with the penalty fixed at the value
 learned; no test sequence is read.

@@ -144,7 +144,7 @@ def main() -> None:
     if options.device:
         software["device"] = name_of(options.device)
     report = Report("encoders", options, **software)
-    # first: a process begins with the peak of the one that has made it
+    # measured first: a process begins with the peak of the process that started it
     sizes = [2000, 4000] if options.tiny else [2000, 20000, 200000]
     rows = [in_own_process(memory_of_loss, T) for T in sizes]
     note = "Of the outputs: times the memory of T × r numbers of double precision."

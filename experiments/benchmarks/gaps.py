@@ -3,11 +3,12 @@
     python -m experiments.benchmarks.gaps [--out FOLDER] [--only NAME …]
 
 Before features are computed, single rows or runs of rows are removed, and times jitter. ``regular``
-puts the remaining rows on a grid again, and features are computed from filled recordings. Learners
-either use all of these, or rows of features that lie mostly in gaps too long to be filled become
-NaN, and ``GapSegmenter`` leaves them out. The better of the two is chosen by cross-validation of
-``score`` over two halves of the groups in the training data, which have gaps as well. Penalties are
-tuned after every fit on its data. The loss is measured on all rows of complete test recordings.
+puts the remaining rows on a grid again, and features are computed from filled recordings. There are
+two ways to learn. Either learners use all rows of features; or rows that lie mostly in gaps too
+long to be filled become NaN, and ``GapSegmenter`` leaves them out. The better of the two is chosen
+by cross-validation of ``score`` over two halves of the groups in the training data, which have gaps
+as well. Penalties are tuned after every fit on its data. The loss is measured on all rows of
+complete test recordings.
 """
 
 from __future__ import annotations
@@ -236,7 +237,7 @@ def measured(name: str, draws: int, tiny: bool) -> list[Row]:
     complete: dict[str, float] = {}
     rows: list[Row] = []
     for title, damage in list(DAMAGES.items())[: 4 if tiny else None]:
-        # At 20 % much is lost in any draw, and time as well.
+        # With 20 % lost, one draw is enough, because much is lost in any draw; more take long.
         n_draws = draws if (damage.lost or damage.jitter) and damage.lost < 0.1 else 1
         results = [losses_of(name, damage, seed, tiny) for seed in range(n_draws)]
         means = {m: float(np.mean([one[m] for _, one in results])) for m in results[0][1]}

@@ -121,7 +121,7 @@ def points(n: int) -> tuple[NDArray, NDArray]:
 
 
 def internal_cases(scale: int) -> Iterator[Case]:
-    """Points."""
+    """Internal indices of points."""
     X, labels = few = points(10**4 // scale)
     many = points(10**6 // scale)
     size, larger = f"n={len(X):.0e}", f"n={len(many[0]):.0e}"

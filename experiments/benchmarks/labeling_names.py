@@ -1,4 +1,4 @@
-"""How many names of the label page are right, on recordings of people who have no labels.
+"""How many names of the label page are right, on recordings of people without labels.
 
     python -m experiments.benchmarks.labeling_names [--out FOLDER]
 
@@ -31,7 +31,7 @@ _RATE = 2.0
 _LENGTH = 40  # rows of a stretch: 20 s
 _SHARES = (0.05, 0.1, 0.25)
 _SEEDS = 3
-_PATIENCE = 60.0  # seconds: also on a busy machine the metric is learned to the end
+_PATIENCE = 60.0  # seconds, enough to finish learning on a busy machine
 
 
 def annotations_of(labels: NDArray, start: int, stop: int) -> list[Annotation]:

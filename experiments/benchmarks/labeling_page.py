@@ -190,7 +190,7 @@ class Visit:
         self.wait()
 
     def click(self, share: float) -> None:
-        """A boundary."""
+        """Click a boundary."""
         self._at(share, False).click().perform()
 
     def _at(self, share: float, below: bool) -> Any:

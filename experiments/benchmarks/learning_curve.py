@@ -179,7 +179,8 @@ def _mean(
     n: int,
     seed: int,
 ) -> float:
-    """The first measure over the test data of all cases after training on n items of each."""
+    """Mean of the first measure over the test data of all cases, after training on n items of
+    each."""
     column, measure = procedure.columns(method)[0], next(iter(procedure.measures))
     values: list[float] = []
     units: list[str] = []
@@ -221,7 +222,7 @@ def needed(panel: Mapping[str, Any]) -> int | None:
 
 
 def sentence(panel: Mapping[str, Any]) -> str:
-    """The number of labels from which learning is worth it."""
+    """A sentence about the number of labels from which learning is worth it."""
     (name, level), *_ = panel["flat"].items()
     count, numbers = needed(panel), panel["numbers"]
     last, _ = panel["curves"]["ours"][-1]

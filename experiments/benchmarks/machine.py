@@ -126,7 +126,8 @@ def timed(call: Call, repeats: int) -> Timing:
 def side_by_side(
     calls: Mapping[str, Call], repeats: int, same: Callable[[Any, Any], bool] | None = None
 ) -> dict[str, Any]:
-    """Cells of one row: processor seconds of ours and the peers, and how many times as fast it is.
+    """Cells of one row: processor seconds of ours and the peers, and how many times as fast ours
+    is.
 
     Parameters
     ----------

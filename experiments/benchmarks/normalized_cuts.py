@@ -4,9 +4,9 @@
 
 ``training``: 10 horses of 1500 or more nodes each, to convergence. ``prediction``: one image of
 300×225 pixels from its superpixels, features included. ``large``: one value with its slope, and one
-normalized cut, of 20 000 nodes under a budget of 1 GiB for similarities, for all pairs (W alone
-would take 3 GiB), neighbors and random features. ``random features``: the relative error of the
-training objective against the number D of features.
+normalized cut, of 20 000 nodes. The similarities have a budget of 1 GiB, and are those of all pairs
+(W alone would take 3 GiB), of neighbors, or by random features. ``random features``: the relative
+error of the training objective against the number D of features.
 
 The horses are read from METRICLEARN_DATA; without them, synthetic images of the same size.
 """

@@ -1,7 +1,7 @@
 """Programs that segment a signal for a penalty: ours, and the installed peers.
 
-All minimize ‖Z − MZ‖² + penalty · (number of segments); half of it is fastcpd's ``beta`` with the
-adjustment "BIC" and unit variance. fastcpd has no ``min_size``.
+All minimize ‖Z − MZ‖² + penalty · (number of segments); half of the penalty is fastcpd's ``beta``,
+with the adjustment "BIC" and unit variance. fastcpd has no ``min_size``.
 """
 
 from __future__ import annotations

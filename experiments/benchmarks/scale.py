@@ -40,7 +40,7 @@ from metriclearn.datasets.mapped import LazyArrays
 from metriclearn.running.executors import DaskExecutor
 
 _FEATURES = 10
-_GROUPS = 100  # functions of the risk, as learners have
+_GROUPS = 100  # groups of sequences with one cut each, as in learners
 _SEQUENCES, _MACHINES = 10**8, 1000  # of the projection
 
 
@@ -154,7 +154,7 @@ def project(report: machine.Report, per_sequence: float, per_task: float, fixed:
     for threads, per_thread in ((1, 2), (1, 1), (16, 1)):
         tasks = per_thread * threads * _MACHINES
         work = _SEQUENCES * per_sequence / (_MACHINES * threads)
-        scheduling = per_task * tasks * 17 / 16  # with those of the tree
+        scheduling = per_task * tasks * 17 / 16  # including the tasks of the tree
         latency = (1 + depth) * fixed
         rows.append(
             {

@@ -234,8 +234,8 @@ def along_penalties(path: SegmentationPath, scores: NDArray, unit: float) -> NDA
 def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:
     """Measures of the segmentations with the least expected error, (spreads, n, centers).
 
-    No penalty is right for all series. So we take its logarithm as normally distributed, and choose
-    the segmentation that agrees best, by covering and F1, with the optima at all penalties.
+    No penalty is right for all series. So we treat its logarithm as normally distributed, and
+    choose the segmentation that agrees best, by covering and F1, with the optima at all penalties.
     """
     ends = path.change_points
     agreement = np.array([[covering(a, b) + f_measure(a, b) for b in ends] for a in ends])
@@ -246,13 +246,13 @@ def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.f
 
 
 def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
-    """Measures of held-out series at the penalty that is best for the others by the first two
-    measures, (n, N).
+    """Measures of held-out series, (n, N), each at the penalty that has the best first two measures
+    on the other series.
 
     Parameters
     ----------
     tables : array (candidates, N, n, penalties)
-        Of equally good neighboring penalties the middle one is taken; of candidates the best.
+        The best candidate is taken, and the middle one among equally good neighboring penalties.
 
     Returns
     -------

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-Found = list[tuple[int, int]]  # where a change is, and after how many samples it was told
+Found = list[tuple[int, int]]  # position of a change, and samples read until its report
 
 GRIDS: dict[str, dict[str, Sequence[Any]]] = {
     "ADWIN": {"delta": (0.9, 0.3, 2e-3), "clock": (1, 8), "grace_period": (5, 10)},
@@ -77,7 +77,7 @@ def follow(name: str, parameters: dict[str, Any], signal: Any) -> Iterator[tuple
     for t, value in enumerate(signal):
         detector.update(float(value))
         if detector.drift_detected:
-            # only ADWIN tells where: its window begins there
+            # only ADWIN gives a position: the start of its window
             width = int(detector.width) if name == "ADWIN" else 0
             yield t + 1 - width, t + 1
 

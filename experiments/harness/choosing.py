@@ -1,4 +1,4 @@
-"""Methods × cases, chosen on training data, scored on test data: the same for all experiments.
+"""Chooses and scores every method in every case, in the same way for all experiments.
 
 Every candidate of a method is fitted on every fold of the training data; the candidate of least
 mean held-out loss is fitted again to all training data; then the test data are used once. If models
@@ -85,7 +85,7 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
     return outcomes
 
 
-_Stored = tuple[list[str], Callable[[Any], Any]]  # what names a result, and the model in it
+_Stored = tuple[list[str], Callable[[Any], Any]]  # key of a result, and reader of its model
 
 
 def _members(
@@ -233,7 +233,7 @@ def _finish(
 ) -> tuple[Any, ...]:
     """Choose among the trials, fit again unless a trial has seen all training data, and score.
 
-    The fields of an Outcome except the first two.
+    Returns the fields of an Outcome except the first two.
     """
     begun = time.thread_time()
     n_folds = len(case.folds) or 1

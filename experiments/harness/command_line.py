@@ -107,7 +107,7 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
         known = [str(name) for name in holder] if OmegaConf.is_dict(holder) else []
         if is_method := "estimator" in known:
             known = list(dict.fromkeys([*known, "grid", "columns", "learns_penalty"]))
-        # what + adds to arguments of a class, or to a grid, is checked by who takes it
+        # keys that + adds to arguments of a class, or to a grid, are checked where they are used
         added = override.is_add() or override.is_force_add()
         open_to_it = added and not (is_method or parent in ("", "dataset"))
         if override in groups or key.startswith("hydra") or override.is_delete() or open_to_it:
@@ -141,7 +141,7 @@ def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:
     if parts[-1] == "test_root":
         return f"There is no test_root{where}; this experiment reads no folder of test data."
     inside = [inner.removeprefix(".") for inner in _keys(holder)]
-    inside += [one for one in known if depth == len(parents)]  # also what may be added there
+    inside += [one for one in known if depth == len(parents)]  # also keys that may be added there
     names = list(dict.fromkeys(inner.rpartition(".")[2] for inner in inside))
     near = difflib.get_close_matches(name, names, 1)
     if not near:

@@ -190,7 +190,7 @@ class Comparison(Procedure):
 def save_model(outcome: Outcome, file: Path) -> None:
     """Save the model of the column "estimated", with sequences and features it was trained on.
 
-    Of models without a metric (such as equal cuts), only a consensus is saved.
+    A model without a metric (such as equal cuts) is saved only if it is a consensus.
     """
     model, train = outcome.models["estimated"], outcome.case.train
     if hasattr(model, "components_") or isinstance(model, Consensus):
@@ -253,8 +253,8 @@ def load_sequences(config: DictConfig, root: str | None, **options: Any) -> Labe
 
 @contextmanager
 def _options_named() -> Iterator[None]:
-    """Name options as on this command line; an error for the console says (ignore=['time'],
-    --ignore time)."""
+    """Name options in errors and warnings as on this command line: dataset.ignore=[time] instead of
+    ignore=['time'], --ignore time."""
 
     def translated(text: object) -> str:
         named = re.sub(r"\((\w+)=([^()]*), --[^()]*\)", r"(dataset.\1=\2)", str(text))
@@ -334,7 +334,7 @@ def case_of(
 
 
 def cut(data: LabeledSequences, parts: Mapping[int, Any]) -> LabeledSequences:
-    """Some sequences, and of each of them a part: a slice, or a mask of its samples."""
+    """Parts of some sequences: for each of them a slice, or a mask of its samples."""
     return replace(
         data.select(list(parts)),
         sequences=[data.sequences[i][part] for i, part in parts.items()],
@@ -437,7 +437,7 @@ def _typical_strips(
     weights = standardized_weights(model)
     diagonal = np.diag(weights) if weights.ndim == 2 else weights
     leading = np.argsort(-diagonal, kind="stable")[:3]
-    scale = getattr(model, "scale_", np.ones(model.n_features_in_))  # in baselines' metrics already
+    scale = getattr(model, "scale_", np.ones(model.n_features_in_))  # baselines scale the metric
     words = {(last + 1) // 2: "median", last: "worst", 0: "best"}
     all_of_them = ", ".join(f"{o.name} {number(means[o.name].mean)}" for o in pair)
     data, strips = ours.case.test, []

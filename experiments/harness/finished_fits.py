@@ -20,7 +20,7 @@ from tqdm import tqdm
 import metriclearn
 from metriclearn.running.atomic import replacing
 
-Task = tuple[list[str], tuple[Any, ...]]  # what names a result, and the call that makes it
+Task = tuple[list[str], tuple[Any, ...]]  # the key of a result, and the call that computes it
 SILENCE = 30.0  # seconds between signs of progress
 _logger = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def _call(
     call: tuple[Any, ...],
 ) -> tuple[int, Any]:
     """The part of a result that stays in memory, and its place."""
-    if backend == "threads":  # which share what the caller has set
+    if backend == "threads":  # threads share the caller's settings
         return place, kept(finished(key, *call))
     with quiet():
         return place, kept(finished(key, *call))

@@ -178,7 +178,8 @@ class Procedure(Protocol):
     backend : "threads" or "processes"
         How fits run at the same time.
     validates_one : bool
-        Whether a method with a single candidate is fitted on the folds, too; ours and members are.
+        Whether a method with a single candidate is fitted on the folds, too; ours and members
+        always are.
     entries : str
         The part of the configuration that describes the methods.
     each_candidate : bool
@@ -262,7 +263,7 @@ class Procedure(Protocol):
         return None
 
     def place(self, outcome: Outcome, column: str) -> tuple[str, str]:
-        """The table and the column for a column of an outcome."""
+        """The table and the column of the results that show a column of an outcome."""
         return outcome.case.table, outcome.case.column or column
 
     def table(self, name: str) -> Row:
@@ -311,7 +312,7 @@ def statistics(
     place = np.array([names.index(unit) for unit in units])
     counts = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=float)
     sizes = np.bincount(place, counts)
-    some = np.flatnonzero(sizes)  # a unit of no weight tells nothing
+    some = np.flatnonzero(sizes)  # units with weight 0 do not count
     means = np.bincount(place, counts * values)[some] / sizes[some]
     by_size = None if weights is None else sizes[some]
     row = {

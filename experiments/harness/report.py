@@ -188,7 +188,7 @@ def _choices(results: Mapping[str, Any]) -> dict[str, list[str]]:
     choices: dict[str, list[str]] = {}
     for row in sorted(results["rows"], key=lambda row: row["method"] != OURS):
         if row["choice"] in row["method"] or firsts[row["table"]] != row["measure"]:
-            continue  # nothing to tell, or the name tells it
+            continue  # there was no choice, or the name says it
         table = titles[row["table"], row["measure"]]
         place = [table["title"]] if len(firsts) > 1 else []
         place += [table["columns"][row["column"]]] if len(table["columns"]) > 1 else []

@@ -55,8 +55,8 @@ from metriclearn.plots.canvas import number
 
 MEASURE = "partition_loss"
 OURS = "ours"
-ONE = "ours/one model"  # the one that is chosen, where the row ours is a consensus
-TRIVIAL = re.compile("one (segment|region|cluster)")  # what answers without a look at the data
+ONE = "ours/one model"  # the chosen model, if the row ours is a consensus
+TRIVIAL = re.compile("one (segment|region|cluster)")  # methods that ignore the data
 COLUMNS = {"estimated": "number of segments estimated", "given": "number of segments given"}
 _NUMBER, _NULLABLE = (int, float), (int, float, type(None))
 _KINDS = {str: "a text", list: "a list", dict: "an object", bool: "true or false"}
@@ -78,9 +78,9 @@ _ROW = {
     **dict.fromkeys(("mean", "seconds"), _NUMBER),
     **dict.fromkeys(("standard_error", "held_out", "gap"), _NULLABLE),
 }
-_FEWEST_PAIRS = 6  # no two-sided test of signs of five can be below 5 %
+_FEWEST_PAIRS = 6  # a two-sided test of five signs cannot be below 5 %
 _ROUNDING = 1e-9
-_MOST_UNITS = 12  # a table of every unit has as many columns at most
+_MOST_UNITS = 12  # largest number of columns of a table with one for every unit
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def headline(results: Mapping[str, Any]) -> str:
         told = [t for kind in dict.fromkeys(kinds) for t in told if t["measure"] == kind]
         return " ".join(sentence(results, table) for table in told)
     places = {"best": 0, "within one standard error of the best": 0, "behind": 0}
-    only = 0  # columns in which nothing but a trivial row is better
+    only = 0  # columns in which only a trivial row is better
     for table, column in [(one, column) for one in main for column in one["columns"]]:
         rivals = [row for row in rows_of(results, table) if row["column"] == column]
         rivals = [row for row in rivals if row["method"] == OURS or not is_ours(row["method"])]
@@ -349,7 +349,7 @@ def _signed_ranks(gains: tuple[float, ...]) -> float:
     """The same as scipy's ``wilcoxon``, which ranks again for every choice of signs if there are
     ties."""
     ranks = rankdata(np.abs(gains))
-    if len(gains) > 13 or len(np.unique(ranks)) == len(gains):  # no choice of signs is tried
+    if len(gains) > 13 or len(np.unique(ranks)) == len(gains):  # scipy tries no choices of signs
         return float(wilcoxon(gains).pvalue)
     tried = permutation_test((np.sign(gains) * ranks,), np.sum, permutation_type="samples")
     return float(tried.pvalue)

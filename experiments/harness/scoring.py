@@ -35,10 +35,10 @@ def squared_norms(pairs: Pairs, data: LabeledSequences) -> NDArray[np.float64]:
 
 
 def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences) -> Scores:
-    """How well names fit in every sequence, on the samples that have one, (N,) each.
+    """Scores of predicted names for every sequence, on the samples that have a name, (N,) each.
 
-    The share of samples with the right name, and edit score and F1 of action segmentation. If the
-    segmentations ``found`` have no names, the model predicts them.
+    These are the share of samples with the right name, and edit score and F1 of action
+    segmentation. If the segmentations ``found`` have no names, the model predicts them.
     """
     named = [one for one in found if isinstance(one, NamedPartition)]
     predicted = [model.classes_[one.sample_names] for one in named]
@@ -67,7 +67,7 @@ def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float
 def least_loss(candidates: Iterable[Any], predict: Any, X: Sequence[Any], y: Sequence[Any]) -> Any:
     """The candidate whose ends of segments ``predict(x, candidate)`` have the least mean ‖M − N‖².
 
-    The first one of several.
+    Among equals it is the first one.
     """
     truths = [truth_of(labels) for labels in y]
 

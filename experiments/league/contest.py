@@ -194,12 +194,13 @@ def set_cases(
 ) -> list[Case]:
     """The cases of a set: given as ``cases``, or made from ``data`` by groups.
 
-    ``data`` is a loader; ``groups`` the groups that take part and ``per_group`` the recordings of
-    each, both drawn at random and all by default; ``n_test`` the number of groups held out at a
-    time, with ``rotate`` each group once, or ``test`` the prefix of the names of held-out groups;
-    ``train_per_group`` the recordings of a group for training; ``unseen`` the names that are
-    removed from training recordings, see :func:`experiments.league.unseen.without_parts`; ``few``
-    the amount of labels, see :func:`experiments.league.minutes.minutes_cases`.
+    ``data`` is a loader. ``groups`` is the number of groups that take part, drawn at random, and
+    ``per_group`` the number of recordings of each, the first ones; all by default. ``n_test`` is
+    the number of groups held out at a time. With ``rotate``, each group is held out once. ``test``
+    is the prefix of the names of held-out groups. ``train_per_group`` is the number of recordings
+    of a group for training. ``unseen`` describes the names that are removed from training
+    recordings, see :func:`experiments.league.unseen.without_parts`. ``few`` describes the amount of
+    labels, see :func:`experiments.league.minutes.minutes_cases`.
 
     A recording of a loader is cut to its first ``rows``; by default all rows are used.
 

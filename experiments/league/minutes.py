@@ -48,7 +48,7 @@ def drawn(
     """Stretches of equal length, from different recordings if there are enough, at most a minute
     long.
 
-    They are drawn again until there is a boundary, and so two names, outside each fold.
+    They are drawn again until the stretches outside each fold have a boundary, and so two names.
 
     Raises
     ------

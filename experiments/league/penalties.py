@@ -106,7 +106,7 @@ def best_shift(logs: NDArray, data: PenaltyTargets) -> float:
         return 0.0
     ends = np.unique(places)
     totals = np.add.reduceat(changes, np.searchsorted(places, ends)).cumsum()
-    totals = np.concatenate([[0.0], totals])  # over the errors of a tiny penalty
+    totals = np.concatenate([[0.0], totals])  # relative to the errors of a tiny penalty
     best = totals == totals.min()
     lows = np.concatenate([[ends[0] - 2.0], ends])
     highs = np.concatenate([ends, [ends[-1] + 2.0]])

@@ -15,8 +15,8 @@ from metriclearn.plots.canvas import INK, canvas, figure_of
 
 Results = Mapping[str, Any]
 _FEWEST = 20  # units of a set on which ours is compared with classifiers
-_FAR = 0.8  # share of a loss that is clearly less
-_LEAST = 5  # units for a test at all
+_FAR = 0.8  # a loss below this share of another is clearly less
+_LEAST = 5  # least number of units for a test
 _OVER = "ours/over probabilities"
 _DECODED = ("Viterbi", "conditional random field")  # how names of classifiers with Viterbi end
 
@@ -67,7 +67,8 @@ def mean_over(sets: Sequence[str], mine: Mapping[str, float]) -> str:
 
 
 def ranks_table(results: Results) -> list[str]:
-    """Lines: for every method its ranks, and means of the other measures over sets with names."""
+    """Lines of a table: for every method its ranks, and means of the other measures over sets
+    with names."""
     everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
     n_all, n_named = (len(losses(results, which)[0]) for which in (False, True))
     others = ("boundary_f1", "covering", "names_right", "predict_seconds")
@@ -90,7 +91,8 @@ def ranks_table(results: Results) -> list[str]:
 
 
 def sets_table(results: Results) -> list[str]:
-    """Lines: for every set the loss of ours, of euclidean and of the best other method."""
+    """Lines of a table: for every set the loss of ours, of euclidean and of the best other
+    method."""
     lines = []
     for table, rows in main_rows(results):
         others = {m: row["mean"] for m, row in rows.items() if not is_ours(m)}
@@ -104,7 +106,7 @@ def sets_table(results: Results) -> list[str]:
 
 
 def classifiers_table(results: Results) -> list[str]:
-    """Lines: ours against the best classifier with Viterbi, on every set of 20 units and more.
+    """Lines of a table: ours against the best classifier with Viterbi, on sets of 20 or more units.
 
     That classifier is the best on the test data, a choice in its favor. Holm's correction is over
     sets.
@@ -126,7 +128,8 @@ def classifiers_table(results: Results) -> list[str]:
 
 
 def unseen_table(results: Results) -> list[str]:
-    """Lines: ours against the better of the Euclidean metric and the best classifier with Viterbi.
+    """Lines of a table: ours against the better of the Euclidean metric and the best
+    classifier with Viterbi.
 
     That classifier is the best on the test data, a choice in its favor. A sentence counts the sets.
     """
@@ -153,7 +156,8 @@ def unseen_table(results: Results) -> list[str]:
 
 
 def short_table(results: Results) -> list[str]:
-    """Lines: ours, the three best others, and the Euclidean metric, by rank over named sets."""
+    """Lines of a table: ours, the three best others and the Euclidean metric, by rank on named
+    sets."""
     everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
     others = [method for method in named if not is_ours(method)]
     shown = [means(results, measure) for measure in ("boundary_f1", "covering", "names_right")]
@@ -177,7 +181,8 @@ def size(results: Results) -> list[str]:
 
 
 def lost(results: Results) -> list[str]:
-    """Lines: every set and method with a smaller mean loss than ours, and by which factor.
+    """Lines of a table: every set and method with a smaller mean loss than ours, and by which
+    factor.
 
     The last column compares with the method that :func:`on_other_units` chooses.
     """
@@ -197,7 +202,7 @@ def lost(results: Results) -> list[str]:
 
 
 def on_other_units(rows: Mapping[str, Mapping[str, Any]], n_halves: int = 1000) -> float:
-    """The loss on half of the units of a method that was chosen on the other half.
+    """The loss, on half of the units, of the method that was chosen on the other half.
 
     The best of all other methods on one half is compared with ours on the other. Returns its loss
     divided by ours, both averaged over random halves. The least of many means is partly luck. If

@@ -48,7 +48,7 @@ def draw(*records: Mapping[str, Any]) -> Figure:
     columns = [key for choices in CHOICES.values() for key in choices]
     rows = [row for results in experiments for row in _rows(results)]
     shares = np.array([[_share(cells, key) for key in columns] for _, cells in rows])
-    order = np.argsort(np.nanargmin(shares, axis=1), kind="stable")  # the best fall like stairs
+    order = np.argsort(np.nanargmin(shares, axis=1), kind="stable")  # the best descend like stairs
     message = "Loss on new recordings, % of the Euclidean metric's; bold: like the best"
     ax = canvas(None, (7.6, 1.9 + 0.44 * len(rows)), message)
     ax.imshow(shares[order], cmap="Blues_r", vmin=0.0, vmax=1.6, aspect="auto")

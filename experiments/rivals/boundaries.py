@@ -19,8 +19,8 @@ from experiments.harness.scoring import least_loss, truth_of
 from metriclearn import Partition
 
 Arrays = Sequence[NDArray]
-_NEAR = 1  # rows between a position and a change that still make it a boundary
-_LEAST = 1e-3  # probabilities are no surer
+_NEAR = 1  # a position at most this many rows from a change counts as a boundary
+_LEAST = 1e-3  # probabilities stay this far from 0 and 1
 
 
 @dataclass(eq=False, repr=False)

@@ -137,8 +137,9 @@ def folder_cases(
 ) -> list[Case]:
     """One case from folders train, validation and test, or, without validation, with folds.
 
-    Training and validation recordings are held out for each other, both ways, to choose. If
-    ``root`` is a list of such folders, each is a case, and its test recordings are units apart.
+    For the choices, models are fitted to the training recordings and scored on the validation
+    recordings, and vice versa. If ``root`` is a list of such folders, each is a case, and its test
+    recordings are separate units.
 
     Raises
     ------

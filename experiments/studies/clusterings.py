@@ -51,7 +51,7 @@ from metriclearn.plots import plot_embeddings
 from metriclearn.problem.forms import center
 
 _SELECTION_SEED = 1001  # of K-means; never the number of a result
-_RARE = 0.01  # share of samples up to which another value than the usual one tells nothing
+_RARE = 0.01  # a feature counts only if a larger share of samples differs from its usual value
 _DRAWN = {"A": "training data", "B": "held-out samples", "C": "held-out classes"}
 _TITLES = {
     "A": "learned on all samples and clustered again, K-means from several seeds (training data)",
@@ -161,7 +161,7 @@ def _plane(outcome: Outcome, case: Case) -> tuple[str, NDArray]:
 
 
 def cases_of(protocol: str, table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
-    """The cases of one table: one in A, with ``count`` seeds, or ``count`` in B and C.
+    """The cases of one table: one case with ``count`` seeds in A, ``count`` cases in B and in C.
 
     Raises
     ------

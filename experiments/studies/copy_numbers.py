@@ -400,7 +400,7 @@ def _agreed(
     predictions: Sequence[Partition], weights: NDArray, known: PartialPartition | None = None
 ) -> Partition:
     """The segmentation of least expected loss over the predictions of models for one sequence."""
-    shares: dict[Partition, float] = {}  # many models answer the same
+    shares: dict[Partition, float] = {}  # many models give the same answer
     for found, weight in zip(predictions, weights):
         shares[found] = shares.get(found, 0.0) + weight
     return best_consensus(ConsensusForm(list(shares), list(shares.values())), None, known)
@@ -411,8 +411,8 @@ def _n_errors(found: Partition, known: PartialPartition) -> int:
 
 
 def _found(apart: Sequence[Outcome]) -> str:
-    """Sentences that compare candidates designed after seeing errors with choices by training data
-    alone."""
+    """Sentences that compare two kinds of results: those of candidates designed after seeing
+    errors, and those of choices by training data alone."""
     errors: dict[str, dict[str, NDArray]] = {}
     for outcome in apart:
         test: Profiles = outcome.case.test
@@ -499,7 +499,7 @@ def _area(outcomes: Sequence[Outcome]) -> float:
     shifts = np.unique(np.concatenate([logs for logs, _ in curves]))[::-1]
     shifts = np.concatenate([[np.inf], shifts[:-1] + np.diff(shifts) / 2, [-np.inf]])
     totals = np.zeros((len(shifts), 2))
-    for logs, counts in curves:  # logs decrease: so many of them are above a shift
+    for logs, counts in curves:  # logs decrease: a shift's place counts those above
         totals += counts[np.searchsorted(-logs, -shifts)]
     false = totals[:, 0] / len(regions)
     true = 1.0 - totals[:, 1] / max(1, sum(region.kind.fewest for region in regions))
@@ -510,8 +510,7 @@ def _area(outcomes: Sequence[Outcome]) -> float:
 def _left_out(
     path: SegmentationPath, log: float, known: PartialPartition, margin: float, weight: float
 ) -> int:
-    """Contradicted annotations, each predicted with the penalty that the other annotations have
-    moved."""
+    """Number of contradicted annotations; for each, the other annotations move the penalty."""
     errors = 0
     for place, region in enumerate(known.regions):
         others = known.regions[:place] + known.regions[place + 1 :]

@@ -181,7 +181,7 @@ class Annotator(BaseEstimator):
             if random.random() < self.error:
                 answer[change:][labels[change:] == labels[change]] = answer[change - 1]
         if random.random() < self.error:
-            answer[random.integers(1, len(answer)) :] += 1_000_000  # the number of no segment
+            answer[random.integers(1, len(answer)) :] += 1_000_000  # no segment has this number
         return answer
 
 
@@ -294,7 +294,7 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
     start, end = (curve_of(rows, name)[1, 0] for name in (START, END))
     place = int(np.flatnonzero(parts <= max(part, parts[0]))[-1])
     there = float(chance[all_parts == parts[place]][0])
-    way = random_way = None  # where all labels lead nowhere
+    way = random_way = None  # if learning from all labels gains nothing
     if end < start:
         way, random_way = (100 * (start - loss) / (start - end) for loss in (ours[place], there))
     facts = {"table": table, "percent": 100 * parts[place], "way": way, "random_way": random_way}

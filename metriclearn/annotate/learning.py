@@ -43,18 +43,18 @@ from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.solvers.bundle import BundleDual
 
-_CONTEXT = 24  # rows around labeled stretches that are learned from, too
+_CONTEXT = 24  # rows of context around labeled stretches, also used for learning
 _N_SUGGESTED = 5
-_JUDGED = 20.0  # seconds that a person judges at once, at most
+_JUDGED = 20.0  # longest stretch, in seconds, that a person judges at once
 _CALIBRATED = 20  # held-out boundaries that probabilities need
 _N_FOLDS = 3
-_MOST_ROWS = 20_000  # learned from at a correction; exported models learn from all rows
+_MOST_ROWS = 20_000  # used for learning after a correction; exported models learn from all rows
 _FEW_CHANGES = 40
 _SOLVER = BundleDual(tolerance=1e-2)
 _PATIENCE = 1.0  # seconds
 
-# The cost of one unit of log-probability of a name, and of a segment, as shares of the learned
-# penalty, where names decide on boundaries, too: chosen on training users of HAPT.
+# Used where names help to decide on boundaries: the cost of one unit of log-probability of a name,
+# and the cost of a segment, as shares of the learned penalty. Chosen on training users of HAPT.
 _NAME_SHARE, _SEGMENT_SHARE = 1 / 32, 1.5
 
 
@@ -65,7 +65,7 @@ class Given(NamedTuple):
     ----------
     partial : list of PartialPartition
     names : list of str
-        All labels that some row has.
+        The labels that occur in at least one row.
     codes : list of int arrays (T,)
         The position of every row's label among the names; −1 without a label.
     """
@@ -116,7 +116,8 @@ class Model:
     def named(
         self, X: NDArray, ends: NDArray, codes: NDArray | None = None
     ) -> tuple[list[str], list[float]]:
-        """The name of every segment, and its mean probability; nothing without names.
+        """The name of every segment, and its mean probability; two empty lists if no names are
+        learned.
 
         A segment with a labeled row has that label, with probability 1.
         """
@@ -139,7 +140,7 @@ class Check(NamedTuple):
     ----------
     stretches : int
     agreed, missed, extra : int
-        Boundaries of both, of the person only, and of the model only.
+        Number of boundaries that both have, only the person has, and only the model has.
     right, named : int
         Number of rows with the right name, and of rows with a name.
     """
@@ -157,8 +158,8 @@ class Check(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """A point of the curve: the counts, and the share of boundaries that agree.
 
-        It has Wilson's 95 % interval, which has a positive width even if all of a few boundaries
-        agree.
+        Wilson's 95 % interval of the share is included; its width is positive even if all of a few
+        boundaries agree.
         """
         n = self.agreed + self.missed + self.extra
         if not n:
@@ -366,7 +367,7 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
         return None
     limit = TimeLimit(patience)
     learner: Any = ChangePointMetricLearner(solver=_SOLVER, callbacks=[limit], verbose=False)
-    # As in ``fit``, which would check all again and warn of labels that leave little to learn.
+    # As in ``fit``, but without its checks of the data and its warnings about few labels.
     training = Training(DataSets(arrays, False, None), truths)
     learner, _ = minimize(learner, state_problem(learner, complete_labels(learner, training)))
     if not len(learner.components_) or not learner.penalty_:
@@ -384,7 +385,7 @@ def _windows(labels: PartialPartition) -> list[tuple[int, int]]:
     windows = [(start, stop) for start, stop in spans if stop - start > 2]
     short = [(start, stop) for start, stop in spans if stop - start <= 2]
     for start, stop in short + [(region.start, region.stop) for region in pieces.regions]:
-        # context ends one row inside the neighboring windows, where no change can be
+        # context ends one row inside the neighboring windows, where no change is possible
         before = max([b for _, b in windows if b <= start + 1], default=0)
         after = min([a for a, _ in windows if a >= stop - 1], default=labels.n_samples)
         first = max(before - 1, start - _CONTEXT, 0)
@@ -423,13 +424,13 @@ class Loop:
         self._wanted = True
 
     def wake(self) -> None:
-        """Learn again, as annotations have changed."""
+        """Learn again, because annotations have changed."""
         with self._changed:
             self._wanted = True
             self._changed.notify_all()
 
     def _run(self) -> None:
-        with suppress(Exception):  # what fails here fails below, too, where the page shows it
+        with suppress(Exception):  # an error here also occurs below, and is shown on the page
             compile_programs()
         while True:
             with self._changed:
@@ -443,7 +444,7 @@ class Loop:
     def learn_once(self) -> None:
         """Learn, segment and publish; then suggest, validate and publish again.
 
-        A new correction ends it after the first result.
+        After a new correction it stops at the first result.
         """
         begun = time.perf_counter()
         with self.project.lock:
@@ -456,7 +457,7 @@ class Loop:
         self._publish(result | {"suggestions": []})
         if self._wanted:
             return
-        # gains of different groups do not compare; groups with a model come first
+        # gains of different groups are not comparable; groups with a model come first
         order = sorted(zip(self.groups, given), key=lambda pair: pair[0].model is None)
         suggestions = list(chain(*starmap(_suggested, order)))
         self._publish(result | {"suggestions": suggestions})

@@ -20,9 +20,9 @@ from metriclearn.annotate.signals import Recording
 from metriclearn.estimators.names.emissions import StandardWindows, discriminant
 
 _CONTEXT = 4  # neighbors on each side
-_WIDEST = 600  # features with neighbors: the covariance costs their square
+_WIDEST = 600  # most features of a row with its neighbors: the covariance costs their square
 _MOST_ROWS = 20_000
-_LEAST = 1e-3  # probabilities below are this much: labels are few
+_LEAST = 1e-3  # least probability: few labels cannot justify less
 
 
 def names_of_rows(
@@ -85,7 +85,7 @@ class Names:
         names = [names[place] for place in present]
         windows = StandardWindows.of(context, [array for array in arrays if len(array)])
         rows = np.vstack([_rows(windows, one, code) for one, code in zip(recordings, codes)])
-        # Learned from some of the rows, the same ones every time, and from all with rare names.
+        # A sample of the rows, the same at every call, and all rows whose names are not in it.
         some = np.random.default_rng(0).permutation(len(rows))[:_MOST_ROWS]
         rare = np.setdiff1d(labels, labels[some])
         some = np.append(some, np.flatnonzero(np.isin(labels, rare)))

@@ -38,10 +38,10 @@ TABLE = "segments.csv"
 UNKNOWN = "unknown"  # label of unannotated time in segments.csv
 MOST_LABELS = 40
 _FORMAT = 1
-_BEFORE = "table_before"  # the digest of the table that the first file was written to replace
+_BEFORE = "table_before"  # key of the digest of the table that is to be replaced
 _FEATURES = (None, "audio", "video", "both", "tables")
 _KINDS = ("change", "no change", "one change", "segment")
-_SLACK = 1e-6  # seconds by which times may differ and still be the same
+_SLACK = 1e-6  # times that differ by fewer seconds are the same
 _MOST = 100_000  # annotations of a recording
 _TIER = re.compile(r"\w(?:[\w -]{0,38}\w)?")  # all systems allow these characters in file names
 
@@ -98,7 +98,7 @@ class Annotation(NamedTuple):
         point = kind == "change"
         if 0 <= start < seconds + 1e-3 and 0 <= end < seconds + 1e-3:
             is_short = 0 <= end - start < 1e-3 - 1e-9
-            # whole milliseconds, as in all tables; a last one may reach beyond the recording
+            # whole milliseconds, as in all tables; rounding may exceed the end of the recording
             start, end = (min(round(time, 3), seconds) for time in (start, end))
             if kind in _KINDS and not point and (is_short or start == end):
                 raise ValueError(

@@ -205,7 +205,7 @@ class Page:
         try:
             number = self.project.change(revision, annotations, content.get("labels"), annotator)
         except Conflict as conflict:
-            self.loop.wake()  # what was changed elsewhere is learned from, too
+            self.loop.wake()  # learn from the changes made elsewhere, too
             return answer({"error": str(conflict), **self.annotated()}, 409)
         self.loop.wake()
         return {"revision": number}
@@ -399,8 +399,8 @@ def _endpoint(tiers: Mapping[str, Page], function: Callable[..., Any]) -> Any:
 def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[Any]:
     """Annotations of segments, with a change where two touch; "unknown" ones are left out.
 
-    Labels only number the segments if none recurs and each is a number, or the recording's name
-    with a number.
+    Labels are mere numbers of segments if none recurs and each is a number, alone or after the
+    recording's name.
     """
     labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
     number = re.compile(rf"({re.escape(name)} )?\d+")
@@ -411,7 +411,7 @@ def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[An
         start, end = round(start, 3), min(round(end, 3), seconds)
         if start >= seconds or end <= 0:
             continue
-        if label == UNKNOWN:  # two that touch have a boundary between them
+        if label == UNKNOWN:  # unlabeled segments that touch have a boundary between them
             if start == unlabeled:
                 entries.append({"kind": "change", "start": start, "end": start})
             unlabeled = end
@@ -469,7 +469,7 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     tiers = tiers_of(folder)
     for name in ("features", "media_rate", "ignore"):
         options[name] = options.get(name) or earlier.get(name)
-    if not options.get("time"):  # whose column has the rate
+    if not options.get("time"):  # with a column of times, the rate follows from it
         options["rate"] = options.get("rate") or earlier.get("rate")
     recordings, settings = open_recordings(folder, extractor, **options)
     lengths = {one.name: one.seconds for one in recordings}
@@ -534,18 +534,18 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
                 _check(page, address)
             finally:
                 server.should_exit = True
-                serving.join()  # before its socket is closed
+                serving.join()  # wait for the server before its socket is closed
             return
         for one in page.tiers.values():
             one.project.mend_table()
-        if port or not kept.port:  # a page that is open asks at the same address again
+        if port or not kept.port:  # an open page sends its requests to the same address again
             Address(token, used).keep(page.folder)
         print(
             f"{address}\nOpen this address in a browser on this computer. Ctrl-C stops the server.",
             flush=True,
         )
         if browser:
-            # other users see the command line of a browser, so it holds a code that is valid once
+            # other users see the browser's command line: its address has a code that is valid once
             guard.code = secrets.token_urlsafe(24)
             webbrowser.open(f"http://127.0.0.1:{used}/{guard.code}/")
         server.run([listening])

@@ -11,7 +11,7 @@ import numpy as np
 from metriclearn.annotate.project import UNKNOWN, Annotation, row_at
 from metriclearn.datasets.annotations import Segment
 
-_NEAR = 0.75  # rows from a person's boundary within which a boundary of the model is the same
+_NEAR = 0.75  # rows: a model's boundary this near to a person's is the same boundary
 
 
 def exact_times(rows: Iterable[int], annotations: Iterable[Annotation], rate: float) -> list[float]:
@@ -80,8 +80,7 @@ def merged_segments(
 def _outside(
     times: Sequence[float], stretches: Sequence[Annotation], fixed: Sequence[float], rate: float
 ) -> list[float]:
-    """The model's boundaries that a person's stretches do not exclude and boundaries do not
-    replace."""
+    """The model's boundaries outside a person's stretches, and not at a person's boundaries."""
     starts, ends = (np.array([one[i] for one in stretches], dtype=float) for i in (0, 1))
     points = np.array([-np.inf, *fixed, np.inf])
     kept = []

@@ -74,7 +74,7 @@ class _Labeled(NamedTuple):
 
     @classmethod
     def read(cls, who: str, Xs: Any, known: Any) -> _Labeled:
-        """Check both."""
+        """Check the recordings and their labels."""
         data = read_data_sets(who, Xs)
         if known is None:
             known = data.as_passed([PartialPartition(length) for length in data.lengths])

@@ -36,7 +36,7 @@ class MMC(StandardizedMetric):
     diagonal : bool
         One weight per feature.
     max_pairs : int
-        Largest number of pairs in D; if there are more, so many are drawn at random.
+        Largest number of pairs in D; from more pairs, this number is drawn at random.
     max_iter : int
         Largest number of steps.
     tol : float
@@ -65,7 +65,7 @@ class MMC(StandardizedMetric):
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         "max_pairs": number(1, whole=True),
         "max_iter": number(1, whole=True),
-        "tol": number(0, 0.5),  # share of the largest root: 1 would keep none
+        "tol": number(0, 0.5),  # share of the largest eigenvalue: with 1, none would be kept
     }
 
     diagonal: bool = False
@@ -86,7 +86,7 @@ class MMC(StandardizedMetric):
             basis = vectors / np.sqrt(values)
         factor, self.n_iter_ = spread_apart(apart @ basis, self.diagonal, self.max_iter, self.tol)
         vectors, roots, _ = np.linalg.svd(factor)
-        # Slopes within tol leave roots of about tol where they should be 0, more where B is flat.
+        # A root that should be 0 is about tol if slopes are within tol, and more where B is flat.
         kept = roots**2 > max(self.tol, 1e-12) * roots[0] ** 2
         components = (roots[kept] * vectors[:, kept]).T @ basis.T
         spread = np.sqrt(np.sum(components @ together * components))

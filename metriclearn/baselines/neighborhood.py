@@ -29,8 +29,8 @@ class NeighborhoodComponents(StandardizedMetric):
     init : str or array (r, P)
         The start of the ascent, see scikit-learn's NeighborhoodComponentsAnalysis.
     max_samples : int
-        A larger training set is reduced to so many random samples, the same share of every class,
-        but at least one sample of each.
+        A larger training set is reduced to about this number of random samples: the same share of
+        every class, but at least one sample of each.
     max_iter : int
     tol : float
     random_state : int, RandomState or None
@@ -70,7 +70,7 @@ class NeighborhoodComponents(StandardizedMetric):
         first = np.cumsum([0, *(truth.n_clusters for truth in truths)])
         labels = np.concatenate([truth.labels + k for truth, k in zip(truths, first)])
         rows = np.vstack(arrays)
-        if len(rows) > self.max_samples:  # the same share of every class, and one sample of it
+        if len(rows) > self.max_samples:  # the same share of every class, but at least one sample
             share = self.max_samples / len(rows)
             classes = [np.flatnonzero(labels == label) for label in range(first[-1])]
             kept = [random.choice(c, max(1, round(share * len(c))), replace=False) for c in classes]
@@ -86,7 +86,7 @@ class NeighborhoodComponents(StandardizedMetric):
         inside = [np.ptp(rows[labels == label], axis=0).max() for label in range(first[-1])]
         if (
             isinstance(start, str) and start in ("auto", "lda") and max(inside) < 1e-3
-        ):  # discriminant analysis divides by it
+        ):  # discriminant analysis divides by the spread
             raise ValueError(
                 f"{type(self).__name__} needs samples that vary within some cluster to begin with "
                 f'init="{start}", got clusters of equal samples; pass init="pca".'

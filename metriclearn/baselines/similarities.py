@@ -72,7 +72,7 @@ class EuclideanSimilarity(WeighedSimilarity):
 
 @dataclass(eq=False, repr=False)
 class SimilarityGridSearch(WeighedSimilarity):
-    """Normalized cuts with two scales, for some features and for the others, by exhaustive search.
+    """Normalized cuts with one scale for some features and one for the others, by grid search.
 
     The paper's baseline: every pair of scales is tried on the training images, and the one with
     the least mean ‖M − N‖², weighted by ``balance``, is kept.

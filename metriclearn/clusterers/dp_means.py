@@ -83,8 +83,9 @@ class DPMeans(ClusterMixin, BaseEstimator):
         λ. With 0, one cluster per distinct sample.
     order : "given", "random" or "farthest-first"
         Order in which samples are visited; the result depends on it. "farthest-first" begins with a
-        greedy traversal (the sample farthest from the global mean, then the one farthest from that
-        and the mean, … while farther than √λ), so the order of the rows does not matter.
+        greedy traversal: first the sample farthest from the global mean, then the one farthest from
+        the mean and all samples before it, while this distance exceeds √λ. So the order of the rows
+        does not matter.
     n_init : int
         Number of runs; the one with the least objective is kept. The first run follows ``order``,
         the others visit the samples in random orders.

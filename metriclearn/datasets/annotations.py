@@ -47,7 +47,7 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
         with open(path, encoding="utf-8-sig", newline="") as stream:
             lines = csv.reader(stream, delimiter=separator, skipinitialspace=spaced)
             header = [cell.strip().lower() for cell in next(lines, [])]
-            rows = [(lines.line_num, row) for row in lines if any(row)]  # some are empty
+            rows = [(lines.line_num, row) for row in lines if any(row)]  # without empty lines
     missing = [column for column in _COLUMNS[:3] if column not in header]
     if missing or not rows:
         raise ValueError(
@@ -182,7 +182,7 @@ def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
 
 
 def typical_tolerance(lengths: Sequence[float] | NDArray, step: float = 0.0) -> float:
-    """How far a boundary may be off: a tenth of the median length, but at least one step."""
+    """Allowed error of a boundary: a tenth of the median length, but at least one step."""
     return max(float(np.median(lengths)) / 10, step)
 
 

@@ -55,7 +55,7 @@ def lay_out(
         made.mkdir()
         for i, archive in enumerate(archives):
             _unpack(archive, unpacked / str(i))
-        for archive in sorted(unpacked.rglob("*.zip")):  # an archive in an archive
+        for archive in sorted(unpacked.rglob("*.zip")):  # archives within archives
             _unpack(archive, archive.with_suffix(""))
         found = sorted(path for path in folder.rglob(mark) if made not in path.parents)
         if not found:

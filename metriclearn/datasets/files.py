@@ -22,7 +22,7 @@ from metriclearn.running.parameters import either, needs
 if TYPE_CHECKING:
     import pandas as pd
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}  # as written
+SEPARATORS = {".csv": ",", ".tsv": "\t"}  # that save_files writes
 ENDINGS = (*SEPARATORS, ".parquet", ".npz")
 
 
@@ -47,7 +47,7 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
         If the file is damaged, a column is repeated, or a row has too many values.
     """
     pd = optional("pandas", "tables")
-    # The warning is of a row with too many values.
+    # The warning is about a row with too many values.
     wrong = pd.errors.ParserWarning
     with reading(path, needed, wrong), warnings.catch_warnings(action="error", category=wrong):
         separator, spaced = table_form(path)
@@ -153,7 +153,7 @@ def load_files(
             )
         sequences.append(finite_values(table[names], file))
     rising = np.all([np.all(np.diff(X, axis=0) > 0, axis=0) for X in sequences], axis=0)
-    if max(map(len, sequences)) >= 10 and rising.any():  # fewer rows may rise by chance
+    if max(map(len, sequences)) >= 10 and rising.any():  # columns of fewer rows may rise by chance
         times = [str(name) for name, rises in zip(names, rising) if rises]
         warnings.warn(
             f"Columns of {os.fspath(folder)!r} that increase in every row count as features; if "

@@ -92,7 +92,7 @@ def _write_textgrid(name: str, segments: Sequence[Segment], path: Path) -> None:
 
 
 def _read_textgrid(name: str, path: Path) -> list[Segment]:
-    wide = path.read_bytes()[:2] in (b"\xff\xfe", b"\xfe\xff")  # as Praat saves rare letters
+    wide = path.read_bytes()[:2] in (b"\xff\xfe", b"\xfe\xff")  # UTF-16, for rare letters
     codec = "utf-16" if wide else "utf-8-sig"
     grid = optional("pympi", "label").TextGrid(str(path), codec=codec)
     tiers = [
@@ -119,7 +119,7 @@ def _write_elan(name: str, segments: Sequence[Segment], path: Path) -> None:
 def _read_elan(name: str, path: Path) -> list[Segment]:
     document = optional("pympi", "label").Elan.Eaf(str(path))
     properties = dict(document.get_properties())
-    # a time that was moved in ELAN is in other milliseconds
+    # exact times by their milliseconds; a time that was moved in ELAN is not among them
     finer = {_milliseconds(time): time for time in map(float, properties.get(_EXACT, "").split())}
     tiers = []
     for tier in document.get_tier_names():
@@ -297,7 +297,7 @@ def read_file(kind: str, name: str, path: Path) -> list[Segment]:
     """
     title = FORMATS[kind].title
     try:
-        with reading(path, title, Exception):  # three libraries raise what they like
+        with reading(path, title, Exception):  # the three libraries raise errors of any type
             segments = FORMATS[kind].read(name, path)
             if not segments:
                 raise ValueError("it has no segments")

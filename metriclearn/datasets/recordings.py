@@ -145,7 +145,7 @@ def load_tables(
     ignore: Sequence[str] = (),
     gap: str | None = None,
 ) -> LabeledSequences:
-    """Features and labels of every table (CSV, TSV, Parquet, npz) in a table of segments.
+    """Features of tables (CSV, TSV, Parquet, npz), and labels from a table of segments.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def _labeled(
 ) -> dict[str, tuple[NDArray, NDArray]]:
     """Features of recordings with a label for each row, after checks of the segments' times."""
     labelings = [[label for *_, label in tables[recording]] for recording in features]
-    one = len(set(chain(*labelings))) == 1  # then every boundary of the table counts
+    one = len(set(chain(*labelings))) == 1  # with one label, every boundary of the table counts
     if gap is not None and not name_classes(labelings):
         raise ValueError(
             f"{os.fspath(table)!r} needs labels that recur if gaps get the label {gap!r}; label "

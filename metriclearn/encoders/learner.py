@@ -82,7 +82,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         α, see :class:`StructuredHingeLoss`.
     retune : bool
         Whether to replace the penalty of the convex problem by the one with the least loss on the
-        training recordings, found exactly. Only if all labels are given.
+        training recordings, found exactly. This needs complete labels.
     n_epochs, batch_size : int
         Number of passes over the recordings, and of recordings in a step.
     learning_rate, penalty_learning_rate, weight_decay : float
@@ -277,10 +277,10 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         if not hasattr(self, "kept_"):
             from safetensors.torch import load
 
-            with seeded(0):  # the numbers that are drawn for first weights change nothing outside
+            with seeded(0):  # drawing first weights must not change random numbers elsewhere
                 _, network = self._made_network()
             network.load_state_dict(load(self.weights_.tobytes()))
-            self.kept_ = network.eval()  # model files leave it out, as they have ``weights_``
+            self.kept_ = network.eval()  # left out of model files, which have ``weights_``
         return self.kept_.to(self.device)
 
     @property
@@ -328,7 +328,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
                 input_names=["recording"],
                 output_names=["features"],
                 dynamic_shapes=({1: torch.export.Dim("T", min=2)},),
-                optimize=False,  # it would replace 1e-8 by 0, and divisions need it
+                optimize=False,  # optimizing would replace 1e-8, which divisions need, by 0
                 verbose=False,
             )
         assert program is not None

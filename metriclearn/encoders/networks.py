@@ -545,7 +545,7 @@ class FrozenEncoder(nn.Module):
         return self.head(self._features(X))
 
 
-# Modules that see no row but one: those of them that work on the last dimension.
+# Modules of the last dimension: an output row depends on the same input row alone.
 _BY_ROW = (Standardization, nn.Linear, nn.ReLU, nn.GELU, nn.Tanh, nn.Dropout, nn.Identity)
 
 
@@ -555,7 +555,7 @@ def rows_seen(network: nn.Module) -> tuple[int, int] | None:
     A module of the user states it by an attribute ``rows_seen``.
     """
     stated = getattr(network, "rows_seen", None)
-    if stated is not None:  # also where its class extends one of those below
+    if stated is not None:  # has priority, even if the class extends one of those below
         return stated
     if isinstance(network, _BY_ROW):
         return 0, 0

@@ -27,13 +27,13 @@ from metriclearn.running.atomic import Checkpoint
 from metriclearn.running.callbacks import Progress, ProgressBar
 
 _WARM_UP = 0.15  # share of all steps in which the learning rate rises; then it falls like a cosine
-_LARGEST_GRADIENT = 1.0  # norm: one recording with a long error must not undo an epoch
+_LARGEST_GRADIENT = 1.0  # norm: the large error of one recording must not undo an epoch
 _ONE_AT_A_TIME = RLock()
 _FORMAT = 3  # raised when checkpoints change
 
 
 def _new_lock() -> None:
-    """A forked process has no other threads, so nothing there would release the lock."""
+    """Make a new lock in a forked process, where no other thread exists to release the old one."""
     global _ONE_AT_A_TIME
     _ONE_AT_A_TIME = RLock()
 
@@ -88,7 +88,7 @@ class Training:
         self.n_outputs = encoded(network, [recordings[0].X], settings.device)[0].shape[1]
         self.head: nn.Module = nn.Identity()
         if names is not None:
-            with seeded(seed):  # a layer draws numbers before its weights are 0
+            with seeded(seed):  # a layer draws random weights before they are set to 0
                 head = ScoresOfNames(self.n_outputs, names.n_names)
             self.head = head.to(settings.device, torch.float32)
         fast: Any = {"params": list(self.loss.parameters()), "weight_decay": 0.0}
@@ -179,7 +179,7 @@ class Training:
         if isinstance(self.head, ScoresOfNames):
             assert self.classes is not None
             averaged = [m for m in self.network.modules() if isinstance(m, Ensemble)]
-            scale = prod(len(m.encoders) for m in averaged) ** -0.5  # as their outputs are summed
+            scale = prod(len(m.encoders) for m in averaged) ** -0.5  # their outputs are summed
             learner.name_weights_ = self.head.weights(self.classes, scale)
         given = learner.n_segments == "given"
         learner.penalty_ = None if given else float(self.loss.penalty.detach())
@@ -210,7 +210,7 @@ class Training:
         )
 
     def _state(self, epoch: int) -> dict[str, Any]:
-        """All that the next epochs depend on."""
+        """Everything on which the next epochs depend."""
         stream = io.BytesIO()
         torch.save([part.state_dict() for part in self.parts] + [self.best], stream)
         tensors = np.frombuffer(stream.getvalue(), dtype=np.uint8)

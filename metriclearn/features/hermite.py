@@ -28,8 +28,8 @@ from metriclearn.running.parameters import (
     several,
 )
 
-_LARGE = 1e100  # rescale the recurrence beyond it
-_FAR = 1e9  # any function of an order below 1e17 is 0 there
+_LARGE = 1e100  # the recurrence is rescaled beyond it
+_FAR = 1e9  # beyond it, any function of an order below 1e17 is 0
 _NORMAL = 0.6744897501960817  # median of |standard normal|
 
 Scale = Literal["robust", "noise", "standard"]

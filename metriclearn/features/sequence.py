@@ -56,9 +56,10 @@ class SequenceFeatures(StatelessTransformer):
         scaled likewise), ``log_deviation`` and ``log_step_deviation`` (standard deviation of
         the values, and of the steps), ``log_range``. Empty for a constant penalty.
     window : int, optional
-        Instead of one row per sequence, a row for every position 0 … T, of the ``window`` samples
-        before it (fewer near the beginning; position 0 has the row of position 1). Streams can use
-        such features, as they depend on earlier samples only.
+        With a window there is a row for every position 0 … T instead of one row per sequence. It
+        describes the ``window`` samples before the position (fewer near the beginning; position 0
+        has the row of position 1). Streams can use such features, as they depend on earlier samples
+        only.
 
     Raises
     ------
@@ -97,7 +98,8 @@ class SequenceFeatures(StatelessTransformer):
 
     @property
     def looks_back(self) -> int | None:
-        """How many samples before a position its row depends on; None for the whole sequence."""
+        """The number of samples before a position on which its row depends; None: the whole
+        sequence."""
         return self.window
 
     @needs(X=SEQUENCES)

@@ -238,7 +238,8 @@ def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
 
 
 def _grid(steps: NDArray, longest: float) -> NDArray[np.int64]:
-    """The whole numbers between neighboring rows, except in long gaps, which may last months."""
+    """The whole steps from the first row to the last, without those in long gaps, which may last
+    months."""
     stretches = np.split(steps, np.flatnonzero(np.diff(steps) > longest + _NEAR) + 1)
     firsts = [int(np.ceil(part[0] - _NEAR)) for part in stretches]
     lasts = [int(part[-1] + _NEAR) for part in stretches]

@@ -88,8 +88,8 @@ def hausdorff(
     """Hausdorff distance of two sets of change-points, O((r + s) log(r + s)) time, O(r + s) memory.
 
     The largest distance from a change-point of one segmentation to the nearest one of the other, in
-    samples, or as a share of n (``normalized=True``). The end n is not a change-point. 0 when
-    neither segmentation has a change-point, inf when only one has.
+    samples, or as a share of n (``normalized=True``). The end n is not a change-point. The distance
+    is 0 when neither segmentation has a change-point, and inf when only one has.
 
     Parameters
     ----------

@@ -68,8 +68,8 @@ def adjusted(
 ) -> Estimate:
     """Any index corrected for chance, (i − E[i]) / (maximum − E[i]).
 
-    0 on average for random labels with the given cluster sizes, 1 for equal partitions. The
-    standard error of a sampled expectation is propagated through the ratio to first order. When
+    It is 0 on average for random labels with the given cluster sizes, and 1 for equal partitions.
+    The standard error of a sampled expectation is propagated through the ratio to first order. When
     every relabeling gives the maximum (0/0), the value is 1. The cost is that of one expectation,
     see :func:`expected_under_permutation`.
 

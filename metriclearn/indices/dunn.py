@@ -27,8 +27,8 @@ def dunn_score(
     """Dunn's index min_{p≠q} δ(p, q) / max_l Δ(l); large is good.
 
     6 × 3 = 18 indices: Dunn's own and the 17 variants that Vendramin, Campello and Hruschka
-    compare. inf when every diameter is 0. It takes O(n² d) time, or O(n K d) if both choices need
-    centroids only; see :func:`dunn_scores`.
+    compare. The value is inf when every diameter is 0. It takes O(n² d) time, or O(n K d) if both
+    choices need centroids only; see :func:`dunn_scores`.
 
     Parameters
     ----------

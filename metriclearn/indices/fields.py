@@ -16,7 +16,7 @@ from metriclearn.running.extras import optional
 from metriclearn.running.parameters import either
 
 LOWER_IS_BETTER = ("diarization_error_rate",)
-_FRAME = 0.1  # seconds, of mir_eval
+_FRAME = 0.1  # seconds per frame in mir_eval
 _KINDS = ("precision", "recall", "f")
 Measures = dict[str, float]
 Pair = tuple[Labels, Labels]  # true and predicted labels

@@ -82,7 +82,7 @@ def vi_with_neighbors(
 
     Two nodes have the same type when they have the same label and each label occurs equally often
     among their neighbors. VIN is the VI of the two partitions into types (Eq. (21)), so it obeys
-    the triangle inequality. Symmetric; equal to VI on a complete or an empty graph.
+    the triangle inequality. It is symmetric, and equal to VI on a complete or an empty graph.
 
     Types are found by hashing: A times two random 64-bit words per label, modulo 2⁶⁴. O(edges)
     time, O(n) memory besides A, wrong with probability below (n d)²/2¹²⁸ for degrees up to d.

@@ -52,7 +52,8 @@ def entropy(
 ) -> float:
     """Entropy H(C) = −Σ_k (a_k/n) ln(a_k/n) of one labeling, or joint entropy H(C, C′) of two.
 
-    In [0, ln K]; the joint entropy is at most H(C) + H(C′). Hussain & Meilă 2014, Eq. (4).
+    Entropy is in [0, ln K]; the joint entropy is at most H(C) + H(C′). Hussain & Meilă 2014, Eq.
+    (4).
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def entropy(
 def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> float:
     """Mutual information I = Σ_kl (n_kl/n) ln(n n_kl / (a_k b_l)), Hussain & Meilă 2014, Eq. (5).
 
-    In [0, min(H, H′)], 0 for independent partitions. Symmetric.
+    It is in [0, min(H, H′)], 0 for independent partitions, and symmetric.
 
     Parameters
     ----------
@@ -107,9 +108,9 @@ def normalized_mutual_info_score(
 ) -> float:
     """Mutual information divided by a normalizer, 2 I / (H + H′) by default.
 
-    In [0, 1] (``"sum"``: [0, 1/2]). Symmetric. When the normalizer is 0, the value is 1 for equal
-    partitions and 0 otherwise. scikit-learn lacks "joint" and "sum". Vinh, Epps & Bailey 2010 list
-    the variants.
+    It is in [0, 1] (``"sum"``: [0, 1/2]), and symmetric. When the normalizer is 0, the value is 1
+    for equal partitions and 0 otherwise. scikit-learn lacks "joint" and "sum". Vinh, Epps & Bailey
+    2010 list the variants.
 
     Parameters
     ----------
@@ -138,10 +139,10 @@ def adjusted_mutual_info_score(
 ) -> float:
     """Mutual information corrected for chance, (I − E[I]) / (normalizer − E[I]).
 
-    0 on average for random labels with the same cluster sizes, 1 for equal partitions (except with
-    "sum"). Symmetric. Vinh, Epps & Bailey 2010. E[I] visits every *distinct* pair of cluster sizes
-    once: O(n + d d′ w), where w is the width of the hypergeometric distribution. 0 when the
-    normalizer equals E[I] and the partitions differ (0/0).
+    It is 0 on average for random labels with the same cluster sizes, 1 for equal partitions (except
+    with "sum"), and symmetric. Vinh, Epps & Bailey 2010. E[I] visits every *distinct* pair of
+    cluster sizes once: O(n + d d′ w), where w is the width of the hypergeometric distribution. The
+    value is 0 when the normalizer equals E[I] and the partitions differ (0/0).
 
     Parameters
     ----------
@@ -171,8 +172,8 @@ def adjusted_mutual_info_score(
 def variation_of_information(table: ContingencyTable, *, base: float | None = None) -> float:
     """Variation of information H(C|C′) + H(C′|C) = H + H′ − 2I, a metric on partitions.
 
-    In [0, ln n], and at most 2 ln max(K, K′). Equal partitions give exactly 0. Meilă 2007;
-    Hussain & Meilă 2014, Eqs. (6) and (7) (Eq. (6) prints H(C) twice: the second is H(C′)), whose
+    It is in [0, ln n], and at most 2 ln max(K, K′). Equal partitions give exactly 0. Meilă 2007;
+    Hussain & Meilă 2014, Eqs. (6) and (7) (Eq. (6) prints H(C) twice: the second is H(C′)). Their
     table in section 5.2 uses base 10.
 
     Parameters
@@ -200,8 +201,8 @@ def normalized_variation_of_information(
     """Variation of information divided by a normalizer, VI / H(C, C′) by default, in [0, 1].
 
     With "joint" it equals 1 − I / H(C, C′). It is a metric with "joint" and "log_n". With "sum" it
-    stays in [0, 1], with the other normalizers it can reach 2 or more. 0 for equal partitions.
-    Symmetric. Vinh, Epps & Bailey 2010 (the joint variant).
+    stays in [0, 1], with the other normalizers it can reach 2 or more. It is 0 for equal
+    partitions, and symmetric. Vinh, Epps & Bailey 2010 (the joint variant).
 
     Parameters
     ----------
@@ -229,8 +230,8 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
 
     Vinh, Epps & Bailey 2010, Eq. (24a). The weights of each hypergeometric distribution are built
     by recurrence from its mode and divided by their sum: no factorial is computed, and the error
-    stays near 1e-16 for any n. In [0, min(H, H′)]. O(d d′ w) for d and d′ distinct sizes and
-    windows of width w ≤ 2e5; wider distributions use a series.
+    stays near 1e-16 for any n. The value is in [0, min(H, H′)]. O(d d′ w) for d and d′ distinct
+    sizes and windows of width w ≤ 2e5; wider distributions use a series.
 
     Parameters
     ----------

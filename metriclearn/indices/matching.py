@@ -20,9 +20,9 @@ _DRAWN_CELLS = 4_000_000
 def misclassification_error(table: ContingencyTable) -> float:
     """Misclassification error 1 − max_π Σ_k n_{k,π(k)} / n over one-to-one matchings π, a metric.
 
-    Symmetric, 0 for equal partitions only, at most 1 − 1/max(K, K′). The matching is exact (linear
-    assignment), O(K³) at worst. For two segmentations, whose overlaps form a staircase, dynamic
-    programming takes O(K + K′).
+    It is symmetric, 0 for equal partitions only, and at most 1 − 1/max(K, K′). The matching is
+    exact (linear assignment), O(K³) at worst. For two segmentations, whose overlaps form a
+    staircase, dynamic programming takes O(K + K′).
 
     Parameters
     ----------

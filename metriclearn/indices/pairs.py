@@ -123,10 +123,11 @@ def rand_score(
 ) -> float:
     """Rand index (N11 + N00) / C(n, 2), the share of pairs on which two partitions agree.
 
-    In [0, 1], 1 for equal partitions only; 1 when there are no pairs (n = 1). Symmetric. Not
-    corrected for chance. For two contiguous :class:`~metriclearn.problem.partition.Partition`
-    objects with segment ends c and c*, it is 1 − Σ_ij n_ij |c_{i+1} − c*_{j+1}| / C(n, 2). One
-    merge of the ends sums it in O(K + K′) time and O(1) memory, exactly, in 128-bit integers.
+    It is in [0, 1], 1 for equal partitions only, and 1 when there are no pairs (n = 1). It is
+    symmetric, and not corrected for chance. For two contiguous
+    :class:`~metriclearn.problem.partition.Partition` objects with segment ends c and c*, it is 1 −
+    Σ_ij n_ij |c_{i+1} − c*_{j+1}| / C(n, 2). One merge of the ends sums it in O(K + K′) time and
+    O(1) memory, exactly, in 128-bit integers.
 
     Parameters
     ----------
@@ -166,8 +167,8 @@ def rand_score(
 def adjusted_rand_score(table: ContingencyTable) -> float:
     """Rand index corrected for chance: 0 on average for random labels, 1 for equal partitions.
 
-    2(N11 N00 − N10 N01) / ((N11+N10)(N10+N00) + (N11+N01)(N01+N00)), in [−1/2, 1]. Symmetric.
-    The random labels keep the cluster sizes. 1 when there are no pairs.
+    2(N11 N00 − N10 N01) / ((N11+N10)(N10+N00) + (N11+N01)(N01+N00)), in [−1/2, 1]. It is symmetric.
+    The random labels keep the cluster sizes. The value is 1 when there are no pairs.
 
     Parameters
     ----------
@@ -201,7 +202,7 @@ def corrected_for_chance(n11: int, n10: int, n01: int, n00: int) -> float:
 def jaccard_score(table: ContingencyTable) -> float:
     """Jaccard index of the pairs that are together, N11 / (N11 + N10 + N01), in [0, 1]. Symmetric.
 
-    1 when both partitions are all singletons, where the formula is 0/0. Pairs that neither
+    It is 1 when both partitions are all singletons, where the formula is 0/0. Pairs that neither
     partition puts together do not count: N11 over all C(n, 2) pairs is Russell and Rao's index.
 
     Parameters
@@ -233,7 +234,8 @@ def jaccard_score(table: ContingencyTable) -> float:
 def fowlkes_mallows_score(table: ContingencyTable) -> float:
     """Geometric mean of pair precision and recall, N11 / √((N11+N10)(N11+N01)), in [0, 1].
 
-    Symmetric. 1 when both partitions are all singletons (scikit-learn: 0), 0 when only one is.
+    It is symmetric, 1 when both partitions are all singletons (scikit-learn: 0), and 0 when only
+    one is.
 
     Parameters
     ----------
@@ -267,7 +269,7 @@ def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float
     """The loss ℓ = ‖M − N‖²_F / n of the metric-learning paper, or ‖M − N‖²_F itself.
 
     M = Y(YᵀY)⁻¹Yᵀ, and ‖M − N‖² = K + K′ − 2 Σ_kl n_kl² / (a_k b_l).
-    Symmetric, a squared metric, 0 for equal partitions only, at most (K + K′ − 2) / n.
+    ℓ is symmetric, a squared metric, 0 for equal partitions only, and at most (K + K′ − 2) / n.
 
     Parameters
     ----------

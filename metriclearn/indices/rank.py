@@ -61,7 +61,7 @@ def goodman_kruskal_gamma(
 ) -> float:
     """Goodman–Kruskal γ = (S₊ − S₋) / (S₊ + S₋), from concordant and discordant pairs.
 
-    nan when every pair is tied (0/0). O(n log n); the counts are exact integers.
+    γ is nan when every pair is tied (0/0). O(n log n); the counts are exact integers.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ def weighted_goodman_kruskal(
     """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|, between rank and Pearson correlation.
 
     ŵ is the smaller of the two scaled differences divided by the larger, with the sign of their
-    product; w is that sign. ±1 exactly when b is an affine function of a. nan when every pair is
-    tied (0/0). O(n²) time, O(n) memory.
+    product; w is that sign. The index is ±1 exactly when b is an affine function of a, and nan when
+    every pair is tied (0/0). O(n²) time, O(n) memory.
 
     Parameters
     ----------
@@ -191,8 +191,8 @@ def mann_whitney_u(
 def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> float:
     """Normal score (U − n1 n2/2) / σ of the smaller U of :func:`mann_whitney_u`; at most 0.
 
-    σ² = n1 n2/12 · (N + 1) (1 − Σ(t³ − t)/(N³ − N)) for groups of t tied values. 0 when all values
-    are tied. O(N log N).
+    σ² = n1 n2/12 · (N + 1) (1 − Σ(t³ − t)/(N³ − N)) for groups of t tied values. The score is 0
+    when all values are tied. O(N log N).
 
     Parameters
     ----------

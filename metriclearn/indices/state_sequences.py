@@ -40,9 +40,9 @@ def segmental_f1(
 
     Each predicted segment A is compared with the true segment B of the same name for which |A ∩ B|
     / |A ∪ B| is largest. It is correct if this share is at least ``overlap``; each true segment
-    counts once. In [0, 1], where papers print percent; 1 when neither side has a segment. Small
-    errors of boundaries cost nothing, splitting a segment costs much. O(n) for labels; the
-    assignment that names the clusters of partitions takes O(K³) at worst.
+    counts once. The score is in [0, 1], where papers print percent, and 1 when neither side has a
+    segment. Small errors of boundaries cost nothing, splitting a segment costs much. O(n) for
+    labels; the assignment that names the clusters of partitions takes O(K³) at worst.
 
     Parameters
     ----------
@@ -94,9 +94,9 @@ def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashab
     """Edit score of action segmentation, 1 − d / max(K, K′), from the order of segments alone.
 
     d is the Levenshtein distance: the least number of segments to insert, delete or rename so that
-    the names of the K′ predicted segments become the names of the K true ones. In [0, 1], where
-    papers print percent; 1 when neither side has a segment. The positions of boundaries do not
-    matter. O(n + K K′).
+    the names of the K′ predicted segments become the names of the K true ones. The score is in [0,
+    1], where papers print percent, and 1 when neither side has a segment. The positions of
+    boundaries do not matter. O(n + K K′).
 
     Parameters
     ----------
@@ -208,8 +208,8 @@ def weighted_adjusted_rand_score(
 
     A sample weighs 1 + slope·d, where d is the number of samples between it and the nearer end of
     its true segment. The formula equals :func:`adjusted_rand_score` with weighted pairs, whose four
-    sums are truncated to integers as in tsseg-eval. At most 1, the value for equal partitions; near
-    0 for random labels. Errors near boundaries cost less. O(n log n).
+    sums are truncated to integers as in tsseg-eval. The value is at most 1, exactly 1 for equal
+    partitions, and near 0 for random labels. Errors near boundaries cost less. O(n log n).
 
     Parameters
     ----------
@@ -246,8 +246,8 @@ def weighted_normalized_mutual_info_score(
 
     Samples have the weights of :func:`weighted_adjusted_rand_score`. The value is at least 0. The
     entropies ignore the weights, as in tsseg-eval, so equal partitions score 1 only if all segments
-    have the same length (.72 for lengths 50 and 10). 1 when both partitions have one cluster. O(n
-    log n).
+    have the same length (.72 for lengths 50 and 10). The value is 1 when both partitions have one
+    cluster. O(n log n).
 
     Parameters
     ----------

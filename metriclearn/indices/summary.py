@@ -113,9 +113,9 @@ def compare_times(
 ) -> list[float]:
     """The numbers of ``metriclearn compare`` for one recording, in continuous time.
 
-    Times in seconds are rounded to microseconds. The numbers: ‖M − N‖², the same without
-    boundaries, F1, precision and recall of boundaries, the share of time with the same label, edit
-    score and F1 at overlap .1, .25 and .5.
+    Times in seconds are rounded to microseconds. The numbers are ‖M − N‖², ‖M − N‖² of a prediction
+    without boundaries, F1, precision and recall of boundaries, the share of time with the same
+    label, edit score, and F1 at overlap .1, .25 and .5.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def compare_times(
     partitions, names = [], []
     for spans in (true, found):
         ends = np.rint([1e6 * stop for _, stop, _ in spans]).astype(np.int64)
-        longer = np.diff(ends, prepend=0) > 0  # than half a microsecond
+        longer = np.diff(ends, prepend=0) > 0  # drop segments below half a microsecond
         partitions.append(Partition(ends=ends[longer]))
         names.append(np.array([label for *_, label in spans])[longer])
     M, N = partitions

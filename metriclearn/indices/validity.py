@@ -29,8 +29,8 @@ SilhouetteKind = Literal["original", "simplified", "alternative", "hybrid"]
 def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) -> float:
     """Davies–Bouldin index (1/K) Σ_i max_{j≠i} (s_i + s_j) / ‖c_i − c_j‖; small is good.
 
-    s_i is the mean distance to the centroid c_i. inf when two centroids coincide (scikit-learn
-    drops such pairs and returns 0). O(n d + K² d).
+    s_i is the mean distance to the centroid c_i. The index is inf when two centroids coincide
+    (scikit-learn drops such pairs and returns 0). O(n d + K² d).
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
 def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None) -> float:
     """Variance ratio criterion (tr B / tr W) · (n − K) / (K − 1); large is good. O(n d).
 
-    inf when W = 0 (scikit-learn: 1).
+    It is inf when W = 0 (scikit-learn: 1).
 
     Parameters
     ----------

@@ -184,14 +184,14 @@ class Backend:
         model = RecordingSegmenter(extractor, self.learner, rate=len(last.X) / last.length)
         try:
             model.fit(data, progress=False)
-        except ValueError as error:  # as a single segment holds no boundary
+        except ValueError as error:  # for example if there is a single segment, and so no boundary
             return {"waiting": str(error)}
         with locked(self.state):
             content = self._content(project)
             content["version"] += 1
             model.save(self._model(project, content["version"]))
             self._write(project, content)
-            # a prediction may be about to read the last model but this one
+            # keep the previous model, which a prediction may be about to read
             self._model(project, content["version"] - 2).unlink(missing_ok=True)
         return {"model_version": str(content["version"]), "tasks": len(parts)}
 
@@ -314,14 +314,14 @@ def _config(data: Mapping[str, Any]) -> str:
 
 
 def _labels(one: Task, segments: Sequence[Segment], plain: bool) -> NDArray[np.str_]:
-    """Label of every row; a row at the end of a region belongs to it unless the next begins.
+    """Label of every row; a row at the end of a region is part of it, unless the next begins there.
 
     With ``plain`` no task has two labels, so every boundary counts.
     """
     names = [f"{one.name} {i}" if plain else label for i, (*_, label) in enumerate(segments)]
     labels = np.full(len(one.X), _UNKNOWN, dtype=f"U{max(map(len, [_UNKNOWN, *names]))}")
     for (start, end, _), name in zip(segments, names):
-        # times have gone through text
+        # times were written as text and have rounding errors
         first, stop = np.searchsorted(one.times, [start - 1e-6, end + 1e-6])
         labels[first:stop] = name
     return labels
@@ -365,7 +365,7 @@ def application(backend: Backend) -> Any:
     pool, waiting = ThreadPoolExecutor(1), set[str]()
 
     def learn(project: str) -> None:
-        waiting.discard(project)  # what comes now is learned next time
+        waiting.discard(project)  # annotations that arrive from now on are learned next time
         try:
             result = backend.learn(project)
         except Exception as error:  # the server continues

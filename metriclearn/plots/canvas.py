@@ -19,7 +19,7 @@ INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
 # Okabe & Ito (2008): eight colors that color-blind readers can distinguish (black is INK).
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 TEXT_SIZE, TITLE_SIZE = 9.0, 11.0
-_CHARACTERS_PER_INCH = 10.8  # in the bold font of titles, a low estimate
+_CHARACTERS_PER_INCH = 10.8  # low estimate for the bold font of titles
 _LABEL_PER_INCH = 13  # characters in the font of labels
 # parse_math: dollar signs in a name do not make it a formula
 _TEXT: dict[str, Any] = {"size": TEXT_SIZE, "color": INK, "parse_math": False}
@@ -54,7 +54,7 @@ def say(ax: Axes, text: str) -> None:
     figure = figure_of(ax)
     width = int(width_of(ax) * _CHARACTERS_PER_INCH)
     if len(figure.axes) == 1 and width < 54:
-        width -= 2  # in short lines, the share of wide letters varies more
+        width -= 2  # a margin: in short lines, the share of wide letters varies more
     text = textwrap.fill(text, max(width, 16))
     if len(figure.axes) == 1 and figure.get_layout_engine() is not None:
         headline(figure, text)

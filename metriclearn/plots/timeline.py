@@ -121,11 +121,11 @@ def _taking_turns(segments: Sequence[Segment]) -> Sequence[Segment]:
 
 
 def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
-    """Share of time in which the last strip agrees with the first; for a single strip its longest
-    labels.
+    """A sentence: the share of time in which the last strip agrees with the first, or the longest
+    labels of a single strip.
 
-    Without labels, how many inner boundaries of the first strip have a boundary of the last one
-    within a tenth of the first strip's median segment.
+    Without labels, it counts the inner boundaries of the first strip that have a boundary of the
+    last strip within a tenth of the first strip's median segment.
     """
     names = list(strips)
     first, last = strips[names[0]], strips[names[-1]]

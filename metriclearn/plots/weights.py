@@ -113,7 +113,7 @@ def _weights_message(values: NDArray[np.float64]) -> str:
 
 
 def _carriers(values: NDArray[np.floating]) -> int:
-    """How many of the largest magnitudes make up 95 % of the sum."""
+    """Number of the largest magnitudes that make up 95 % of the sum."""
     magnitudes = np.sort(np.abs(values))[::-1]
     return int(np.searchsorted(np.cumsum(magnitudes), (_SHARE - 1e-12) * magnitudes.sum())) + 1
 

@@ -15,7 +15,7 @@ from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import needs, number, real_array
 
-_FEWEST = 3  # segments of a document
+_FEWEST = 3  # least number of segments of a document
 _BLOCK = 3  # sentences
 _COPY_NUMBERS = ("systematic", "detailed")  # sets of penalties
 _SENTENCES = {"document": str, "sentence": int, "segment": int, "text": str}
@@ -39,9 +39,9 @@ def load_texts(
     three of them. Labels are segment numbers, and every document is a group.
 
     With ``held_out``, a random share of the excerpts is kept out of these documents, and further
-    documents consist of them alone. These share excerpts with each other, so groups are formed
-    around several documents that do not: each of the others joins the one with which it shares
-    most.
+    documents consist of them alone. These further documents share excerpts with each other. Each
+    group is formed around one of several documents that share none; every other document joins the
+    one with which it shares most.
 
     Data: Choi, Advances in domain independent linear text segmentation, NAACL 2000. Cost
     O(sentences · words in a sentence · components).

@@ -23,7 +23,7 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".m4a", ".aac", ".ai
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ts")
 
 PathLike = str | os.PathLike[str]
-_MISCOUNTED = 64  # bytes by which programs miscount
+_MISCOUNTED = 64  # bytes by which the length in a header may be wrong
 
 
 def audio_blocks(
@@ -92,7 +92,7 @@ def video_frames(
         stream.thread_type = "AUTO"
         step = length = float(1 / stream.average_rate) if stream.average_rate else 0.04
         for frame in chain(container.decode(stream), [None]):
-            if frame is None:  # the last picture ends
+            if frame is None:  # the end of the last picture
                 now += length
             else:
                 now = frame.time if frame.time is not None else now + step
