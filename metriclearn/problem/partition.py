@@ -223,15 +223,18 @@ class Partition:
         return self.ends
 
     def pool(self, X: NDArray) -> NDArray:
-        """Cluster sums YᵀX, (T, P) -> (K, P), in O(TP)."""
+        """Cluster sums YᵀX, (T, …) -> (K, …), in time of the size of X."""
         from scipy.sparse import csr_array
 
         if self.ends is not None:
             return np.add.reduceat(X, self.ends - self.sizes, axis=0)
-        # YᵀX as a sparse product reads the rows of X once, in order.
-        ones, ends = np.ones(len(X), dtype=X.dtype), np.arange(len(X) + 1)
-        shape = (len(X), self.n_clusters)
-        return csr_array((ones, self.labels, ends), shape=shape).T @ X
+        rows = np.asarray(X).reshape(len(X), -1)
+        # YᵀX as a sparse product reads the rows of X once, in order. Ones have the type of sums in
+        # numpy, which is wider than that of bools and short integers.
+        ones, ends = np.ones(len(rows), dtype=rows[:0].sum(axis=0).dtype), np.arange(len(rows) + 1)
+        shape = (len(rows), self.n_clusters)
+        sums = csr_array((ones, self.labels, ends), shape=shape).T @ rows
+        return sums.reshape(self.n_clusters, *np.shape(X)[1:])
 
     def root(self, X: NDArray) -> NDArray:
         """(YᵀY)^(-1/2) YᵀX, whose Gram matrix is XᵀMX, (T, P) -> (K, P)."""

@@ -14,6 +14,18 @@ from tests.exhaustive import all_partitions, all_segmentations, equivalence_matr
 from tests.strategies import labelings, segment_ends
 
 
+@pytest.mark.parametrize("labels", [[0, 1, 0, 1, 1, 1], [0, 0, 1, 1, 1, 1]])
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.float32, np.int64])
+@pytest.mark.parametrize("shape", [(6,), (6, 2), (6, 2, 3), (6, 0)])
+def test_sums_of_arrays_of_all_dimensions_and_types(labels, dtype, shape) -> None:
+    partition = Partition.from_labels(labels)
+    X = np.full(shape, 100).astype(dtype)
+    sums = np.stack([X[partition.labels == k].sum(axis=0) for k in range(2)])
+    np.testing.assert_array_equal(partition.pool(X), sums)
+    assert partition.pool(X).dtype == sums.dtype
+    np.testing.assert_array_equal(partition.project(X), X)
+
+
 @settings(max_examples=100, deadline=None)
 @given(labelings(2), st.integers(1, 3))
 def test_everything_agrees_with_the_dense_matrix(pair, n_columns) -> None:
