@@ -28,6 +28,7 @@ from experiments.harness.comparison import (
 from experiments.harness.procedure import (
     Case,
     Outcome,
+    Row,
     Scores,
     Story,
     grouped,
@@ -72,6 +73,11 @@ class AudioAndVideo(Comparison):
             for case in instantiate(plain, _convert_="all"):  # lists that are not Hydra's
                 cases.append(replace(case, name=f"{stream}: {case.name}", table=stream))
         return cases
+
+    def table(self, name: str) -> Row:
+        """With the configuration's note, and whether test recordings are independent."""
+        fields = {"independent": self.config.get("independent", True)}
+        return super().table(name) | fields | {"note": self.config.get("note", "")}
 
     def _streams(self) -> dict[str, Any]:
         """The streams to compare; for a user's data set those with a folder.
