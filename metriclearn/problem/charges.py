@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 _TRUE_START_U = 0
 # 2/|C| of that segment.
 _SHARE_U = 1
-# Halves of 2·(overlap) where the ends lie in two true segments.
+# Two addends of 2·(overlap) if s and u lie in different true segments.
 _BEFORE_U, _AFTER_S = 2, 3
 # Start of the known stretch of sample u−1, T+1 outside of stretches.
 _STRETCH_U = 4
-# Halves of the charge of all stretches where the ends lie in two.
+# Two addends of the charge of all stretches if s and u lie in different stretches.
 _UNTIL_U, _SINCE_S = 5, 6
-# Regions that end up to u, that begin before s.
+# Number of regions that end at or before u, and of regions that begin before s.
 _ENDED_U, _BEGUN_S = 7, 8
-# The same of regions with at most one change.
+# The same numbers for regions with at most one change, in the opposite order.
 _BEGUN_SINGLE_S, _ENDED_SINGLE_U = 9, 10
 _N_COLUMNS = 11
 
@@ -51,7 +51,7 @@ class Charges(NamedTuple):
     n_segments: int
 
     def mirrored(self) -> Charges:
-        """The same with the samples in reverse order."""
+        """The same charges for the samples in reverse order."""
         T = len(self.slack) - 1
         return charge_table(self.pieces.mirrored(T), T)
 
@@ -85,22 +85,22 @@ def total_charge(table: NDArray, ends: NDArray) -> float:
 def charge_table(pieces: Pieces, n_samples: int) -> Charges:
     """Charges of segments on labeled pieces: ‖M|piece − N‖² written as a sum over segments.
 
-    Their sum over segments is T ℓ(M, known) − (known segments). O(T + R²) for R regions.
+    The sum of the charges is T ℓ(M, known) − (number of known segments). O(T + R²) for R regions.
 
-    On a stretch with the true segments C_k, a segment that meets it is charged 1 − 2ρ(s,u) with
-    ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|), as
-    ‖M − N‖² = Tr M − 2 Tr MN + Tr N and the last term is constant. On a region it is charged 1 for
-    every missing or superfluous change.
+    A stretch with the true segments C_k charges every segment that meets it 1 − 2ρ(s,u) with
+    ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|), because
+    ‖M − N‖² = Tr M − 2 Tr MN + Tr N and the last term is constant. A region charges 1 for every
+    missing or superfluous change.
     """
     table, slack = np.zeros((n_samples + 1, _N_COLUMNS)), np.zeros(n_samples + 1)
     table[:, _STRETCH_U] = n_samples + 1
-    # A segment that begins and ends in different stretches pays until[u] + since[s]: the stretches
-    # in between have ended by u but not by s; each is charged 1 − 2.
+    # A segment that begins and ends in different stretches pays until[u] + since[s]. The stretches
+    # in between end after s and before u, and charge 1 − 2 each.
     whole, n_segments = np.zeros(n_samples + 1), 0
     for start, ends in pieces.stretches:
         n_segments += len(ends)
         _fill_stretch(table, start, ends)
-        # A whole stretch is charged 1 − 2.
+        # A stretch inside the segment charges 1 − 2.
         whole[ends[-1] :] -= 1.0
         slack[start + 1 : ends[-1]] = 1.0
     table[:, _UNTIL_U] += whole
@@ -125,15 +125,15 @@ def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
     table[u, _TRUE_START_U] = first
     table[u, _SHARE_U] = 2.0 / size
     table[u, _STRETCH_U] = start
-    # Whole true segments count their length, the one cut by an end its share: (start, u] holds all
-    # before ``first`` and u − first of the |C| samples of the one at u, (s, stop] likewise.
-    # Overlap of (start, u] with the true segments.
+    # A whole true segment adds its length, and one that u cuts adds a share: (start, u] holds all
+    # samples before ``first``, and u − first of the |C| samples of the true segment at u. The same
+    # holds for (s, stop]. This is the overlap of (start, u] with the true segments.
     before = first - start + (u - first) ** 2 / size
     # Overlap of (s, stop], less stop − start.
     after = (last - s) ** 2 / size - (last - start)
     table[u, _BEFORE_U], table[s, _AFTER_S] = 2.0 * before, 2.0 * after
-    # For segments that leave the stretch: at the end u what (start, u] pays, at the start s what
-    # (s, stop] pays, less the −1 of the whole stretch, which ``whole`` adds for it later.
+    # For segments that reach beyond the stretch: an end u pays the charge of (start, u]. A start s
+    # pays the charge of (s, stop], less the −1 that ``whole`` counts for this stretch.
     inner_u, inner_s = u[:-1], s[1:]
     table[inner_u, _UNTIL_U] = 1.0 - 2.0 * before[:-1] / (inner_u - start)
     left = (after[1:] + stop - start) / (stop - inner_s)

@@ -1,10 +1,10 @@
-"""The form of a consensus: the partition of least mean loss against several given ones.
+"""The form of a consensus: the partition with the least mean loss against several given partitions.
 
-As ‖M − N‖² = Tr M + Tr N − 2⟨N, M⟩ for projections,
+‖M − N‖² = Tr M + Tr N − 2⟨N, M⟩ for projections, so
 
     argmin_M Σ_j q_j ‖M − N_j‖² = argmax_M ⟨2N̄ − I, M⟩,   N̄ = Σ_j q_j N_j,   Σ_j q_j = 1,
 
-another linear form. N̄ is never stored as a matrix: each N_j is given by its partition.
+which is again a linear form. N̄ is never stored as a matrix: each N_j is given by its partition.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class ConsensusForm:
     Parameters
     ----------
     members : sequence of Partition, all of T samples
-        N_j; they must be segmentations if change-points are searched for.
+        N_j; they must be segmentations for a search for change-points.
     weights : array (m,), optional
-        q_j ≥ 0, divided by their sum; all the same by default.
+        q_j ≥ 0, divided by their sum; all equal by default.
     name_loss : float
         β, the cost of a sample whose name differs from a member's, in addition to ‖M − N_j‖².
 
@@ -115,7 +115,7 @@ class ConsensusForm:
         """Mean number of samples whose name differs from a member's."""
         if not (self.name_loss and isinstance(M, NamedPartition)):
             return 0.0
-        # Members without names have no opinion, so they add nothing.
+        # Members without names do not vote, so they add nothing.
         names = M.sample_names
         return sum(q * np.count_nonzero(names != one.sample_names) for q, one in self.named)
 
@@ -126,13 +126,13 @@ class ConsensusForm:
         return sum(parts, (self.shift - 1.0) * V)
 
     def shifted(self, shift: float) -> ConsensusForm:
-        """The same with A + shift·I."""
+        """The same form with A + shift·I in place of A."""
         form = copy.copy(self)
         form.shift = self.shift + shift
         return form
 
     def low_rank(self) -> LowRankForm:
         """The same form as ZZᵀ − I, (T, Σ K_j), for oracles of clusterings; names are ignored."""
-        # With N_j = F_j F_jᵀ the product of all √(2q_j) F_j, side by side, is 2N̄.
+        # N_j = F_j F_jᵀ, so with Z = [√(2q_1) F_1, √(2q_2) F_2, …] the product ZZᵀ is 2N̄.
         factors = [np.sqrt(2.0 * q) * m.factor for q, m in zip(self.weights, self.members)]
         return LowRankForm(np.hstack(factors), shift=self.shift - 1.0)

@@ -56,10 +56,10 @@ class Form(Protocol):
 class LowRankForm:
     """A = ZZᵀ − κN + cI from factors Z, a reference partition N and two numbers.
 
-    Factors are centered before they are summed, so that an offset of the data costs no digits. It
-    only adds T‖mean‖² to the value of every partition. ``at`` costs O(Tr) for general partitions
-    and O(Kr) for contiguous ones, ``matvec`` O(Trk); memory is the memory of Z. Z is given in one
-    of three ways; the other two are computed when they are needed.
+    Factors are centered before they are summed, so that an offset of the data costs no digits. The
+    offset only adds T‖mean‖² to the value of every partition. ``at`` costs O(Tr) for general
+    partitions and O(Kr) for contiguous ones; ``matvec`` costs O(Trk). The form takes as much memory
+    as Z. Z is given as ``factors``, as ``cumulative``, or as ``subspace`` with ``components``.
 
     Parameters
     ----------
@@ -74,9 +74,10 @@ class LowRankForm:
     cumulative : array (T+1, r), optional
         Cumulative sums of centered factors, first row 0.
     subspace : Subspace, optional
-        The span of centered observations X and the clusters of a partition, with
+        The span of centered observations X and the clusters of a partition; goes with
+        ``components``.
     components : array (r, P), optional
-        Lᵀ, which makes the factors X·componentsᵀ.
+        Lᵀ; the factors are X·componentsᵀ.
 
     Raises
     ------
@@ -145,7 +146,7 @@ class LowRankForm:
 
     @cached_property
     def mean(self) -> NDArray:
-        """Mean of Z, (r,), or a single 0 if the factors were centered already."""
+        """Mean of Z, (r,); a single 0 if the factors were centered already."""
         return np.mean(self.factors, axis=0, dtype=float) if self._has_mean else np.zeros(1)
 
     def at(self, partition: Partition | Projector) -> float:
@@ -175,7 +176,7 @@ class LowRankForm:
         return result
 
     def compressed(self) -> Compressed:
-        """A − cI, restricted to the at most r + K dimensions in which it is not zero.
+        """A − cI, restricted to the subspace where it is not zero, of at most r + K dimensions.
 
         O((P+K)²r) if the form was made from a subspace, O(Tr²) otherwise.
         """
@@ -193,7 +194,7 @@ class LowRankForm:
         return Compressed(matrix, subspace, self.shift)
 
     def recentered(self) -> LowRankForm:
-        """The form of the centered factors: its value is T‖mean‖² less on every partition."""
+        """The form of the centered factors; its value on every partition is T‖mean‖² lower."""
         if not self.mean.any():
             return self
         form = copy.copy(self)
@@ -239,7 +240,7 @@ class DenseForm:
 
     See Also
     --------
-    SummedArea : the search for such matrices.
+    SummedArea : the oracle for such matrices.
     LowRankForm : the form of data.
 
     Examples
@@ -291,7 +292,7 @@ class Samples:
 
     Parameters
     ----------
-    X : array (T, P), or anything that numpy turns into one when it is needed
+    X : array (T, P), or anything that numpy turns into such an array when it is needed
         Observations. They are centered, which changes no objective and keeps sums accurate.
     scale : array (P,), optional
         Divisors of the features. Only X is kept, not the divided X.
@@ -335,11 +336,11 @@ class Samples:
         """XBXᵀ with B = componentsᵀcomponents; components (r, P), none for a metric of zero."""
         if len(components) == 0:
             components = np.zeros((1, components.shape[1]))
-        # No array of T rows until the factors are asked for.
+        # No array with T rows is made before someone reads the factors.
         if self.truth is not None:
             subspace = self.subspace
             return LowRankForm(truth=self.truth, subspace=subspace, components=components)
-        # Every component weighs a single feature: columns suffice, without a product.
+        # Every component weighs a single feature, so scaling columns replaces a product.
         if np.count_nonzero(components) == len(components):
             features = np.argmax(components != 0, axis=1)
             weights = components[np.arange(len(components)), features]
@@ -388,8 +389,8 @@ class JointFeatures(Protocol):
 class LinearFeatures:
     """A = XBXᵀ, so that ⟨A, M⟩ = ⟨B, XᵀMX⟩ (Lajugie, Arlot & Bach, Eq. (5) to (7)).
 
-    ``at`` factors B once, and every form costs one product (T, P)×(P, r); ``gradient`` O(KP) for
-    a diagonal metric and O(KP²) for a full one.
+    ``at`` factors B once, and every form costs one product (T, P)×(P, r). ``gradient`` costs O(KP)
+    for a diagonal metric and O(KP²) for a full one.
 
     Parameters
     ----------
@@ -417,7 +418,7 @@ class LinearFeatures:
 
 @np.errstate(invalid="ignore", over="ignore")
 def check_squares(who: str, values: NDArray) -> NDArray:
-    """Return the centered factors, or sums of them, if their squares can be added and compared.
+    """Return ``values`` (centered factors or their sums) if squares can be added and compared.
 
     Raises
     ------
@@ -425,7 +426,7 @@ def check_squares(who: str, values: NDArray) -> NDArray:
         For NaN and infinity, and for numbers whose squares overflow or underflow to 0.
     """
     flat = values.ravel()
-    # NaN and infinity survive in the sum, so one pass finds them.
+    # NaN and infinity carry over to the sum, so one pass finds them.
     total = float(flat @ flat)
     if not 1e-240 <= total <= 1e240 and not (total == 0.0 and not flat.any()):
         largest = float(np.abs(flat).max())
@@ -453,12 +454,12 @@ def cumulative_sums(
 ) -> NDArray[np.float64]:
     """Cumulative sums of the centered rows of X, or of X·componentsᵀ, in blocks of rows.
 
-    X may be mapped from a file, in single or double precision; one block at a time is in memory, in
+    X may be mapped from a file, in single or double precision. One block at a time is in memory, in
     double precision. Sums are in double precision, too. Rows are centered first, and a second time
     if rounding left a part of a large mean, so that sums stay as small as the data allow. In single
     precision a sum would have a relative error of 6e-8, which after 10⁷ samples exceeds the
-    difference between neighboring segments. In double precision it is 1e-16, so that no
-    compensation is needed. Memory: 8(T+1)r bytes and one block.
+    difference between neighboring segments. In double precision the error is 1e-16, so compensated
+    summation is not needed. Memory: 8(T+1)r bytes and one block.
 
     Parameters
     ----------
@@ -496,27 +497,28 @@ def cumulative_sums(
 
 @njit(nogil=True, cache=True)
 def add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
-    """Add rows to sums[0], or write their cumulative sums, less a mean, into the rows after it.
+    """Add rows to sums[0] if it is the only row; otherwise write cumulative sums after it.
 
-    For few columns this is ten times as fast as numpy. Returns whether the last sums are almost
-    zero, that is, whether rounding left no part of the mean.
+    The cumulative sums are those of the rows less the mean, and begin at sums[0]. For few columns
+    this is ten times as fast as numpy. Returns whether the last sums are almost zero, that is,
+    whether rounding left no part of the mean.
     """
     T, P = rows.shape
     if len(sums) == 1:
-        # Four rows at a time, as every addition waits for the one before.
+        # Add four rows at a time, because every addition waits for the one before.
         for t in range(0, T - 3, 4):
             for p in range(P):
                 sums[0, p] += (rows[t, p] + rows[t + 1, p]) + (rows[t + 2, p] + rows[t + 3, p])
         for t in range(T - T % 4, T):
             for p in range(P):
                 sums[0, p] += rows[t, p]
-    elif P < 4:  # a register for each column
+    elif P < 4:  # column by column, so that the running sum stays in a register
         for p in range(P):
             total = sums[0, p]
             for t in range(T):
                 total += rows[t, p] - mean[p]
                 sums[t + 1, p] = total
-    else:  # flat arrays, which are known not to begin anywhere
+    else:  # flat arrays need less index arithmetic
         flat, after = rows.reshape(-1), sums.reshape(-1)
         for t in range(T):
             for p in range(P):

@@ -30,7 +30,7 @@ class ChangeCount:
     most: int | None
 
     def allows(self, n_changes: int) -> bool:
-        """Whether a region with that many change-points is as annotated."""
+        """Whether this kind of region may hold ``n_changes`` change-points."""
         return self.fewest <= n_changes and (self.most is None or n_changes <= self.most)
 
     def __repr__(self) -> str:
@@ -51,10 +51,10 @@ _START = attrgetter("region.start")
 class Region:
     """An annotated stretch X[start:stop] of samples, and how many changes lie inside it.
 
-    A change-point t is a change between the samples t−1 and t; it is inside if both samples are,
+    A change-point t is a change between the samples t−1 and t. It lies inside if both samples do,
     that is, if start < t < stop. The labels of LOPART and of penalty learning (Hocking & Srivastava
-    2020; Hocking, Rigaill, Vert & Bach 2013), given as first and last sample counted from 1, are
-    ``Region(first - 1, last, kind)``.
+    2020; Hocking, Rigaill, Vert & Bach 2013) give the first and the last sample, counted from 1.
+    They become ``Region(first - 1, last, kind)``.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Region:
         return int(high - low)
 
     def allows(self, change_points: NDArray) -> bool:
-        """Whether the kind of the region allows as many of these change-points as lie in it."""
+        """Whether the number of these change-points inside is one that the kind allows."""
         return self.kind.allows(self.count(change_points))
 
     def mirrored(self, n_samples: int) -> Region:
@@ -90,7 +90,8 @@ class Region:
 class SegmentRules(NamedTuple):
     """Constraints as rules for a segment (s, u]: int arrays (T+1,).
 
-    It is allowed when ``allowed[u]`` and floor[u] ≤ s < ceiling[u] (and s is a legal end itself).
+    The segment is allowed if ``allowed[u]`` and floor[u] ≤ s < ceiling[u] (and a change may be at
+    s).
     ``reach[t]`` is the last position u for which a start at t may be forbidden although an earlier
     start is allowed. All arrays have T+1 entries, for the positions 0 … T.
     """
@@ -114,17 +115,17 @@ class PartialPartition:
 
     Everything given must hold at once. For a segmentation, all annotations become regions. Between
     two neighboring samples there is no change if their labels are equal, and a change if they
-    differ. A gap between two labeled stretches has at least one change if their labels differ; if
-    they are equal it stays open, because a label may recur. For a clustering equal labels mean the
-    same cluster wherever they stand, different labels mean different clusters, and the samples of a
-    ``same`` span are together; change-points and regions have no effect on clusterings.
+    differ. A gap between two labeled stretches has at least one change if their labels differ. If
+    they are equal, the gap stays open, because a label may recur. For a clustering, equal labels
+    mean the same cluster everywhere, different labels mean different clusters, and the samples of a
+    ``same`` span share a cluster. Change-points and regions have no effect on clusterings.
 
     Parameters
     ----------
     n_samples : int
         T.
     labels : sequence of T labels, optional
-        Any hashables; −1 marks unlabeled samples.
+        Any hashable values; −1 marks unlabeled samples.
     change_points : sequence of int
         Known changes, each between the samples t−1 and t, 1 ≤ t < T. A list that contains T, as in
         ruptures, is complete: there are no other changes. Otherwise there may be changes that are
@@ -149,7 +150,7 @@ class PartialPartition:
     ------
     ValueError
         For positions outside the samples, or if no segmentation agrees with everything; the
-        sentence names the annotations that contradict each other.
+        message names the annotations that contradict each other.
 
     References
     ----------
@@ -213,12 +214,12 @@ class PartialPartition:
 
     @property
     def partial_labels(self) -> Self:
-        """The partial labels themselves; a completion keeps them under the same name."""
+        """This object; a completed :class:`Partition` has partial labels under the same name."""
         return self
 
     @classmethod
     def from_partition(cls, partition: Partition) -> PartialPartition:
-        """Everything known."""
+        """Partial labels that know everything about a partition."""
         return cls(partition.n_samples, labels=partition.labels)
 
     def allows(self, partition: Partition) -> bool:
@@ -264,7 +265,7 @@ class PartialPartition:
         O(T + R log R) for each pass; a deduction may make another pass necessary.
         """
         T = self.n_samples
-        # whether there is a change at the positions 1 … T−1; 0 and T stay open
+        # For the positions 1 … T−1: whether there is a change. 0 and T stay open.
         changes = np.full(T + 1, _OPEN, dtype=np.int8)
         regions, before = set(self.constraints), None
         while before != (regions, changes.tobytes()):
@@ -306,8 +307,10 @@ class PartialPartition:
         return PartialPartition(T, regions=[region.mirrored(T) for region in self.constraints])
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickle, without pieces and charges, which can be computed again; charges
-        are much larger."""
+        """The state for pickle, without pieces and charges, which can be computed again.
+
+        Charges would be much larger than the rest.
+        """
         return {k: v for k, v in vars(self).items() if k not in ("pieces", "charges")}
 
     def __eq__(self, other: Any) -> bool:
@@ -340,7 +343,7 @@ class Pieces(NamedTuple):
     regions: list[Region]
 
     def mirrored(self, n_samples: int) -> Pieces:
-        """The same with the samples in reverse order."""
+        """The same pieces for the samples in reverse order."""
         T, stretches = n_samples, []
         for start, ends in reversed(self.stretches):
             stretches.append((int(T - ends[-1]), T - np.append(ends[-2::-1], start)))
@@ -354,8 +357,8 @@ def fewest_changes(labels: Partition | PartialPartition) -> int:
     pieces, count, last = labels.pieces, 0, -1
     for _, ends in pieces.stretches:
         count += len(ends) - 1
-    # Regions that overlap can share a change. No region holds another, so the last place serves
-    # most of those that follow.
+    # Regions that overlap can share a change. No region holds another, so a change at the last
+    # position of a region serves as many of the following regions as possible.
     for region in pieces.regions:
         if last <= region.start:
             count, last = count + 1, region.stop - 1
@@ -370,7 +373,8 @@ class Labeled(NamedTuple):
     fewest : int
         The least number of changes that agrees with the labels.
     likely : int
-        The number of segments if unlabeled samples have as many per sample as labeled ones.
+        The number of segments if changes are as frequent among unlabeled samples as among labeled
+        ones.
     known : bool array (T+1,)
         Whether labels cover the position.
     """
@@ -396,10 +400,11 @@ def labeled_part(labels: Partition | PartialPartition) -> Labeled:
 
 
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
-    """Enter what single regions imply into ``changes``; returns the regions that stay undecided.
+    """Enter into ``changes`` what single regions imply; return the regions that stay undecided.
 
-    A region shrinks to its undecided positions. If it contains another region, either its only
-    change lies in that one, so that the rest has none, or the other region implies it.
+    A region shrinks to its undecided positions. It may contain another region. If it holds exactly
+    one change, that change lies in the inner region, so the rest has none. If it holds at least
+    one, the inner region implies it, and it is dropped.
     """
     shrunk = set()
     for region in regions:
@@ -414,7 +419,8 @@ def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
             shrunk.add(Region(int(first) - 1, int(last) + 1, region.kind))
     kept: set[Region] = set()
     inner = None
-    # behind each region come those that may hold it, of two in the same place the weaker one
+    # Each region comes before the regions that may hold it. Of two in the same place, the one with
+    # "exactly one" comes first.
     for region in sorted(shrunk, key=lambda r: (-r.start, r.stop, r.kind.most is None)):
         if inner is None or region.stop < inner.stop:
             inner = region
@@ -449,7 +455,7 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
     for run in np.split(labeled, breaks):
         if len(run):
             pairs.append((run[0], run[-1], NO_CHANGE, "equal"))
-    # the last sample with one label, the first with another
+    # the last sample with one label, and the first sample with the next label
     for last, first in zip(labeled[:-1][differ], labeled[1:][differ]):
         pairs.append((last, first, AT_LEAST_ONE, "different"))
     facts = []
@@ -462,7 +468,7 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
 def _read(
     word: str, needed: str, listed: Any, n_samples: int, region_of: Callable[[Any], Region]
 ) -> list[_Fact]:
-    """Annotations of one sort, checked, as regions."""
+    """Annotations of one kind, checked, as regions."""
     try:
         items = list(listed)
     except TypeError:
@@ -495,7 +501,7 @@ def segment_rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
         if kind.most == 0:
             allowed[inside] = 0
             continue
-        # s ≤ start < stop ≤ u would jump over it.
+        # A segment with s ≤ start < stop ≤ u would leave the region without a change.
         floor[stop] = max(floor[stop], start + 1)
         if kind.most == 1:
             np.minimum(ceiling[inside], start + 1, out=ceiling[inside])
@@ -517,7 +523,7 @@ def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
     columns = np.searchsorted(positions, spans)
     small = [Region(a, b + 1, f.region.kind) for (a, b), f in zip(columns.tolist(), facts)]
     rules = segment_rules(small, len(positions) + 1)
-    # The number of reachable positions before each one.
+    # reachable[u]: the number of reachable positions before u.
     reachable = np.zeros(len(positions) + 3, dtype=np.int64)
     reachable[1] = 1
     last = False
@@ -535,7 +541,7 @@ def _conflict(facts: Sequence[_Fact], n_samples: int) -> list[_Fact]:
     while _feasible(needed, n_samples):
 
         def fails(last: int) -> bool:
-            """Whether the needed facts and the rest, up to the last one, contradict each other."""
+            """Whether the needed facts and rest[: last + 1] contradict each other."""
             return not _feasible(needed + rest[: last + 1], n_samples)  # noqa: B023
 
         first = bisect_left(range(len(rest)), True, key=fails)

@@ -29,22 +29,22 @@ class Loss(Protocol):
 
 
 class FrobeniusLoss:
-    """ℓ(M, N) = ‖D^½(M − N)‖²_F / T, with D a diagonal that marks the labeled samples.
+    """ℓ(M, N) = ‖D^½(M − N)‖²_F / T, with D a diagonal matrix that marks the labeled samples.
 
-    As M and N are projections,
+    Since M and N are projections,
 
         T ℓ = Tr M(D − DN − ND) + Tr DN,
 
     which is linear in M. With all labels known D = I, and ℓ = (Tr M + Tr N − 2 Tr MN) / T is the
     loss of the paper (Lajugie, Arlot & Bach, Eq. (8)): zero only for equal partitions, at most
-    (K + K′ − 2)/T, O(K + K′) for contiguous partitions. The paper's tables report T ℓ, see
-    :meth:`squared_norm`. Where some labels are known, D is 1 on the labeled samples and N a
-    completion: a labeled sample pays if its cluster differs from its cluster in the completion, and
-    an unlabeled sample pays nothing for its row. Samples may be grouped into nodes, see
-    :class:`metriclearn.similarities.NodeLabels`; D is then the share of labeled samples.
+    (K + K′ − 2)/T, and computed in O(K + K′) for contiguous partitions. The paper's tables report
+    T ℓ, see :meth:`squared_norm`. If only some labels are known, D is 1 on the labeled samples and
+    N is a completion. The row of a labeled sample costs something if its cluster differs from that
+    in the completion, and the row of an unlabeled sample costs nothing. Samples may be grouped into
+    nodes, see :class:`metriclearn.similarities.NodeLabels`; D is then the share of labeled samples.
 
-    This loss depends on N, so completing labels may raise the objective (``completion_free`` is
-    False); alternation then stops.
+    This loss depends on the completion (``completion_free`` is False), so completing labels anew
+    may raise the objective. An alternation stops if it does.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class FrobeniusLoss:
         return self.squared_norm(partition, truth) / truth.n_samples
 
     def squared_norm(self, partition: Partition | Projector, truth: Partition) -> float:
-        """T ℓ: ‖M − N‖²_F, over the rows of labeled samples where some are not."""
+        """T ℓ: ‖M − N‖²_F; with partial labels, over the rows of labeled samples only."""
         if truth.share is None:
             # ‖M − N‖² = Tr M + Tr N − 2 Tr MN, as M and N are projections.
             twice = 2.0 * partition.inner(truth)
@@ -115,21 +115,21 @@ class FrobeniusForm:
 class KnownLoss:
     """The loss of a segmentation on the labeled parts of the truth.
 
-    What is known divides into pieces: maximal stretches in which every position is known to be a
-    change or not, and annotated regions in which the places of changes are unknown. A segmentation
-    M pays, for every piece, the distance of its restriction to the nearest partition N that agrees
-    with the piece,
+    The labels divide into pieces: maximal stretches where it is known for every position whether it
+    is a change, and annotated regions where the places of changes are unknown. For every piece, a
+    segmentation M pays the distance of its restriction to the nearest partition N that agrees with
+    the piece,
 
         T ℓ(M, known) = Σ_pieces min_{N agrees} ‖M|piece − N‖²_F.
 
     On a known stretch N is unique, and the distance is the paper's loss (Lajugie, Arlot & Bach,
-    Eq. (8)); on a region it is the number of missing or superfluous changes. Nothing else costs
-    anything; an unlabeled sample never does. ℓ is 0 exactly for the segmentations that agree with
-    all that is known, and is the paper's ℓ when all is known.
+    Eq. (8)). On a region it is the number of missing or superfluous changes. Nothing else costs
+    anything; in particular, unlabeled samples do not. ℓ is 0 exactly for the segmentations that
+    agree with all labels, and is the paper's ℓ if all labels are known.
 
-    Every term is a sum over segments (s, u] of a charge that takes O(1) from a table, so that
-    loss-augmented inference stays an exact dynamic program. M|piece is not linear in M, so this is
-    a loss for segmentations only.
+    Every term is a sum over segments (s, u] of a charge, which is computed from a table in O(1). So
+    loss-augmented inference stays an exact dynamic program. M|piece is not linear in M, so this
+    loss is for segmentations only.
 
     Truths keep their partial labels; the loss ignores their completed parts (``completion_free``).
 
@@ -225,15 +225,15 @@ class ChargedForm:
         return value if self.penalties is None else value - float(self.penalties[ends].sum())
 
     def shifted(self, shift: float) -> ChargedForm:
-        """The same with A + shift·I."""
+        """The same form with A + shift·I in place of A."""
         return self.with_parts(form=self.form.shifted(shift))
 
     def plus(self, truth: Partition, weight: float) -> ChargedForm:
-        """The same with A − weight·N, N the matrix of ``truth``."""
+        """The same form with A − weight·N in place of A, N the matrix of ``truth``."""
         return self.with_parts(form=self.form.plus(truth, weight))
 
     def with_parts(self, **changes: Any) -> ChargedForm:
-        """The same with another form, other charges and their scale, or other scores of names."""
+        """A copy with some parameters replaced, such as the form, the charges or the names."""
         form = copy.copy(self)
         form.__dict__.update(changes)
         form.shift = form.form.shift

@@ -6,8 +6,9 @@ emissions E_c(t) = Σ_{τ<t} ⟨W_c, φ_τ⟩, a named segmentation has the scor
     Σ_{segments (s,u], names c}  ‖S_u − S_s‖² / (u−s) + E_c(u) − E_c(s) − λ,
 
 which is linear in (B, W, λ). So hinge, solver and certificate are the same as for segmentations
-without names. B = 0 is a semi-Markov model with Potts transitions, W = 0 a segmentation without
-names. A segment named c′ after a segment named c may cost τ(c, c′); the score is linear in τ, too.
+without names. B = 0 gives a semi-Markov model with Potts transitions, and W = 0 a segmentation
+without names. A segment named c′ after a segment named c may cost τ(c, c′); the score is linear in
+τ, too.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class NamedPartition(Partition):
 
     @classmethod
     def from_codes(cls, codes: NDArray) -> NamedPartition:
-        """Every run of equal codes (T,) is a segment of that name."""
-        # Two neighboring segments of one name cannot be told apart here: they are a single run.
+        """A partition in which every run of equal codes, (T,), is a segment with that name."""
+        # Two neighboring segments with one name are a single run here.
         ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
         return cls(ends, codes[ends - 1])
 
@@ -79,8 +80,8 @@ class NamedPartition(Partition):
 class PartialNames(PartialPartition):
     """Partial labels of a segmentation whose labels are names.
 
-    A label means the same in all recordings, and wherever it recurs. Boundaries may be given
-    without names, and names without exact boundaries.
+    Unlike a label of a cluster, a name has the same meaning in all recordings. Boundaries may be
+    given without names, and names without exact boundaries.
 
     Parameters
     ----------
@@ -91,22 +92,23 @@ class PartialNames(PartialPartition):
     """
 
     def __init__(self, known: PartialPartition, names: NDArray) -> None:
-        # All that is known of the boundaries is taken over as it is, without checking it again.
+        # The constraints on boundaries were checked before, so they are copied unchecked.
         self.__dict__.update(vars(known))
         self.names = np.asarray(names, dtype=np.int64)
         self._content = (*known._content, self.names.tobytes())
 
 
 def named_truths(codes: Sequence[NDArray], truths: Sequence[Any]) -> list[Any]:
-    """Labelings with names, from the code of every sample's name, (T_i,), −1 where it is unknown.
+    """Labelings with names, from the codes of the samples' names.
 
     Parameters
     ----------
     codes : sequence of int arrays (T_i,)
+        The code of every sample's name, −1 where it is unknown.
     truths : sequence of Partition or PartialPartition
         The same labelings without names.
     """
-    # One unknown name makes all truths partial, as a hinge has truths of one kind.
+    # One unknown name makes all truths partial, because all truths of a hinge have one type.
     if all((row >= 0).all() for row in codes):
         return list(map(NamedPartition.from_codes, codes))
     partial = [
@@ -140,7 +142,7 @@ class NameScores(NamedTuple):
     def of(
         cls, rows: NDArray, codes: NDArray | None = None, transitions: NDArray | None = None
     ) -> NameScores:
-        """From the scores (T, C) of every sample and given names (T,), −1 where unknown."""
+        """Make them from the scores of every sample (T, C) and given names (T,), −1 if unknown."""
         emissions, zero = np.zeros((len(rows) + 1, rows.shape[1])), np.zeros(rows.shape[1])
         add_rows(np.ascontiguousarray(rows, dtype=np.float64), zero, emissions)
         return cls(emissions, _next_given(codes), transitions)
@@ -164,7 +166,7 @@ class NameScores(NamedTuple):
         scores = self._forward(ends)
         names = np.argmax(scores, axis=1)
         if self.transitions is not None:
-            for k in range(len(ends) - 1, 0, -1):  # back along the Viterbi algorithm over segments
+            for k in range(len(ends) - 1, 0, -1):  # the backward pass of the Viterbi algorithm
                 names[k - 1] = np.argmax(scores[k - 1] - self.transitions[:, names[k]])
         return names
 
@@ -190,7 +192,7 @@ class NameScores(NamedTuple):
         return scores
 
     def _forward(self, ends: NDArray) -> NDArray[np.float64]:
-        """The same; with τ, plus the best sum of scores of all earlier segments, less τ."""
+        """``_scores``; with τ, plus the best sum of scores of all earlier segments, less τ."""
         scores = self._scores(ends)
         if self.transitions is not None:
             for k in range(1, len(ends)):
@@ -198,8 +200,7 @@ class NameScores(NamedTuple):
         return scores
 
     def at(self, partition: Partition) -> float:
-        """The sum of scores under the names of a partition, or under the best names if it has
-        none."""
+        """The sum of scores under the names of a partition; without names, under the best names."""
         ends = partition.change_points
         names = partition.names if isinstance(partition, NamedPartition) else self.names_of(ends)
         starts = np.append(0, ends[:-1])
@@ -214,7 +215,7 @@ NO_SCORES = NameScores(np.empty((1, 0)))
 
 @njit(nogil=True, cache=True)
 def _below_best(emissions: NDArray, backward: bool) -> NDArray:
-    """Cumulative scores (T+1, C), less the best score of each sample; of the reversed samples."""
+    """Cumulative scores (T+1, C), each sample's less its best; ``backward`` reverses samples."""
     T, C = len(emissions) - 1, emissions.shape[1]
     sums = np.zeros((T + 1, C))
     for u in range(T):
@@ -231,8 +232,8 @@ def _next_given(codes: NDArray | None) -> NDArray[np.int32]:
     """``NameScores.given`` from given names (T,), −1 where unknown."""
     if codes is None or not np.any(codes >= 0):
         return NO_SCORES.given
-    # The first labeled sample i from t on; T stands for none. A segment (s, u] holds it if
-    # i + 1 ≤ u, so that i + 1 is stored, and T + 1 is beyond every end.
+    # Find the first labeled sample i ≥ t; T stands for none. A segment (t, u] holds it if i + 1 ≤
+    # u, so we store i + 1; T + 1 is beyond every end.
     labeled = np.append(np.flatnonzero(codes >= 0), len(codes))
     first = labeled[np.searchsorted(labeled, np.arange(len(codes) + 1))]
     return np.array([first + 1, np.append(codes, 0)[first]], dtype=np.int32)
@@ -268,13 +269,13 @@ class NamedSamples(Samples):
     def named(
         self, components: NDArray, weights: NDArray, transitions: NDArray | None
     ) -> ChargedForm:
-        """XBXᵀ with the scores of names W = ``weights`` (C, Q), and τ (C, C) if there is one."""
+        """XBXᵀ with the scores of names under W = ``weights`` (C, Q), and τ (C, C) if given."""
         names = NameScores(self.emission_sums @ weights.T, transitions=transitions)
         return ChargedForm(self.form(components), names=names)
 
 
 class NameParameters(Protocol):
-    """W and τ, linear in nonnegative weights: the positive and the negative part of each.
+    """W and τ as linear functions of nonnegative weights: their positive and negative parts.
 
     Attributes
     ----------
@@ -317,8 +318,8 @@ class NamedFeatures(LinearFeatures):
         of_metric = self.metric.metric.coordinates(samples.pooled(partition))
         names, coef = partition.names, self.names.coef
         sums = np.diff(samples.emission_sums[partition.change_points], axis=0, prepend=0.0)
-        # A segment adds the emissions of its samples to the row of its name. np.add.at, because a
-        # name may recur.
+        # A segment adds the emissions of its samples to the row of its name. We use np.add.at,
+        # because a name may recur.
         of_names = np.zeros(coef.shape)
         np.add.at(of_names, names, sums)
         parts = [of_metric, of_names.ravel(), -of_names.ravel()]
@@ -357,7 +358,7 @@ class NamedLoss:
         return KnownLoss()(partition, truth) + self.weight * wrong / len(codes)
 
     def augment(self, form: ChargedForm, truth: Any, scale: float) -> tuple[ChargedForm, float]:
-        """Wrong names score β more in every sample whose name is known."""
+        """Add the loss to a form; where a name is known, every other name scores scale·β more."""
         codes, emissions = self.codes(truth), form.names.emissions
         right = codes[:, None] == np.arange(emissions.shape[1])
         wrong = np.where(codes[:, None] >= 0, scale * self.weight * ~right, 0.0)

@@ -152,7 +152,7 @@ class Partition:
             raise ValueError(
                 f"Partition needs a flat sequence of change_points, got {given.ndim} dimensions."
             )
-        # Linear if they are sorted already.
+        # Sorting takes linear time if the change-points are sorted already.
         ends = np.sort(given.astype(np.int64), kind="stable")
         if n_samples is not None and (ends.size == 0 or ends[-1] < n_samples):
             ends = np.append(ends, n_samples)
@@ -176,7 +176,7 @@ class Partition:
         return Partition(ends=self.ends, labels=self._labels, partial_labels=partial_labels)
 
     def with_completion(self, partition: Partition) -> Partition:
-        """The partial labels of this partition, completed as in another one."""
+        """Another partition, as a completion of the partial labels of this one."""
         return partition.completing(self.partial_labels)
 
     @property
@@ -195,7 +195,7 @@ class Partition:
 
     @property
     def _key(self) -> tuple[bool, bytes]:
-        """The same for equal partitions."""
+        """A key that is the same for equal partitions only."""
         numbers = self.labels if self.ends is None else self.ends
         return self.contiguous, np.asarray(numbers, dtype=np.int64).tobytes()
 
@@ -273,7 +273,7 @@ class Partition:
             # Merge the sorted ends. Each piece between neighbors lies in one cell (k, l), where k
             # and l count how many ends of either partition come before the end of the piece.
             both = np.concatenate([self.ends, other.ends])
-            # Timsort: linear on two sorted runs.
+            # Timsort takes linear time on two sorted runs.
             order = np.argsort(both, kind="stable")
             mine = order < self.n_clusters
             k: NDArray = np.cumsum(mine) - mine
@@ -354,7 +354,7 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
     if hasattr(labels, "__array__") and not isinstance(labels, type):
         try:
             array = np.asarray(labels)
-        except Exception as error:  # an object fails in whatever way it likes
+        except Exception as error:  # a foreign object may raise any error
             raise ValueError(
                 f"Partition needs labels that numpy can read, got {shown(labels)} "
                 f"({shown(str(error))}); pass a list, or detach() a tensor."
@@ -363,7 +363,7 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
         return array
     if array is not None or not ordered or hasattr(labels, "toarray"):
         raise ValueError(f"Partition needs one label per sample, got {shown(labels)}; pass a list.")
-    # Tensors of no dimension are equal only to themselves as dictionary keys, so take their values.
+    # As dictionary keys, tensors without dimensions equal only themselves, so take their values.
     given: list[Any] = list(labels)
     items = [one.item() if getattr(one, "ndim", None) == 0 else one for one in given]
     if set(map(type, items)) in ({int}, {float}, {str}, {bool}):

@@ -34,8 +34,8 @@ class Subspace:
     def __init__(self, X: NDArray, truth: Partition) -> None:
         self.X, self.truth = X, truth
         self.n_samples = len(X)
-        # R of the QR decomposition of X − NX. R of [R; block] is R of all rows so far, so blocks
-        # that fit the cache are enough.
+        # We need R of the QR decomposition of X − NX. R of [R; block] is R of all rows so far, so
+        # blocks that fit into the cache are enough.
         means, labels = truth.pool(X) / truth.sizes[:, None], truth.labels
         triangle = np.zeros((0, X.shape[1]))
         for begin in range(0, len(X), _BLOCK):
@@ -55,7 +55,7 @@ class Subspace:
     @property
     def constant(self) -> NDArray:
         """Qᵀ1/√T, the coordinates of the constant unit vector, (q,)."""
-        # The vector 1 is a sum of clusters.
+        # The vector 1 is the sum of the cluster indicators.
         constant = np.zeros(self.dimension)
         constant[: self.truth.n_clusters] = np.sqrt(self.truth.sizes / self.n_samples)
         return constant

@@ -5,10 +5,10 @@ not: with s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score of a partition, dat
 
     L_i(w) = max_M [ α ℓ(M, N_i) + s_w(M) ] − s_w(N_i)      (Lajugie, Arlot & Bach, Eq. (9)).
 
-The maximum is convex in w where A_w is, and so is −s_w(N_i) where A_w is linear; otherwise
-:meth:`StructuredHinge.linearized` replaces it by its tangent, which gives the convex majorant of a
-convex-concave procedure. Where labels are only partly known N_i is a completion, which
-:meth:`StructuredHinge.complete` chooses anew.
+The maximum is convex in w if A_w is, and −s_w(N_i) is convex if A_w is linear. If A_w is not
+linear, :meth:`StructuredHinge.linearized` replaces −s_w(N_i) by its tangent, which gives the convex
+majorant of a convex-concave procedure. If labels are only partly known, N_i is a completion, and
+:meth:`StructuredHinge.complete` chooses a new one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from metriclearn.solvers.base import CutMemory, Cuts
 from metriclearn.solvers.mahalanobis import MetricCone
 
 _LOGGER = logging.getLogger(__name__)
-# Relative to the truth: an answer closer than this counts as the truth.
+# An answer that differs from the truth by a smaller relative slope and loss counts as the truth.
 _ROUNDING = 1e-13
 # Relative gain of score that a new completion needs to replace the old one.
 _RISE = 1e-12
@@ -50,7 +50,7 @@ class Oracle(Protocol):
 
 
 class Point(NamedTuple):
-    """A point w, as metric, penalty and the forms of data sets under it.
+    """A point w: its metric, its penalty, and the forms of data sets at w.
 
     Attributes
     ----------
@@ -68,10 +68,10 @@ class Point(NamedTuple):
 
 
 class Line(NamedTuple):
-    """⟨A, M⟩ near some w: constant + ⟨slope, w⟩, exact there and everywhere if A is linear.
+    """⟨A, M⟩ near some w: constant + ⟨slope, w⟩, exact at w, and everywhere if A is linear.
 
-    A line that is kept has a ``key``: if A is not linear, the bytes of the metric at which it
-    touches.
+    A stored line has a ``key``. If A is not linear, the key contains the bytes of the metric at
+    which the line touches ⟨A, M⟩.
     """
 
     constant: float
@@ -102,7 +102,7 @@ class HingeTerms:
         argmax ⟨A, M⟩ over the partitions that agree with the partial labels.
     ramp : bool
         Use −max_M s_w(M) in place of −s_w(N_i), if counts are known. L_i is then at most the hinge
-        and at least α times the loss of the prediction; it tends to the latter for α → 0.
+        and at least α times the loss of the prediction. For α → 0, L_i/α tends to that loss.
     """
 
     features: JointFeatures
@@ -116,14 +116,14 @@ class HingeTerms:
     ramp: bool = False
 
     def at(self, w: NDArray, tangent: NDArray | None = None) -> Point:
-        """The point w, with the forms of data sets under it."""
+        """The point w, with the forms of data sets at w."""
         metric, learned_penalty = self.cone.split(w)
         at: Any = self.features.at
         form = at(metric) if tangent is None else at(metric, self.cone.split(tangent)[0])
         return Point(metric, learned_penalty if self.cone.learns_penalty else self.penalty, form)
 
     def line(self, samples: Any, form: Form, metric: NDArray, partition: Any) -> Line:
-        """⟨A, M⟩ and its derivative at a metric and the data set's form there."""
+        """⟨A, M⟩ as a line that touches it at a metric; ``form`` is A at that metric."""
         slope = self.features.gradient(samples, form, partition)
         linear = self.features.linear
         return Line(0.0 if linear else form.at(partition) - float(slope @ metric), slope)
@@ -154,10 +154,10 @@ class HingeShard:
     _lines: dict[int, Line] = field(default_factory=dict, init=False)
 
     def loaded(self) -> Self:
-        """A shard of the same data sets, which are in memory."""
+        """A shard of the same data sets, read into memory."""
         samples: Any = self.samples
         shard = replace(self, samples=samples.loaded(), lazy=False)
-        # This reads the data.
+        # This call reads the data.
         shard.slopes_of_truths()
         return shard
 
@@ -194,7 +194,7 @@ class HingeShard:
                 samples.start = answer.factor
             answer_line = terms.line(samples, form, point.metric, answer)
             cached = self._lines.get(i)
-            # The last line of data sets in memory is kept.
+            # For data sets in memory, the last line of the truth is kept.
             if cached is None or cached.key != key:
                 truth_form = form if touching is point else touching.form(samples)
                 rival = terms.oracle(truth_form, count, **warm) if terms.ramp else truth
@@ -204,7 +204,7 @@ class HingeShard:
                     self._lines[i] = cached
             constant = answer_line.constant - cached.constant
             slope = answer_line.slope - cached.slope
-            # L_i over the unit of the form: α T ℓ, the gain of the answer, and its penalties.
+            # L_i, each term divided by the unit: α T ℓ, the gain of the answer, and its penalties.
             unit, more = samples.unit, answer.n_clusters - truth.n_clusters
             loss = terms.loss_scale * terms.loss(answer, truth) * (truth.n_samples / unit)
             gain = (constant + float(slope @ point.metric)) / unit
@@ -215,7 +215,7 @@ class HingeShard:
             if near and loss <= most:
                 # Otherwise the solver would learn from rounding.
                 values[row], slopes[row] = 0.0, 0.0
-        # neighbors belong to the same function: every sum is over a run of data sets
+        # The data sets of a function are neighbors, so every sum is over a run of them.
         groups, starts = np.unique(self.owners[members], return_index=True)
         shares = self.shares[members]
         sums = np.add.reduceat(shares[:, None] * slopes, starts, axis=0)
@@ -266,7 +266,7 @@ class StructuredHinge:
     the margin-rescaled hinge of Lajugie, Arlot & Bach, section 4.1, for the score
     (1/T)(⟨A_i, M⟩ − λ Tr M). It is convex in w = (B, λ) when A_i is linear in w and the oracle
     exact (or an upper bound), and never negative. Its slope is (1/T)(gradient(M*) − gradient(N))
-    and (1/T)(K − Tr M*).
+    for B and (1/T)(K_i − Tr M*) for λ.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ class StructuredHinge:
         self._bounds = np.linspace(0, count, groups + 1).astype(int)
         self.weights = np.add.reduceat(self._shares, self._bounds[:-1])
         self._tangent: NDArray | None = None
-        # Shards of the data sets, placed where they are evaluated.
+        # Shards of the data sets, placed on the machines that evaluate them.
         cuts = shard_bounds(self._bounds, self.executor.count(count))
         owners = np.repeat(np.arange(len(self.weights)), np.diff(self._bounds))
         lazy = hasattr(self.samples, "loaded")
@@ -318,8 +318,10 @@ class StructuredHinge:
         self._shards = self.executor.place(shards)
 
     def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
-        """Cuts at w, of all groups or only of the ``chosen`` ones: weighted means over their
-        members."""
+        """Cuts at w, of all groups or only of the ``chosen`` ones.
+
+        A cut is the weighted mean over the members of a group.
+        """
         groups = np.arange(len(self.weights)) if chosen is None else np.asarray(chosen)
         point = w if self._tangent is None else np.stack([w, self._tangent])
         shards = self._shards
@@ -334,11 +336,11 @@ class StructuredHinge:
         return Cuts(sums.values[place] / safe, sums.slopes[place] / safe[:, None], weights)
 
     def linearized(self, w: NDArray) -> Self:
-        """The majorant with −s_w(N_i) replaced by its tangent at w: equal to the risk there.
+        """The majorant with −s_w(N_i) replaced by its tangent at w, where it equals the risk.
 
-        This is the risk itself if forms are linear, and also with a ramp. There a tangent would
-        keep only one of the two maxima, and with a small α the majorant would rise steeply on all
-        sides.
+        If forms are linear, or with a ramp, the risk itself is returned. With a ramp, a tangent
+        would keep only one of the two maxima, and with a small α the majorant would rise steeply on
+        all sides.
         """
         if self.terms.features.linear or self.terms.ramp:
             return self
@@ -372,8 +374,8 @@ class StructuredHinge:
 def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) -> CutMemory:
     """Convert cuts of F under the completions of ``before`` to the completions of ``after``.
 
-    This is exact if the loss does not depend on the completions H_i: F then changes by the linear
-    functions s_w(H_i) − s_w(H′_i), and so do its minorants.
+    This is exact if the loss does not depend on the completions H_i: F and its minorants then
+    change by the linear functions s_w(H_i) − s_w(H′_i).
     """
     # A cut's slope has −s_w(H_i); the new one needs −s_w(H′_i).
     shift = before.slopes_of_truths() - after.slopes_of_truths()

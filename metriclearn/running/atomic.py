@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 try:
     import fcntl
-except ImportError:  # on Windows, where a file that is open cannot be removed
+except ImportError:  # on Windows, where an open file cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 _LOGGER = logging.getLogger(__name__)
 _FORMAT = b"2"  # increased when names or units in a solver's state change, to refuse older files
-# What readers raise for files that are cut or of another kind.
+# Errors that readers raise for truncated files or files of another kind.
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, lzma.LZMAError)
 
 
@@ -49,9 +49,11 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
     Raises
     ------
     ValueError
-        With the file and the reason. A message that begins with the path is not changed.
+        The message has the file and the reason. A message that begins with the path already stays
+        as it is.
     OSError
-        As raised by the operating system: no such file, no permission, an unreadable disk.
+        For errors of the operating system, unchanged: no such file, no permission, an unreadable
+        disk.
     """
     try:
         yield
@@ -99,8 +101,9 @@ def writable(path: str | os.PathLike[str]) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A stream that becomes the file ``path`` once the block ends without an error.
 
-    Until then it is a hidden file ``.NAME.*.tmp`` next to it, locked while its writer lives. If a
-    writer was killed, its hidden file is removed when a file of that name is written again.
+    Until then the stream writes a hidden file ``.NAME.*.tmp`` next to ``path``, which is locked as
+    long as its writer runs. If a writer was killed, its hidden file is removed when a file of that
+    name is written again.
 
     Raises
     ------
@@ -114,7 +117,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:
         for leftover in target.parent.glob(f".{escape(target.name)}.*.tmp"):
             with suppress(OSError), open(leftover, "rb") as abandoned:
-                _lock(abandoned, wait=False)  # fails while its writer lives
+                _lock(abandoned, wait=False)  # fails while its writer runs
                 leftover.unlink()
         while stream is None or not os.path.exists(temporary):  # gone before it was locked
             stream = open(temporary, "xb")  # noqa: SIM115
@@ -145,7 +148,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def locked(folder: str | os.PathLike[str], seconds: float = 10.0) -> Iterator[None]:
     """Let only one process at a time run the block for a folder.
 
-    File systems without locks, such as some network drives, run it without waiting.
+    On file systems without locks, such as some network drives, the block runs without waiting.
 
     Raises
     ------
@@ -191,8 +194,8 @@ class Checkpoint:
     who : str
         Name used in errors.
     *identity : numbers and arrays
-        They identify the problem. The file keeps a digest of them. Each is rounded to nine digits
-        of its largest number before, because the last bits may differ between machines.
+        They identify the problem. The file keeps a digest of them. Before, each array is rounded to
+        nine digits of its largest number, because the last bits may differ between machines.
     """
 
     def __init__(self, path: str, who: str, *identity: Any) -> None:

@@ -28,8 +28,10 @@ def is_interrupt(error: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Progress:
-    """The state that a callback gets after each round; without a learner there is no
-    ``estimator``."""
+    """The state that a callback gets after each round.
+
+    ``estimator`` is missing if a solver runs without a learner.
+    """
 
     round: int
     objective: float
@@ -65,7 +67,7 @@ class ProgressBar(Callback):
     ----------
     title : str
     shown : bool or None
-        True: at once. False: never. None: in a terminal, after a few seconds.
+        True shows the bar at once, False never, and None in a terminal after a few seconds.
     """
 
     def __init__(self, title: str, shown: bool | None = True) -> None:
@@ -131,7 +133,7 @@ class EarlyStopping(Callback, BaseEstimator):
         check_parameters(self)
 
     def on_round(self, progress: Progress) -> bool:
-        """Score the best metric so far; True when the last ``patience`` scores were no better."""
+        """Score the best metric so far; True if the last ``patience`` scores did not improve."""
         if progress.estimator is None:
             raise ValueError(
                 "EarlyStopping needs a learner to score, got a bare solver; pass it as a "
@@ -160,8 +162,8 @@ class TimeLimit(Callback, BaseEstimator):
         Time for every run, that is, for every strength of a path, and for every alternation with
         partial labels.
     clock : callable () -> float
-        Seconds since any moment: ``time.perf_counter``, or ``time.process_time`` for the time of
-        the processor.
+        Returns seconds since any fixed moment: ``time.perf_counter``, or ``time.process_time`` for
+        processor time.
     """
 
     seconds: float
@@ -174,7 +176,7 @@ class TimeLimit(Callback, BaseEstimator):
     def on_round(self, progress: Progress) -> bool:
         """True after the time limit."""
         now = self.clock()
-        if self._begun is None or progress.round <= 1:  # the last run may have failed
+        if self._begun is None or progress.round <= 1:  # a failed run may have left the clock on
             self._begun = now
         return now - self._begun >= self.seconds
 
@@ -196,7 +198,7 @@ class ScalarLog(Callback):
     Raises
     ------
     Exception
-        An error of ``log`` ends the training.
+        Any error that ``log`` raises; it ends the training.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Command lines from the signatures and docstrings of functions: ``program COMMAND ARGUMENTS``.
+"""Command lines ``program COMMAND ARGUMENTS``, made from functions' signatures and docstrings.
 
 A command is a function, and its keyword-only parameters are options. The annotation is
 ``Annotated[kind, help]``. The kind is bool, float, str, Path, a list of one of these or a Literal
@@ -22,7 +22,8 @@ from typing import Any, Literal, get_args, get_origin
 def noting_interruptions(seen: list[int]) -> Iterator[None]:
     """Append to a list when Ctrl-C is pressed, and raise KeyboardInterrupt.
 
-    Libraries that are being loaded turn KeyboardInterrupt into other errors without a cause.
+    The list is needed because libraries that are being loaded turn KeyboardInterrupt into other
+    errors without a cause.
     """
 
     def interrupt(number: int, frame: Any) -> None:
@@ -30,7 +31,7 @@ def noting_interruptions(seen: list[int]) -> Iterator[None]:
         signal.default_int_handler(number, frame)
 
     before = signal.getsignal(signal.SIGINT)
-    usual = before is signal.default_int_handler  # background processes ignore it
+    usual = before is signal.default_int_handler  # false in background processes, which ignore it
     if usual and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)
         try:
@@ -51,8 +52,9 @@ def _positive(text: str) -> float:
 def command_line(
     program: str, main: Any, commands: Sequence[Any], version: str
 ) -> argparse.ArgumentParser:
-    """The parser of a program whose commands are functions; it stores the chosen function as
-    ``run``.
+    """The parser of a program whose commands are functions.
+
+    The parser stores the chosen function as ``run``.
 
     Parameters
     ----------

@@ -13,14 +13,14 @@ from metriclearn.running.parameters import Needs
 class ComponentParameters(BaseEstimator):
     """Parameters as in scikit-learn, except that a nested change replaces the component by a copy.
 
-    So a component can be a default value that all instances share. The table ``PARAMETERS`` lists
+    So all instances can share a component as their default value. The table ``PARAMETERS`` lists
     the accepted values, see :func:`check_parameters`.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, ``component__parameter`` included."""
+        """Set parameters, including those of components as ``component__parameter``."""
         nested = {name.split("__")[0] for name in params if "__" in name}
         for name in nested & set(self.get_params(deep=False)):
             if name not in params and hasattr(getattr(self, name), "get_params"):

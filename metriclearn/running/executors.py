@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from distributed.deploy import Cluster
 
 _LOGGER = logging.getLogger(__name__)
-_FAN_IN = 16  # sums that one task of the tree, or the client, adds up
+_FAN_IN = 16  # number of sums that one task of the tree, or the client, adds up
 _SHARDS_PER_THREAD = 4  # shards of this process, because some data sets take longer than others
 
 
@@ -71,9 +71,10 @@ class Executor(Protocol):
     def each(
         self, placed: list[Any], function: Callable[..., Any], *arguments: Any, total: Any = None
     ) -> list[Any]:
-        """``function(shard, *arguments)`` of placed shards, in their order.
+        """Call ``function(shard, *arguments)`` for every placed shard; returns results in order.
 
-        ``total`` adds up a list of results; if it is given, neighboring results may be added.
+        ``total`` adds up a list of results. If it is given, neighboring results may be replaced by
+        their sum.
         """
 
 
@@ -90,7 +91,7 @@ def add_up(parts: Sequence[Sums]) -> Sums:
 
 
 def shard_bounds(group_bounds: NDArray, count: int) -> NDArray:
-    """Bounds of shards: whole groups if there are enough, otherwise parts of one group.
+    """Bounds of shards: they hold whole groups if there are enough, otherwise parts of one group.
 
     With no more shards than groups, every function is summed within one shard, so the last bit of
     the results does not depend on the number of shards.
@@ -152,11 +153,11 @@ class DaskExecutor:
     round sends w, and the sums of the workers are added over a tree. Dask's dashboard calls the
     tasks ``load-shard``, ``value-and-slope`` and ``add-up``.
 
-    When a worker is lost, another one reads its shards again; shards in memory are scattered again
-    from here. The result is the same as on one machine. Workers give BLAS one thread, as Dask does,
-    and should have one thread each, because short sequences hold Python's lock for much of the
-    time. When the scheduler is lost, the run ends with an error; a solver with a ``checkpoint``
-    can resume under a new scheduler.
+    If a worker is lost, another one reads its shards again; shards of data in memory are scattered
+    again from this process. The result is the same as on one machine. Workers give BLAS one thread,
+    as Dask does. Each should have one thread, because short sequences hold Python's lock for much
+    of the time. If the scheduler is lost, the run ends with an error; a solver with a
+    ``checkpoint`` can resume under a new scheduler.
 
     Parameters
     ----------
@@ -164,10 +165,10 @@ class DaskExecutor:
         A string is the address of a scheduler such as ``"tcp://127.0.0.1:8786"``. Clusters and
         addresses are connected at first use.
     shards_per_thread : int
-        Number of shards per thread that the cluster has when shards are placed. If a worker is
+        Number of shards per thread of the cluster, counted when shards are placed. If a worker is
         lost, the others share its shards. Every shard takes the scheduler about 1 ms.
     retries : int
-        Number of times in a row that a round is repeated after shards were lost.
+        How many times in a row a round is repeated after shards were lost.
     patience : float
         Seconds to wait for the first worker.
 
@@ -178,7 +179,7 @@ class DaskExecutor:
     ImportError
         If Dask is not installed.
     RuntimeError
-        If no worker comes, the scheduler is gone, or shards were lost too often.
+        If no worker connects, the scheduler is lost, or shards were lost too often.
 
     References
     ----------
@@ -267,8 +268,8 @@ class DaskExecutor:
     def _ask(
         self, placed: list[_Placed], total: Any, function: Callable[..., Any], *arguments: Any
     ) -> list[Any]:
-        """The results; requests to a worker are one message, and sums are added over a tree."""
-        # workers pass a long w on to each other; a short one is sent with every task
+        """The results; each worker gets one message, and sums are added over a tree."""
+        # Workers pass a long w on to each other; a short w is sent with every task.
         sent = [
             self.client.scatter(argument, hash=False) if np.size(argument) >= 2**11 else argument
             for argument in arguments
@@ -304,7 +305,7 @@ class DaskExecutor:
     def _submit(
         self, function: Callable[..., Any], items: Sequence[Any], *arguments: Any, **where: Any
     ) -> list[Future]:
-        """One task per item, in one message, under a name that the dashboard shows."""
+        """Submit one task per item, in one message, under a name that the dashboard shows."""
         name, token = function.__name__.strip("_").replace("_", "-"), uuid.uuid4().hex[:12]
         keys = [f"{name}-{token}-{i}" for i in range(len(items))]
         rest = [[argument] * len(items) for argument in arguments]
@@ -332,7 +333,7 @@ class DaskExecutor:
 
 
 class _Placed:
-    """A shard, its future, and the worker that holds it, or None before that is known."""
+    """A shard, its future, and the worker that holds it; None as long as it is unknown."""
 
     def __init__(self, client: Client, shard: Shard) -> None:
         self.client, self.original = client, shard

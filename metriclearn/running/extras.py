@@ -29,8 +29,10 @@ def optional(name: str, extra: str) -> Any:
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra, for metriclearn as it is installed (PEP 610) or this
-    checkout."""
+    """The command that installs an extra.
+
+    It fits the way metriclearn was installed (PEP 610), or this checkout.
+    """
     wanted, text = f"metriclearn[{extra}]", None
     checkout = Path(__file__).parents[2]
     try:

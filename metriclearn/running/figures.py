@@ -17,7 +17,7 @@ class ShownFigure(Figure):
         from IPython.display import Image, display
 
         pyplot = sys.modules.get("matplotlib.pyplot")
-        number = getattr(self, "number", None)  # given by pyplot, which may have closed it since
+        number = getattr(self, "number", None)  # pyplot set it, but may have closed the figure
         managed = pyplot is not None and number is not None and pyplot.fignum_exists(number)
         if not managed or matplotlib.get_backend().lower() == "agg":
             self.savefig(file := io.BytesIO(), format="png", dpi=self.dpi)
@@ -25,10 +25,11 @@ class ShownFigure(Figure):
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """A figure of ``size`` inches, managed by pyplot if imported, in the main thread.
+    """A figure of ``size`` inches.
 
-    So ``plt.show()`` and ``plt.savefig`` find it. Servers and threads do not import pyplot, and
-    their figures are freed after use.
+    In the main thread, pyplot manages it if it was imported, so that ``plt.show()`` and
+    ``plt.savefig`` find it. Servers and threads do not import pyplot, and their figures are freed
+    after use.
     """
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None or threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Checks of what users pass: numbers, and parameters by the tables of estimators and functions."""
+"""Checks of user input: numbers, and parameters by the tables of estimators and functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-_ROWS = 2**16  # checked at once: a long array may be on disk
+_ROWS = 2**16  # rows checked at once, because a long array may be on disk
 _SHORTENED = Repr()
 _SHORTENED.maxother = _SHORTENED.maxstring = 200
 
@@ -53,7 +53,7 @@ def real_array(
         The caller and the name of the array, for errors.
     values : array-like
     ndim : int or None
-        Any number of dimensions for None.
+        None accepts any number of dimensions.
     n_features : int, optional
         Required size of the last dimension.
     single_precision : bool
@@ -66,8 +66,8 @@ def real_array(
     Raises
     ------
     ValueError
-        With the first faulty row and feature. The error is a TypeError, too, if the input is sparse
-        or does not consist of numbers.
+        The message has the first faulty row and feature. The error is also a TypeError if the input
+        is sparse or does not consist of numbers.
     """
     ready = type(values) is np.ndarray and values.dtype == np.float64
     array = values if ready else _converted(who, what, values, single_precision)
@@ -104,7 +104,7 @@ def real_array(
 
 
 def _fault(array: NDArray, place: NDArray, signals: bool) -> tuple[str, str]:
-    """The value at a place that is not a finite number, and what to do about it."""
+    """The text of the value at a place that is not a finite number, and the remedy."""
     value = "NaN" if np.isnan(array[tuple(place)]) else "inf"
     row = f" at row {', feature '.join(map(str, place))}" if array.ndim else ""
     if array.ndim > 2:
@@ -168,7 +168,7 @@ def dimensions(item: Any) -> int | None:
 
 
 def check_scale(who: str, X: NDArray) -> None:
-    """Raise if squared distances of rows of X, (n, d), could overflow, that is, beyond 1e150/√d."""
+    """Raise if values of X, (n, d), exceed 1e150/√d, so that squared distances could overflow."""
     largest = np.abs(X).max(initial=0.0)
     if largest > 1e150 / np.sqrt(X.shape[1]):
         raise ValueError(
@@ -214,7 +214,7 @@ def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Needs:
-    """Requirement of a parameter: a row of the table ``PARAMETERS`` of an estimator.
+    """The requirement of a parameter: a row of the table ``PARAMETERS`` of an estimator.
 
     Attributes
     ----------
@@ -248,15 +248,15 @@ def number(
     """A finite number from ``least`` to ``most``; ``positive`` excludes 0, ``whole`` excludes
     fractions.
 
-    Unless ``most`` is given, numbers above 1e50 are refused like infinity, because their powers
-    overflow, and whole numbers above 2**53, because floats skip some of them.
+    Unless ``most`` is given, numbers above 1e50 are refused, because their powers overflow, and
+    whole numbers above 2**53, because floats skip some of them.
     """
     kind = numbers.Integral if whole else numbers.Real
 
     def accepts(value: Any) -> bool:
         real = isinstance(value, kind) and not isinstance(value, bool)
         low, high = max(least, -1e50), most if most < np.inf else 2.0**53 if whole else 1e50
-        if not real or isinstance(value, int):  # which may be larger than any float
+        if not real or isinstance(value, int):  # an int may be larger than any float
             return real and low <= value <= high and not (positive and value == 0)
         return low <= float(value) <= high and not (positive and value == 0)
 
@@ -317,7 +317,7 @@ _LIST = Needs(
     lambda v: v is None or (not isinstance(v, (str, bytes, type)) and len(v) + len(list(v)) >= 0),
 )
 _TEXT = component(str, '"a text"', optional=True)
-# Rows for parameters of these names, unless the table has another.
+# Rows for parameters with these names, unless the table of an estimator has another row.
 _EVERYWHERE = {
     "random_state": either(
         None,
@@ -375,8 +375,9 @@ def needs(**rows: Needs) -> Callable[[Function], Function]:
     return checking
 
 
-# Class -> names of its parameters, and whether the default of each is a truth value. It is kept
-# because reading a signature takes longer than all checks; weak, so that classes can be collected.
+# Class -> names of its parameters, and whether the default of each is a truth value. We cache this,
+# because reading a signature takes longer than all checks. References are weak, so that classes can
+# be collected.
 _READ: WeakKeyDictionary[type, dict[str, bool]] = WeakKeyDictionary()
 
 
@@ -386,7 +387,7 @@ def check_parameters(estimator: Any) -> None:
     Raises
     ------
     ValueError
-        With the class, the requirement and the value, in one sentence.
+        The message has the class, the requirement and the value, in one sentence.
     """
     who, table = type(estimator).__name__, getattr(estimator, "PARAMETERS", {})
     parameters = _READ.get(type(estimator))

@@ -27,22 +27,22 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 import metriclearn
 from metriclearn.running.atomic import replacing
 
-# since 3 a file has a digest of its contents; since 4 what occurs twice is stored once
+# Since format 3 a file has a digest of its contents. Since 4 repeated objects are stored once.
 _FORMAT = 4
 _COMPOSED = (Pipeline, FeatureUnion)  # estimators of scikit-learn that hold others
-# format 1 wrote these records without their name: kind in the file -> name of the dataclass
+# Format 1 wrote these records without their names. Kind in the file -> name of the dataclass.
 _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
 # classes and attributes that have other names in older files
 _RENAMED = {"LearnedPrice": "FeaturePenalty", "TorchChangePoints": "ChangePoints"}
 _RENAMED_ATTRIBUTES = {"price_": "feature_penalty_", "price": "penalty"}
 # classes that are gone -> the class to fit instead
 _REMOVED = {"DataPenaltyMetricLearner": "PenaltyLearner"}
-# only training needs these: augmentations, callbacks, executors, tensors on a device, and the large
-# paths of segmentations and of strengths
+# Only training needs these attributes: augmentations, callbacks, executors, tensors on a device,
+# and the large paths of segmentations and of strengths.
 _LEFT_OUT = ("augmentations", "callbacks", "executor", "kept_", "left_out_", "path_", "paths_")
 
-# Types of scikit-learn that skops loads only on request. Trees hold indices that predictions
-# follow without a check, so they are checked here.
+# Types of scikit-learn that skops loads only on request. Predictions follow the indices in trees
+# without a check, so we check them here.
 _TREE = "sklearn.tree._tree.Tree"
 _TREES = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 _OPTIMIZERS = "sklearn.neural_network._stochastic_optimizers."
@@ -70,7 +70,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     Returns
     -------
     Path
-        Of the file.
+        The path of the file.
 
     Raises
     ------
@@ -182,7 +182,7 @@ class _Parts(NamedTuple):
 
     Estimators of scikit-learn are kept as arrays of bytes until they are needed.
 
-    While writing, ``places`` maps the id of each of them to its place in the file.
+    While writing, ``places`` maps the id of each stored object to its place in the file.
     """
 
     arrays: dict[str, Any]
@@ -248,7 +248,7 @@ def _encode_estimator(value: BaseEstimator, parts: _Parts) -> dict[str, Any]:
     fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, *_LEFT_OUT)}
     contents = [_path(type(value)), _encode(parameters, parts), _encode(fitted, parts)]
     parts.places[id(value)] = {"again": len(parts.estimators)}
-    parts.estimators.append(value)  # which also keeps its id from being used again
+    parts.estimators.append(value)  # the reference also keeps its id from being reused
     return {"object": contents}
 
 
@@ -257,7 +257,7 @@ def _path(cls: type) -> str:
 
 
 def _encode_class(value: Any, parts: _Parts) -> list[Any]:
-    """Path and arguments of a class of torch modules."""
+    """Path and arguments of a torch module class."""
     given = value if isinstance(value, partial) else partial(value)
     module, name = (getattr(given.func, key, "") for key in ("__module__", "__qualname__"))
     cls = _module_class(f"{module}.{name}", "metriclearn.save")
@@ -265,7 +265,7 @@ def _encode_class(value: Any, parts: _Parts) -> list[Any]:
 
 
 def _module_class(path: str, who: str) -> type:
-    """The class of torch modules at a path.
+    """The torch module class at a path.
 
     Only modules of metriclearn.encoders and torch.nn are imported. The user must have imported any
     other module, so a file cannot import or execute anything unexpected.
@@ -295,7 +295,7 @@ def _is_public(cls: type) -> bool:
 
 
 def _class_at(path: str, kind: str) -> type:
-    """The class of a path in a file, in that module or in the module that holds it now.
+    """The class at a path from a file, from that module or from the module to which it has moved.
 
     Only modules of metriclearn are imported and only estimators and records are returned, so that
     a file cannot execute anything.
@@ -322,7 +322,7 @@ def _class_at(path: str, kind: str) -> type:
 
 
 def _made(cls: type, values: dict[str, Any]) -> Any:
-    """An instance of the class, made from those stored parameters that it still has."""
+    """An instance of the class, made from the stored parameters that the class still has."""
     gone = {k: v for k, v in values.items() if k not in signature(cls).parameters}
     if lost := [k for k, v in gone.items() if v is not None]:
         warnings.warn(
@@ -429,7 +429,7 @@ def _from_bytes(dumped: np.ndarray) -> Any:
         else:
             continue
         parents = np.flatnonzero(inner)
-        # A child stands after its parent, so that every path ends.
+        # A child must come after its parent, so that every path ends.
         right = [(child > parents) & (child < len(inner)) for child in children]
         if not (np.all(right) and np.all((features >= 0) & (features < n_features))):
             raise ValueError("a decision tree points outside its nodes or features")
@@ -437,7 +437,7 @@ def _from_bytes(dumped: np.ndarray) -> Any:
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
-    """The object and all objects in it."""
+    """The object and all objects that it contains."""
     if id(value) in seen:
         return
     seen.add(id(value))

@@ -38,7 +38,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
     Parameters
     ----------
     source : object with __len__ and __getitem__
-        If it has a method ``subset(places)``, only slices are sent to workers, not all of it.
+        If it has a method ``subset(places)``, workers get only slices of it.
     check : callable
         (item, place, n_features) -> float64 array, or an error that names the place.
     """
@@ -49,7 +49,8 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         if len(source) == 0:
             raise ValueError("metriclearn needs at least one data set, got an empty sequence.")
         self._source, self._check = source, check
-        # places in the whole sequence, for errors, and places in the source, which subset() changes
+        # Places in the whole sequence, for errors, and places in the source. They differ after
+        # subset().
         self._places = self._inside = np.arange(len(source))
         self.n_features = check(source[0], 0, None).shape[1]
 
@@ -75,7 +76,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return self
 
     def parts(self) -> list[StoredArrays]:
-        """Slices that are small enough for tasks over them to show progress."""
+        """Slices of the arrays, small enough that tasks over them show progress."""
         return [self[i : i + _PART] for i in range(0, len(self), _PART)]
 
 

@@ -49,7 +49,7 @@ class Similarity(Protocol):
     'GaussianSimilarity'
     """
 
-    warm_starts: bool  # whether the oracle takes directions to begin with
+    warm_starts: bool  # whether the oracle accepts starting directions
     given: bool  # whether data sets are similarities rather than features
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
@@ -57,7 +57,7 @@ class Similarity(Protocol):
         ...
 
     def oracle(self) -> Any:
-        """The spectral relaxation for these forms."""
+        """The spectral relaxation for the forms of this similarity."""
         ...
 
 
@@ -93,12 +93,12 @@ class Neighborhood(BaseEstimator):
     offsets: Sequence[tuple[float, float]] | None = None
 
     def pairs(self, positions: NDArray | None, most: float = np.inf) -> NDArray:
-        """Pairs i < j, (E, 2); an error if there are more than ``most``.
+        """Pairs i < j of neighbors, (E, 2).
 
         Raises
         ------
         ValueError
-            If there are no positions, too many pairs, or none.
+            If there are no positions, no pairs, or more than ``most`` pairs.
         """
         from scipy.spatial import cKDTree
 
@@ -133,7 +133,7 @@ class Neighborhood(BaseEstimator):
             raise ValueError(
                 f"Neighborhood needs offsets as pairs of columns and rows, got {self.offsets!r}."
             )
-        # The node nearest to every node's place one step further, or tree.n where none is there.
+        # For every node, the node nearest to the place one step further, or tree.n if none is near.
         apart = [tree.query(tree.data + step, distance_upper_bound=0.5)[1] for step in steps]
         i, j = np.tile(np.arange(tree.n), len(steps)), np.concatenate(apart)
         pairs = np.column_stack([i, j])[(j < tree.n) & (i != j)]
@@ -194,9 +194,9 @@ class GaussianSimilarity(ComponentParameters):
 class FourierSimilarity(BaseEstimator):
     """The Gaussian similarity by random Fourier features: W ≈ ΦΦᵀ, O(SD(D + P)).
 
-    D/2 frequencies √2 B^(1/2) ω₀, each with its cosine and its sine, with ω₀ standard normal and
-    the same for all metrics, so that the objective is a smooth function of B. The error of an entry
-    has standard deviation at most √(1/D).
+    The features are the cosines and sines of D/2 frequencies √2 B^(1/2) ω₀. Each ω₀ is standard
+    normal and the same for all metrics, so the objective is a smooth function of B. The error of an
+    entry has standard deviation at most √(1/D).
 
     Parameters
     ----------
@@ -262,18 +262,18 @@ class GivenSimilarities(BaseEstimator):
 class SimilarityFeatures:
     """The joint features of a similarity family and a metric family: A = W_B / T, not linear in B.
 
-    Dividing the similarity by T gives it the eigenvalues of a matrix of trace 1, whatever the
-    resolution, so that α is of order 1 or less. The paper's unscaled problem is the same with
-    α_paper = αT; its α_paper = 1 is negligible compared with W_B. The maximum in the hinge is
-    convex in B if M has no negative entries, but a relaxation may have some.
+    Divided by T, the similarity has the eigenvalues of a matrix of trace 1 at any resolution, so α
+    is of order 1 or less. The paper's unscaled problem is the same with α_paper = αT; its
+    α_paper = 1 is negligible compared with W_B. The maximum in the hinge is convex in B if M has no
+    negative entries, but the M of a relaxation may have some.
 
     Parameters
     ----------
     similarity : Similarity
     metric : Metric
     normalized : bool
-        A = D^(-1/2) W_B D^(-1/2) with the degrees D of the same B. A majorant keeps the degrees of
-        the B where it touches the hinge.
+        Whether A = D^(-1/2) W_B D^(-1/2), with the degrees D at the same B. A majorant keeps the
+        degrees at the B where it touches the hinge.
 
     Raises
     ------
@@ -318,7 +318,7 @@ class SimilarityFeatures:
     def gradient(
         self, samples: Nodes, form: SimilarityForm, partition: Projector | NodeLabels
     ) -> NDArray:
-        """The exact d⟨A, M⟩/dw, at the w of the form."""
+        """The exact d⟨A, M⟩/dw, at the w from which the form was made."""
         values, vectors = np.linalg.eigh(form.operator.slope(partition.factor))
         roots = (vectors * np.sqrt(np.abs(values))).T  # a difference of two positive matrices
         positive, negative = roots[values > 0], roots[values <= 0]

@@ -1,9 +1,9 @@
-"""Nodes of a graph, each for one or many samples, and their labels, exactly weighted.
+"""Nodes of a graph, each of which stands for one or many samples, and their labels.
 
-A superpixel of n pixels is a node of size n. With E the T×S indicator of pixels in nodes, the
-matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and every partition of the nodes has the
-pixel matrix M = Ê M̃ Êᵀ with M̃ a projection of S×S. So traces and inner products of pixel matrices
-equal those for Êᵀ(·)Ê, with no approximation: sizes enter M exactly.
+A superpixel of n pixels is a node of size n. Let E be the T×S indicator of pixels in nodes. The
+matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and the pixel matrix of every partition of the
+nodes is M = Ê M̃ Êᵀ with an S×S projection M̃. So traces and inner products of pixel matrices equal
+those for Êᵀ(·)Ê, with no approximation: sizes enter M exactly.
 
 Partial labels enter the loss of
 :class:`~metriclearn.problem.losses.FrobeniusLoss` in the same way, with D the diagonal of labeled
@@ -31,15 +31,15 @@ _ITERATIONS = 100  # passes of kernel K-means at most; a few dozen are usual
 
 @dataclass(eq=False)
 class Nodes:
-    """S nodes with features, sizes and, for neighborhoods, places.
+    """S nodes with features, sizes and, for neighborhoods, positions.
 
     Parameters
     ----------
-    features : array (S, P), or (n, S, S) for similarities that are given
+    features : array (S, P), or (n, S, S) for given similarities
     sizes : array (S,)
         Number of samples in each node, positive.
     positions : array (S, 2), optional
-        Place of every node in pixels, for :class:`metriclearn.similarities.Neighborhood`.
+        Position of every node in pixels, for :class:`metriclearn.similarities.Neighborhood`.
 
     Attributes
     ----------
@@ -67,8 +67,10 @@ class Nodes:
     unit = 1.0  # similarities of nodes are divided by the number of samples already
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Copy arrays to aligned memory: arrays from a message are not aligned, and their products
-        round differently."""
+        """Restore the state, with arrays copied to aligned memory.
+
+        Arrays from a message are not aligned, so their products would round differently.
+        """
         state["features"] = np.require(state["features"], requirements="A")
         vars(self).update(state)
 
@@ -88,7 +90,7 @@ class Nodes:
 
     @property
     def scaled(self) -> NDArray:
-        """Features and sizes, which identify the graph in checkpoints."""
+        """Features and sizes, by which checkpoints identify the graph."""
         return np.append(self.features, self.sizes)
 
     def once(self, name: str, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -105,7 +107,7 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class NodeLabels:
-    """A partition of the samples of S nodes, fully or partly known, or its completion.
+    """Labels of the samples of S nodes: a partition, partial labels, or a completion of them.
 
     Losses and risks use it in place of a :class:`~metriclearn.problem.partition.Partition`.
     Unlabeled samples in a node with labels get its most frequent label; a node without labels is
@@ -119,14 +121,14 @@ class NodeLabels:
     sizes : array (S,), optional
         Samples in every node, labeled or not; all are labeled by default.
     same : sequence of (start, stop)
-        Spans of nodes that belong together.
+        Spans of nodes that lie in one cluster.
     clusters : array (S,), optional
         In a completion: the cluster of the unlabeled samples of every node.
     balance : float
         b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k is the number of labeled
-        samples in the same cluster, and n that of all labeled samples. With 0 clusters count alike,
-        and with −1 in proportion to their sizes. With 1 a sample counts the more, the smaller its
-        cluster is.
+        samples in the same cluster, and n the number of all labeled samples. With b = 0 all
+        clusters have the same influence, and with b = −1 it is proportional to their sizes. With
+        b = 1 samples of small clusters count more.
 
     See Also
     --------
@@ -198,7 +200,7 @@ class NodeLabels:
 
     @cached_property
     def nodes(self) -> PartialPartition:
-        """The labels of the nodes: the most frequent label of each, and the spans."""
+        """The labels of the nodes: the most frequent label of each node, and the spans."""
         most = np.where(self.counts.any(axis=1), np.argmax(self.counts, axis=1), -1)
         return PartialPartition(len(most), most, same=self.same)
 
@@ -209,7 +211,7 @@ class NodeLabels:
 
     @property
     def columns(self) -> NDArray[np.int64]:
-        """The cluster of every node for which labels and spans determine it, else −1, (S,)."""
+        """The cluster of every node, (S,); −1 if labels and spans do not determine it."""
         groups = groups_of(self.nodes)[0]
         names = np.full(int(groups.max()) + 1, -1)
         names[groups[self.labeled]] = np.argmax(self.counts[self.labeled], axis=1)
@@ -227,7 +229,7 @@ class NodeLabels:
         return replace(self, clusters=names[partition.labels])
 
     def completed(self, clusters: NDArray[np.int64] | None) -> NDArray:
-        """Counts of all samples; unlabeled samples of a node have its cluster (−1: none)."""
+        """Counts, with the unlabeled samples of a node added to its cluster (not if it is −1)."""
         if clusters is None or self.sizes is None:
             return self.counts
         counts, rows = self.counts.copy(), np.flatnonzero(clusters >= 0)
@@ -262,11 +264,11 @@ class NodeLabels:
 
     @property
     def labeled_trace(self) -> float:
-        """Tr DH: the weighted sum over clusters of the share of their samples that is labeled."""
+        """Tr DH: the weighted sum over clusters of their shares of labeled samples."""
         return float(np.sum(self._weighted.sum(axis=0) / self._scales[1] ** 2))
 
     def squared_norm(self, labels: NDArray) -> float:
-        """‖D^½(M − N)‖²_F over labeled samples, for clusters of the nodes, (S,) -> float. O(SK)."""
+        """‖D^½(M − N)‖²_F for the clusters ``labels`` of the nodes, (S,) -> float. O(SK)."""
         codes = Partition.from_labels(labels[self.labeled]).labels
         table = np.zeros((int(codes.max()) + 1, self.n_clusters))
         np.add.at(table, codes, self.counts[self.labeled])
@@ -290,10 +292,10 @@ class NodeLabels:
 def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None) -> Partition:
     """A partition of the nodes with a large ⟨A, H⟩ that agrees with the labels.
 
-    Kernel K-means that keeps the labels, from two starts: the most similar cluster of labeled
-    samples, and constrained spectral clustering. It finds a local maximum, at the cost of products
-    with K vectors. The number of clusters is the number of labels that are the most frequent label
-    of some node.
+    Kernel K-means keeps the labels and begins from two starts: each node in the most similar
+    cluster of labeled samples, and constrained spectral clustering. It finds a local maximum, at
+    the cost of products with K vectors. The number of clusters is the number of labels that are the
+    most frequent label of some node.
     """
     K = int(known.nodes.labels.max()) + 1
     spectral = spectral_completion(form, K, known.nodes)
@@ -307,9 +309,10 @@ def _kernel_means(
 ) -> tuple[NDArray[np.int64], float]:
     """Clusters of nodes and ⟨A, H⟩: groups without labels move to the nearest mean, repeatedly.
 
-    With A = ΨΨᵀ a node of n samples is the point ψ/√n with weight n, and its squared distance to
-    the mean of a cluster is, up to a constant, q_k − 2m_sk. Each round raises ⟨A, H⟩ if A is
-    positive semidefinite; the best round is kept.
+    With A = ΨΨᵀ a node of n samples is the point ψ/√n with weight n. Its squared distance to the
+    mean of cluster k is, up to a constant, q_k − 2m_sk, where m_sk is its inner product with the
+    mean, and q_k the squared norm of the mean. Each round raises ⟨A, H⟩ if A is positive
+    semidefinite; the best round is kept.
     """
     groups, fixed = groups_of(known.nodes)[0], known.columns
     labeled = np.unique(fixed[known.labeled])  # clusters that hold labeled samples

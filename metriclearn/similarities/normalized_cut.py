@@ -69,13 +69,13 @@ class NormalizedCut:
         return np.append(1.0, values), np.column_stack([self._leading, vectors])
 
     def embedding(self, count: int) -> NDArray:
-        """Rows of the leading eigenvectors at the samples of each node, of unit length."""
+        """The row of the leading eigenvectors for the samples of each node, scaled to length 1."""
         rows = self.eigenpairs(count)[1] / self.operator.root[:, None]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(lengths > 0, lengths, 1.0)
 
     def values(self, indicators: NDArray) -> NDArray:
-        """cut/vol + cut/vol′ of two-way cuts given by columns of 0 and 1, (S, k) -> (k,)."""
+        """cut/vol + cut/vol′ for two-way cuts, given as columns of 0 and 1, (S, k) -> (k,)."""
         scaled = self.operator.root[:, None] * indicators
         inside = np.sum(scaled * self.operator.matvec(scaled), axis=0)
         volume = self.volumes @ indicators
@@ -84,14 +84,14 @@ class NormalizedCut:
 
 
 class ThresholdCut(BaseEstimator):
-    """Threshold the second eigenvector where the normalized cut is least, and repeat up to K parts.
+    """Cut at the best threshold of the second eigenvector, and repeat until there are K parts.
 
     The part whose best cut has the least value is divided next, as by Shi and Malik.
 
     Parameters
     ----------
     n_thresholds : int
-        Thresholds tried, spread evenly over the ranks of the nodes.
+        Number of thresholds tried, spread evenly over the ranks of the nodes.
 
     References
     ----------
@@ -135,7 +135,7 @@ class KMeansRounding(BaseEstimator):
     Parameters
     ----------
     n_init : int
-        Runs of K-means.
+        Number of runs of K-means.
     random_state : int
 
     References
@@ -156,12 +156,12 @@ class KMeansRounding(BaseEstimator):
 
 
 class Discretization(BaseEstimator):
-    """Rotate the rows of the K leading eigenvectors to be as near to indicators as possible.
+    """Rotate the rows of the K leading eigenvectors as close to indicators as possible.
 
     Parameters
     ----------
     max_rounds : int
-        Alternations between the nearest indicators and the best rotation.
+        Largest number of alternations between the nearest indicators and the best rotation.
 
     References
     ----------
@@ -173,7 +173,7 @@ class Discretization(BaseEstimator):
 
     def __call__(self, cut: NormalizedCut, n_clusters: int) -> NDArray[np.int64]:
         rows, weights = cut.embedding(n_clusters), cut.operator.root**2
-        # Rows as nearly orthogonal as a greedy choice makes them are the first axes.
+        # The first axes are nearly orthogonal rows, chosen greedily.
         chosen, overlap = [rows[0]], np.zeros(len(rows))
         for _ in range(n_clusters - 1):
             overlap += np.abs(rows @ chosen[-1])

@@ -26,14 +26,14 @@ from metriclearn.similarities.nodes import NodeLabels
 _SMALLEST_BLOCK = 32  # rows: with fewer, products with many vectors take longer
 _CACHED = 1 << 16  # entries of a block that stays in the cache
 _PAIRS = 1 << 16  # at a time
-_FLOOR = 1e-8  # share of the largest: B^(1/2) has no derivative where an eigenvalue is 0
+_FLOOR = 1e-8  # least eigenvalue over the largest: B^(1/2) has no derivative at eigenvalue 0
 
 
 class Operator(ABC):
     """A similarity matrix A = Diag(r) W Diag(r), symmetric and nonnegative, with ``root`` r."""
 
     root: NDArray
-    shares: NDArray | None = None  # r² that degrees are sums over, where the root follows them
+    shares: NDArray | None = None  # r² in the sums for degrees, if the root depends on degrees
 
     @abstractmethod
     def product(self, V: NDArray) -> NDArray:
@@ -49,13 +49,16 @@ class Operator(ABC):
         return (self.root[:, None] * product).reshape(V.shape)
 
     def slope(self, factor: NDArray) -> NDArray:
-        """d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix; or a diagonal one, with the derivatives of the
-        weights."""
+        """d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix.
+
+        For weights of given similarities, it is diagonal and holds the derivatives of the weights.
+        """
         slope = self.unscaled_slope(self.root[:, None] * factor)
         if self.shares is None:
             return slope
-        # r_i falls by half the share that the degree d_i = Σ_j W_ij r_j² rises by, so that what is
-        # added is −Σ_ij q_i r_j² dW_ij, with q_i = (FFᵀA)_ii / d_i: (q + r²)² − (q − r²)² over −4.
+        # If the degree d_i = Σ_j W_ij r_j² rises by some share, the root falls by half that share.
+        # This adds −Σ_ij q_i r_j² dW_ij to the derivative, with q_i = (FFᵀA)_ii / d_i. As a
+        # difference of squares the product q r² is ((q + r²)² − (q − r²)²)/4.
         q = np.sum(factor * self.matvec(factor), axis=1) * self.root**2 / self.shares
         plus, minus = (q + self.shares)[:, None], (q - self.shares)[:, None]
         return slope - 0.25 * (self.unscaled_slope(plus) - self.unscaled_slope(minus))
@@ -69,8 +72,8 @@ class Operator(ABC):
     def normalized(self) -> Self:
         """D^(-1/2) W D^(-1/2) with the degrees d = W r²: the root is r/√d, which depends on W.
 
-        A node without any similarity, not even to itself, has an empty row; any d is correct for
-        it.
+        A node without any similarity, not even to itself, has an empty row, so its d may have any
+        value.
         """
         degrees = self.matvec(self.root) / self.root
         other = copy.copy(self)
@@ -86,9 +89,9 @@ class Operator(ABC):
 class GaussianOperator(Operator):
     """W_ij = exp(−(x_i − x_j)ᵀB(x_i − x_j)) over all pairs, O(S²(r + k)) a product.
 
-    Everything is computed from the upper half of W, in blocks of rows that stay in the cache. They
-    are kept if they take at most half of ``memory``; otherwise they are computed again for every
-    product.
+    Everything is computed from the upper half of W, in blocks of rows that fit into the cache. The
+    blocks are stored if they take at most half of ``memory``; otherwise they are computed again for
+    every product.
 
     Parameters
     ----------
@@ -110,9 +113,9 @@ class GaussianOperator(Operator):
         self._left, self._right = np.hstack([2.0 * Z, squares, ones]), np.hstack([Z, ones, squares])
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray]]:
-        """Blocks of rows, and their similarities to the first of the rows and all later ones.
+        """Blocks of rows, and their similarities to the rows from the first of the block on.
 
-        Each block occurs in W twice, mirrored, except for its square on the diagonal.
+        Each block occurs twice in W, once mirrored, except for its square on the diagonal.
         """
         yield from self._kept
         n, kept = len(self.root), []
@@ -187,7 +190,7 @@ class NeighborhoodOperator(Operator):
         return self._matrix @ V
 
     def unscaled_slope(self, F: NDArray) -> NDArray:
-        """−2 Σ_pairs (FFᵀ)_ij W_ij (x_i − x_j)(x_i − x_j)ᵀ, some pairs at a time."""
+        """−2 Σ_pairs (FFᵀ)_ij W_ij (x_i − x_j)(x_i − x_j)ᵀ, computed in blocks of pairs."""
         total = np.zeros((self._X.shape[1],) * 2)
         for block in gen_batches(len(self._pairs), _PAIRS):
             i, j = self._pairs[block].T
@@ -242,12 +245,12 @@ class FourierOperator(Operator):
         return self._features @ (self._features.T @ V)
 
     def unscaled_slope(self, F: NDArray) -> NDArray:
-        """Through ⟨W, FFᵀ⟩ = Σ_c ‖Φᵀf_c‖², the angles XΩᵀ, and B^(1/2)."""
+        """The derivative by the chain rule: ⟨W, FFᵀ⟩ = Σ_c ‖Φᵀf_c‖², the angles XΩᵀ, B^(1/2)."""
         sums, half = self._features.T @ F, len(self._directions)
         cosine, sine = self._features[:, :half], self._features[:, half:]
         by_angle = 2.0 * (cosine * (F @ sums[half:].T) - sine * (F @ sums[:half].T))
         by_root = np.sqrt(2.0) * (self._X.T @ by_angle) @ self._directions
-        # B = S² gives dB = S dS + dS S: solved in the eigenbasis of S
+        # B = S² gives dB = S dS + dS S, which we solve for dS in the eigenbasis of S.
         inner = self._vectors.T @ (0.5 * (by_root + by_root.T)) @ self._vectors
         inner /= self._values[:, None] + self._values
         return self._vectors @ inner @ self._vectors.T
@@ -316,7 +319,7 @@ class SimilarityForm:
     def compressed(self) -> Compressed:
         """A − κN in the span of the factors [Ψ, R], for an operator A = ΨΨᵀ.
 
-        One QR decomposition of S×(D + K).
+        Takes one QR decomposition of an S×(D + K) matrix.
         """
         factors: NDArray = self.operator.factors  # type: ignore[attr-defined]
         signs = np.ones(factors.shape[1])

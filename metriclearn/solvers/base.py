@@ -23,18 +23,18 @@ from metriclearn.running.parameters import check_parameters
 from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import RegularizationTerms
 
-# Error of a product of vectors over the product of their lengths.
+# Rounding error of a dot product, divided by the product of the two lengths.
 _ROUNDING = 1e-15
-# shares of the cut at the start in the mixtures that limit the penalty
+# To limit the penalty, a cut is mixed with the cut at the start; the shares of the latter.
 _SHARES = (1.0, 0.1, 0.01, 0.001)
 
 
 def product_rounding(slopes: NDArray, w: NDArray, cone: MetricCone) -> NDArray:
-    """Bounds the rounding error of ⟨slope, w⟩ for every slope, (…, n) → (…).
+    """A bound on the rounding error of ⟨slope, w⟩ for every slope, (…, n) → (…).
 
-    A metric may be large along directions that the data lack. The slope there is only rounding,
-    so for metrics the bound uses the product of the two norms. The coefficients of a penalty have
-    other units, so each adds a term of its own.
+    A metric may be large along directions in which the data do not vary. The slope there is only
+    rounding, so for metrics the bound uses the product of the two norms. The coefficients of a
+    penalty have other units, so each adds a separate term.
     """
     n = cone.n_metric
     lengths = np.linalg.norm(slopes[..., :n], axis=-1) * np.linalg.norm(w[:n])
@@ -90,7 +90,7 @@ class Risk(Protocol):
 
 @dataclass
 class Trace:
-    """One entry per round.
+    """The progress of a run, with one entry per round.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Trace:
     oracle_calls : list of int
         Loss-augmented inferences so far, over all data sets or groups of them.
     cache_hits : list of int
-        Inferences saved so far because a remembered cut was good enough.
+        Inferences saved so far because a stored cut was good enough.
     """
 
     objective: list[float] = field(default_factory=list)
@@ -186,7 +186,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class Problem:
-    """Minimize risk + regularizer over a cone: everything that a solver needs to know.
+    """The problem to minimize risk + regularizer over a cone: the complete input of a solver.
 
     Attributes
     ----------
@@ -196,14 +196,15 @@ class Problem:
     cone : MetricCone
         The feasible set of w.
     start : array (n,)
-        A metric of zero, or nearly: solvers begin there, and gaps are relative to its objective.
+        A metric of zero, or nearly zero. Solvers begin there, and gaps are relative to its
+        objective.
     callbacks : sequence of Callback
         Called after every round, and with the solution.
     warm : Solution or None
         An earlier solution for the same risk under another regularizer: the solver reuses its
         point, scale and cuts.
     estimator : callable (array (n,)) -> estimator, optional
-        Makes the learner as fitted at a point, for callbacks that need it.
+        Returns the learner fitted at a point, for callbacks that need it.
     """
 
     risk: Any
@@ -216,12 +217,12 @@ class Problem:
 
     @property
     def terms(self) -> RegularizationTerms:
-        """Ω in the unit of the cone.
+        """The terms of Ω, in the unit of the cone.
 
         Raises
         ------
         ValueError
-            If the strength is too small or too large there for squares of floating-point numbers.
+            If the strength in this unit is too small or too large to be squared as a float.
         """
         terms, number = self.regularizer.terms(self.cone), self.cone.unit**2
         curvature, slope = terms.curvature / number / number, terms.slope / number
@@ -276,7 +277,7 @@ class Iteration(ABC):
 
     @abstractmethod
     def record(self) -> Any:
-        """Add a row to the trace; returns what callbacks see of it, if there are any."""
+        """Add a row to the trace; return the progress for callbacks, or None without callbacks."""
 
     @abstractmethod
     def solved(self) -> bool:
@@ -291,13 +292,13 @@ class Iteration(ABC):
         """Numbers and arrays that identify the problem of a checkpoint."""
 
     def state(self) -> dict[str, Any]:
-        """All that changes from round to round."""
+        """The numbers and arrays that change from round to round."""
         public = {name: value for name, value in vars(self).items() if name[0] != "_"}
         return {k: v for k, v in public.items() if isinstance(v, (numbers.Number, np.ndarray))}
 
     def restore(self, state: dict[str, NDArray]) -> None:
         """Restore the state of an earlier run."""
-        # Arrays that own their memory can grow in place.
+        # We copy arrays, because only arrays that own their memory can grow in place.
         for name, value in state.items():
             setattr(self, name, value.copy() if value.ndim else value.item())
 
@@ -330,13 +331,16 @@ class Iteration(ABC):
         return solution
 
     def close_round(self) -> None:
-        """Update trace and checkpoint and call the callbacks, also for steps of many rounds."""
+        """Update trace and checkpoint and call the callbacks.
+
+        A step of many rounds calls this after each of them.
+        """
         self.round += 1
         progress = self.record()
         if self._file is not None:
             self._file.save(self.state())
         stop = False
-        # Every callback sees the round.
+        # Call all callbacks, even after one has asked to stop.
         for callback in self.callbacks:
             stop = bool(callback.on_round(progress)) or stop
         if stop:
@@ -354,7 +358,7 @@ class Minimization(Iteration):
         Ω(w) for a regularizer without terms; no lower bound is known for it.
     """
 
-    # No hinge plus Ω is below.
+    # A hinge plus Ω is never below this value.
     least = 0.0
 
     def __init__(
@@ -394,13 +398,13 @@ class Minimization(Iteration):
                 f"{who} needs an objective that is finite at the start, with no or nearly no "
                 f"metric, got {value}; change the regularizer, or scale the data."
             )
-        # gaps are relative to the risk with no metric, or to Ω where that is 0
+        # gaps are relative to the risk with no metric, or to Ω if that risk is 0
         self.scale = (cuts.mean or value) if warm is None else warm.scale
         self.anchor_offset, self.anchor_slope = cuts.mean - float(cuts.slope @ start), cuts.slope
         if warm is not None and warm.cuts is not None:
             _, self.anchor_offset, self.anchor_slope = warm.cuts
         self._first = start, cuts
-        # Otherwise the start is optimal.
+        # If the value is not above the least possible one, the start is optimal.
         if value > self.least:
             self.prepare(start, cuts)
 
@@ -421,7 +425,7 @@ class Minimization(Iteration):
         cuts = self.risk(w)
         self.oracle_calls += len(cuts.values)
         value = cuts.mean + self.omega(w)
-        # A metric so large that its product with the slope may be rounding proves nothing.
+        # Ignore a point whose metric is so large that ⟨slope, w⟩ may be mostly rounding.
         rounding = float(product_rounding(cuts.slope, w, self.cone))
         known = max(self.settings.tolerance, 1e-9) * self.scale
         if value < self.objective and rounding <= known:
@@ -431,10 +435,10 @@ class Minimization(Iteration):
     def raise_bound(self, offset: float, slope: NDArray) -> None:
         """Use a minorant b + ⟨g, w⟩ of the risk for the lower bound.
 
-        b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum. This limits the penalty if g grows with it. The given
-        minorant may not grow, but the one from the start, where clusters are few, does, and so do
-        mixtures of the two. The penalty has no regularizer, so if g falls with it, the bound needs
-        that limit.
+        b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum. This limits the penalty if the minorant grows with the
+        penalty. The given minorant may not grow with it. But the minorant from the start, where
+        clusters are few, does, and so do mixtures of the two. The penalty has no regularizer, so if
+        the given minorant falls with the penalty, the bound needs that limit.
         """
         best, grows = self.objective, slope[-1] if self.cone.learns_penalty else 0.0
         bound = offset + self.terms.minimum(slope, self.cone, best)
@@ -444,7 +448,7 @@ class Minimization(Iteration):
             mixed = (1 - share) * offset + share * self.anchor_offset
             mixed_slope = (1 - share) * slope + share * self.anchor_slope
             metric, rise = self.cone.split(mixed_slope)
-            # the minimum is at most the value at the best metric, so often no search is needed
+            # The minimum is at most the value at the best metric. So it often need not be computed.
             met = float(metric @ self.best[: len(metric)]) + self.omega(self.best)
             if rise > 0 and best - mixed - met < rise * self.penalty_limit:
                 left = best - mixed - self.terms.minimum(mixed_slope, self.cone, best)
@@ -456,7 +460,7 @@ class Minimization(Iteration):
         self.lower_bound = max(self.lower_bound, bound)
 
     def solved(self) -> bool:
-        """Whether the relative gap is within the tolerance; a hinge is at least 0."""
+        """Whether the relative gap is within the tolerance."""
         gap = self.objective - self.lower_bound
         return self.objective <= self.least or gap <= self.settings.tolerance * self.scale
 

@@ -22,25 +22,26 @@ from metriclearn.solvers.dual_master import (
     table_of,
 )
 
-# First ν, and its factors, chosen for few rounds.
+# The first weight ν of the proximal term, and the factors by which ν changes, tuned for few rounds.
 _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3
-# The factor of ν if at least that share of the predicted descent came true.
+# If the descent is at least the first share of the predicted one, ν is multiplied by the second.
 _TRUST, _LEAP = 0.7, 0.2
-# The first stretch, and the largest one per relative gap.
+# The first stretch, and the largest one divided by the relative gap.
 _STRETCH, _MOST_STRETCH = 0.08, 0.15
-# Rounds without a stretch; most fits end in them.
+# The first rounds have no stretch; most fits need no more rounds.
 _FIRST = 20
 # Curvature of the proximal term at the penalty, in units of the start's objective.
 _PENALTY_CURVATURE = 1e-3
 # Factor of the first ν if the cuts of an earlier solution make the model good.
 _WARM = 1e-2
-# Share of the first curvature at the penalty; below it rounding dominates.
+# Least curvature at the penalty, as a share of the first one; below it rounding dominates.
 _PENALTY_FLOOR = 1e-4
-# Beyond so many objectives of the start, the hinge at the center of Ω sets the unit of the penalty.
+# The hinge at the center of Ω sets the unit of the penalty if it exceeds the objective at the start
+# by this factor.
 _FAR = 1e3
-# Share of the gap that remembered cuts must close to spare the oracles.
+# Share of the gap that dropped cuts must close, or the oracles are called.
 _WORTHWHILE = 0.5
-# Solutions of the master in one round that only remembered cuts answered.
+# Times in one round that dropped cuts are added and the master is solved again.
 _MOST_HITS = 5
 
 
@@ -51,13 +52,16 @@ class BundleDual(BaseEstimator):
     Each round solves the master problem over the working set of cuts (:class:`DualMaster`), asks
     the oracles for new cuts at its solution, and compares the best objective with the dual's lower
     bound. A model of few cuts has a solution that is too small: while the objective still falls
-    along that ray, the solution is stretched by at most 30 %. Before it calls an oracle it looks at
-    dropped cuts. While they raise the model by much of the gap, it adds them and solves the master
-    again. A proximal term keeps the query near the best point. Its weight is halved after a round
-    that helps, and raised after one that does not. It works with every regularizer, squared or
-    linear (L1, trace), and with the penalty of a cluster, which is not regularized. The reported
-    bound holds for the original problem, without the proximal term. For a diagonal metric with a
-    linear regularizer the bound is the optimum of the linear program over the working set
+    along the ray from 0 through that solution, the solution is stretched by at most 30 %. Before
+    each call of the oracles, the solver looks at dropped cuts. While they raise the model by much
+    of the gap, the solver adds them and solves the master again. A proximal term keeps the query
+    near the best point. Its weight is reduced after a round that helps, and raised after one that
+    does not.
+
+    The solver works with every regularizer, squared or linear (L1, trace), and with the penalty of
+    a cluster, which is not regularized. The reported bound holds for the original problem, without
+    the proximal term. For a diagonal metric with a linear regularizer the bound is the optimum of
+    the linear program over the working set
     (:func:`~metriclearn.solvers.dual_master.linear_master`, HiGHS).
 
     Parameters
@@ -69,7 +73,7 @@ class BundleDual(BaseEstimator):
     keep_inactive : int
         Rounds after which a cut without weight leaves the working set.
     cache_size : int
-        Number of dropped cuts that are remembered for each data set.
+        Number of dropped cuts that are kept for each data set.
     checkpoint : str or None
         File that keeps the state after every round; an interrupted ``minimize`` of the same problem
         resumes from it, with the same result.
@@ -111,7 +115,7 @@ class _Bundle(Minimization):
     """
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """The first cuts, at the start, and the cuts of an earlier solution."""
+        """Begin with the cuts at the start and the cuts of an earlier solution, if there is one."""
         if not np.all(cuts.weights > 0):
             raise ValueError(
                 "BundleDual needs functions of positive weight, got a data set (or a group of "
@@ -119,18 +123,18 @@ class _Bundle(Minimization):
             )
         self.masses, warm = cuts.weights, self.problem.warm
         self.center, self.center_objective = start.copy(), self.objective
-        # No optimum has a larger trace than scale / slope: the first steps are small compared with
-        # it.
+        # No optimum has a trace above scale / slope. The first steps are small compared with that
+        # trace.
         if self.terms.curvature > 0:
             self.first_proximity = 0.5 * _PROXIMITY * self.terms.curvature
         else:
             reach = self.scale / float(np.max(self.terms.slope))
             self.first_proximity = _PROXIMITY * self.scale / reach**2
         self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
-        # The master's solution, where the oracles are called.
+        # The share by which the master's solution is stretched before the oracles are called.
         self.stretch = 0.0
         self.units = np.ones_like(start)
-        # Factors of the cuts, as far as they are known.
+        # Low-rank factors of the cuts, for those that were computed.
         self._factors: NDArray | None = None
         self.cuts = table_of(cuts, start, self.cone)
         self.cuts["weight"] = cuts.weights
@@ -147,15 +151,17 @@ class _Bundle(Minimization):
         w *= 1.0 + self.stretch
         before = self.center_objective
         cuts, value = self.visit(w)
-        # a model of few cuts has a solution that is too small: where the objective still falls
-        # along the ray, the next one is stretched further, but less and less as the gap closes
+        # A model of few cuts has a solution that is too small. If the objective still falls along
+        # the ray, the next solution is stretched further, but less and less as the gap closes.
         falls = self.round >= _FIRST and (cuts.slope + self.terms.gradient(w)) @ w < 0.0
         self.stretch = max(2.0 * self.stretch, _STRETCH) if falls else 0.3 * self.stretch
-        # a power of 2, as the last bits of the bound depend on the unit of the features
+        # We use a power of 2 near the gap, because the gap's last bits depend on the unit of the
+        # features.
         open_share = (self.objective - self.lower_bound) / max(self.objective, 1e-300)
         self.stretch = min(self.stretch, _MOST_STRETCH * 2.0 ** np.frexp(open_share)[1])
-        # a serious step, to which the center moves, brings a share of the descent that the model
-        # promised; ν falls after it, or if the model promises little compared with the gap
+        # A step is serious if it brings a share of the descent that the model predicts; the center
+        # then moves there. ν falls after a serious step, or if the model predicts little descent
+        # compared with the gap.
         descent = before - model
         serious = before - value >= 0.1 * max(descent, 0.0) and value < before
         held_back = self.solved_well and descent < 0.25 * (self.objective - self.lower_bound)
@@ -165,7 +171,7 @@ class _Bundle(Minimization):
         self.proximity = max(factor * self.proximity, 1e-10 * self.first_proximity)
         if serious:
             self.center, self.center_objective = self.best.copy(), self.objective
-        # an archived cut has a running number for its age: where there are too many, the oldest go
+        # The age of an archived cut is a running number. If there are too many, the oldest go.
         archive, room = self.archive, self.settings.cache_size * len(self.masses)
         number, n = np.max(archive["age"], initial=-1) + 1, len(archive)
         gone = inactive(self.cuts, self.settings.keep_inactive)
@@ -178,8 +184,10 @@ class _Bundle(Minimization):
         move(new, np.arange(len(new)), self.cuts)
 
     def _query(self) -> tuple[NDArray, float]:
-        """The master's solution and its model, after adding dropped cuts until they barely change
-        it."""
+        """The master's solution, and the model's objective there.
+
+        Dropped cuts are added until they barely change the model.
+        """
         for hits in range(_MOST_HITS + 1):
             w = self._solve_master()
             model = np.full(len(self.masses), -np.inf)
@@ -199,8 +207,10 @@ class _Bundle(Minimization):
         return w, objective
 
     def _solve_master(self) -> NDArray:
-        """The w that minimizes model + Ω + proximal term, and the bound that the multipliers
-        prove."""
+        """The w that minimizes model + Ω + proximal term.
+
+        Also raises the lower bound to the value that the multipliers prove.
+        """
         cuts, cone, terms, units = self.cuts, self.cone, self.terms, self.units
         n = cone.n_metric
         curvature = terms.curvature + self.proximity
@@ -211,7 +221,7 @@ class _Bundle(Minimization):
                 typical = units[-1] * float(np.max(np.abs(cuts["slope"][:, -1]))) or 1.0
             at_penalty = _PENALTY_CURVATURE * typical**2 / max(self.scale, 1e-12)
             if terms.curvature > 0 and terms.slope.any():
-                # the penalty grows with the metric that Ω draws to
+                # The optimal penalty grows with the metric at the center of Ω.
                 height = float(np.max(np.abs(cuts["slope"][:, :n] @ terms.center)))
                 at_penalty *= min(1.0, _FAR * self.scale / max(height, 1e-300)) ** 2
             unit = np.sqrt(at_penalty / (terms.curvature + self.first_proximity))
@@ -219,8 +229,8 @@ class _Bundle(Minimization):
             for table in (cuts, self.archive):
                 table["slope"][:, -1] *= units[-1] / unit
             units[-1] = unit
-        # Ω + (ν/2)‖x − center‖² is (ρ/2)‖x‖² − ⟨h, x⟩ and a constant; at the penalty Ω has no part,
-        # and its unit makes up for the curvature that differs
+        # Ω + (ν/2)‖x − center‖² is (ρ/2)‖x‖² − ⟨h, x⟩ and a constant. Ω has no term for the
+        # penalty, and the unit of the penalty makes up for its different curvature.
         shift = curvature * (units * self.center)
         shift[:n] = self.proximity * self.center[:n] - terms.slope
         rows, offsets, groups = cuts["slope"], cuts["offset"].copy(), cuts["group"].copy()
@@ -236,11 +246,11 @@ class _Bundle(Minimization):
         gap = self.objective - self.lower_bound
         tolerance = max(0.02 * gap, 1e-2 * self.settings.tolerance * self.scale)
         cuts["weight"], x, left = master.solve(cuts["weight"].copy(), tolerance)
-        # Otherwise ν is too small for the precision.
+        # If not, ν is too small for the precision.
         self.solved_well = left <= max(gap, tolerance)
         offset, slope = combination(cuts, cuts["weight"], self.masses)
         self.raise_bound(offset, slope * units)
-        # Only then is the master a linear program.
+        # In this case the master without proximal term is a linear program.
         if terms.curvature == 0 and cone.metric.polyhedral:
             cost = cone.join(terms.slope, 0.0)
             multipliers = linear_master(rows, offsets, groups, self.masses, cost)

@@ -110,7 +110,7 @@ class CCCP(ComponentParameters):
             return best, objectives
         rest = _Majorized(replace(problem, warm=best), self).run(self.max_rounds)
         before = best.trace.rows
-        # Seconds and calls continue.
+        # Seconds and oracle calls continue from the trial rounds.
         after = rest.trace.rows + [0.0, 0.0, 1.0, 1.0, 0.0] * before[-1]
         return replace(rest, trace=Trace.of(np.vstack([before, after]))), objectives
 
@@ -136,7 +136,7 @@ class _Majorized(Minimization):
             if value < before:
                 break
         self.settled = before - self.objective <= self.settings.tolerance * abs(before)
-        # The inner solver keeps a KeyboardInterrupt to itself.
+        # The inner solver catches a KeyboardInterrupt, so we check its reason.
         if inner.reason == "interrupted":
             raise KeyboardInterrupt
 

@@ -18,7 +18,7 @@ from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 from metriclearn.solvers.dual_master import combination, table_of
 
 _ACCURACY = {"CLARABEL": 1e-7, "SCIPY": 1e-7, "HIGHS": 1e-7, "ECOS": 1e-7, "MOSEK": 1e-7}
-# Accuracy of other solvers' optima, relative to the scale.
+# Accuracy of the optima of cvxpy's solvers, relative to the scale.
 _ROUGHLY = 1e-3
 
 
@@ -29,7 +29,7 @@ class CuttingPlane(BaseEstimator):
     Each round minimizes the largest of all cuts so far plus Ω over the cone, a linear program
     (L1, trace of a diagonal metric), a quadratic program (squared norm of a diagonal metric) or a
     semidefinite program (full metrics), then adds cuts near its solution. Its optimum is the
-    lower bound. Slower than :class:`~metriclearn.solvers.bundle.BundleDual`, and needs cvxpy.
+    lower bound. It is slower than :class:`~metriclearn.solvers.bundle.BundleDual`, and needs cvxpy.
 
     Besides the regularizers of this package, Ω may be any object with a method ``expression(B)``
     that returns a convex cvxpy expression of the (P, P) metric B.
@@ -107,12 +107,12 @@ class _Planes(Minimization):
 
     def __init__(self, problem: Problem, settings: CuttingPlane) -> None:
         self.expressed = hasattr(problem.regularizer, "expression")
-        # Ω of the user's own may be negative.
+        # A user's Ω may be negative.
         self.least = -np.inf if self.expressed else 0.0
         super().__init__(problem, settings, self._value if self.expressed else None)
 
     def identity(self) -> Sequence[Any]:
-        """Identifies the run in a checkpoint: what every solver uses, and the number of slacks."""
+        """The identity that every solver has, and whether there is a slack for every data set."""
         return (*super().identity(), self.settings.n_slack)
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
@@ -121,7 +121,7 @@ class _Planes(Minimization):
         self.cuts = self._table(cuts, start)
 
     def step(self) -> None:
-        """Master problem, lower bound, query, new cuts."""
+        """Solve the master problem, raise the lower bound, and add cuts at the query."""
         x, share = self._solve_master(), float(self.settings.stabilization)
         w = self.cone.project((1.0 - share) * x + share * self.best)
         cuts, _ = self.visit(w)
@@ -151,7 +151,9 @@ class _Planes(Minimization):
         return linear + squared if self.terms.curvature > 0 else linear
 
     def _solve_master(self) -> NDArray:
-        """w of min Σ s_i ξ_i + Ω(B), ξ_i ≥ 0 and above every cut of function i; raises the bound.
+        """The w that minimizes Σ s_i ξ_i + Ω(B), with ξ_i ≥ 0 and above every cut of function i.
+
+        Also raises the lower bound.
 
         The problem is solved in units of the scale, in which solvers are accurate.
         """
@@ -173,9 +175,9 @@ class _Planes(Minimization):
         objective = self.masses @ slack + self._expression(B) / self.scale
         constraint = slack[self.cuts["group"]] >= (self.cuts["offset"] + values) / self.scale
         program = cp.Problem(cp.Minimize(objective), [constraint])
-        # SCIPY is HiGHS: exact vertices.
+        # cvxpy's SCIPY is HiGHS, which returns exact vertices.
         usual = cp.SCIPY if program.is_lp() else cp.CLARABEL
-        # Accurate or not, multipliers prove what they prove.
+        # Any multipliers prove a valid bound, however inaccurate they are.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Solution may be inaccurate")
             try:
@@ -192,8 +194,8 @@ class _Planes(Minimization):
     def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
         """Raise the lower bound to what the multipliers prove, however accurate they are.
 
-        For a user's Ω it is the optimum less the accuracy of the solver, if cvxpy reports "optimal"
-        (and not "optimal_inaccurate").
+        For a user's Ω the bound is the optimum less the accuracy of the solver, if cvxpy reports
+        "optimal" (and not "optimal_inaccurate").
         """
         if not self.expressed:
             self.raise_bound(*combination(self.cuts, multipliers, self.masses))

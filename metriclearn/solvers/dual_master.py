@@ -72,7 +72,7 @@ def move(source: NDArray, places: NDArray, target: NDArray | None = None) -> Non
 
 
 def inactive(table: NDArray, most_rounds: int) -> NDArray:
-    """Places of the cuts without weight for more than the given number of rounds, with this one.
+    """Places of the cuts without weight for more than ``most_rounds`` rounds, including this one.
 
     A negligible weight becomes 0, and the other weights of its function are raised to compensate.
     """
@@ -85,14 +85,15 @@ def inactive(table: NDArray, most_rounds: int) -> NDArray:
 
 
 def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, NDArray]:
-    """For every function the highest cut at w, if it exceeds the function's ``model``.
+    """For every function, the highest cut at w, if it exceeds the function's ``model``.
 
     Returns
     -------
-    places in the table, and by how much each cut exceeds the model
+    places in the table, and the amounts by which the cuts exceed the model
     """
     heights = table["offset"] + table["slope"] @ w
-    # by function and, within one, from the highest (the oldest) down: each one's first is its best
+    # Sort by function, then from the highest cut down, and the oldest first among equal ones. The
+    # first cut of each function is its best one.
     order = np.lexsort((table["age"], -heights, table["group"]))
     _, first = np.unique(table["group"][order], return_index=True)
     best = order[first]
@@ -145,7 +146,7 @@ class DualMaster:
         v = self.shift - _combine(a, self.rows)
         point, jacobian = self.cone.linearize(v)
         x, gap = point / self.curvature, np.inf
-        # The penalty counts as positive at 0, too.
+        # Whether the Jacobian treats a penalty of 0 as positive.
         curved = False
         for _ in range(max_steps):
             gradient, best = self.offsets + self.rows @ x, np.full(len(self.masses), -np.inf)
@@ -156,10 +157,11 @@ class DualMaster:
             direction = self._newton_direction(a, gradient, jacobian, 1e-6 * gap)
             ascent = float(gradient @ direction)
             value = float(a @ self.offsets - 0.5 * self.curvature * (x @ x))
-            # halve the step until D grows enough (Armijo), with v moving along by one product
+            # Halve the step until D grows enough (Armijo). One product gives v at every step.
             change, step = _combine(direction, self.rows), 1.0
             while self.cone.learns_penalty and step >= 1e-6:
-                # not where the penalty alone, as the rest of D is concave, takes what D is to gain
+                # Skip steps for which the penalty's term alone takes nearly all of the gain of D.
+                # The rest of D is concave, so it cannot make up for that.
                 penalty = max(0.0, v[-1] - step * change[-1]) / self.curvature
                 taken = 0.5 * self.curvature * (penalty**2 - x[-1] ** 2) + step * x[-1] * change[-1]
                 if step * ascent - taken >= 1e-4 * step * ascent:
@@ -177,7 +179,7 @@ class DualMaster:
             if ascent > 0.0 and trial_value > value:
                 a, v, x, jacobian, curved = trial, trial_v, trial_x, trial_jacobian, False
             elif self.cone.learns_penalty and x[-1] == 0.0 and not curved:
-                # D curves much more where the penalty is positive, which may be a tiny step away
+                # D curves much more if the penalty is positive, and that may be a tiny step away.
                 _, jacobian = self.cone.linearize(np.append(v[:-1], 1e-300))
                 curved = True
             else:  # only rounding remains
@@ -188,12 +190,14 @@ class DualMaster:
         self, a: NDArray, gradient: NDArray, jacobian: Jacobian, tolerance: float
     ) -> NDArray:
         """Change of a that is optimal for the second-order model, over promising rows only."""
-        # rows with weight, and those above their group's mean gradient, where weight may go
+        # Choose rows with weight, and rows that may get weight, whose gradient is at least the mean
+        # of their group.
         level = np.bincount(self.groups, weights=a * gradient) / self.masses
         chosen = np.flatnonzero((a > 1e-12) | (gradient >= level[self.groups]))
         H = jacobian(self.rows, chosen, self.factors) / self.curvature
         sizes = H.diagonal()
-        # In another unit: the ridge must be small against the metric.
+        # Leave out the penalty, whose unit differs: the ridge must be small compared with the
+        # metric's part.
         if self.cone.learns_penalty:
             sizes = np.maximum(sizes - self.rows[chosen, -1] ** 2 / self.curvature, 1e-3 * sizes)
         H[np.diag_indices_from(H)] += 1e-10 * max(1e-300, float(np.mean(sizes)))
@@ -203,7 +207,7 @@ class DualMaster:
         for precision in (tolerance, 1e-3 * tolerance, 1e-6 * tolerance):
             direction = -a
             direction[chosen] += simplex_qp(H, c, groups, self.masses, precision)
-            # Otherwise the ascent may be an error of the program.
+            # A smaller ascent may be an error of the program, so we solve it more precisely.
             if gradient @ direction > precision:
                 break
         return direction
@@ -240,7 +244,7 @@ def simplex_qp(
     y = (masses / E.sum(axis=1))[groups]
     slope, least = H @ y - c, np.full(m, np.inf)
     np.minimum.at(least, groups, slope)
-    # Multipliers of the sums.
+    # Multipliers of the constraints on sums.
     u = -least
     # Multipliers of y ≥ 0.
     z = slope + u[groups] + 0.1 * max(float(np.ptp(slope)), 1e-12)
@@ -250,7 +254,7 @@ def simplex_qp(
         gap = float(y @ z)
         if gap <= tolerance and np.max(np.abs(residual)) <= max(tolerance, rounding):
             break
-        # the linearized conditions of optimality at (y, u, z), factored once for two right sides
+        # the linearized optimality conditions at (y, u, z), factored once for two right-hand sides
         factor, failed = dpotrf(H + np.diag(z / y))
         # z / y is beyond the precision of H: y is as good as it gets.
         if failed:
@@ -281,7 +285,8 @@ def linear_master(
 ) -> NDArray | None:
     """Multipliers a of min_{x ≥ 0} Σ_i s_i max(0, max_{j in i} β_j + ⟨G_j, x⟩) + ⟨c, x⟩, by HiGHS.
 
-    The master problem without proximal term, for diagonal metrics with L1 or trace. The combination
+    This is the master problem without proximal term, for diagonal metrics with L1 or trace. The
+    combination
     Σ a_j (β_j + ⟨G_j, ·⟩) is the best minorant that the cuts can give: its minimum with the cost is
     the optimum of the program. Multipliers of a group sum to at most its mass.
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.running.parameters import Needs, number
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 
-# Relative to the largest eigenvalue: 0 would be stationary for the factor.
+# Least eigenvalue at the start, relative to the largest; the factor could not leave 0.
 _FLOOR = 1e-6
 _MEMORY = 20
 
@@ -24,9 +24,10 @@ class FactorDescent(BaseEstimator):
     """L-BFGS over L in B = LLᵀ, and over √λ if there is a penalty.
 
     The factor keeps B positive semidefinite without projections, and makes steps relative to the
-    size of B, which similarities need: their useful metrics span orders of magnitude. For a
-    diagonal metric L is diagonal. It has no certificate: ``lower_bound`` is 0, which bounds every
-    hinge, and ``converged`` means that the objective or its gradient has stopped changing.
+    size of B. Similarities need this, because their useful metrics span orders of magnitude. For a
+    diagonal metric L is diagonal. The result has no certificate: ``lower_bound`` is 0, which bounds
+    every hinge, and ``converged`` means that the objective has stopped changing or that its
+    gradient vanishes.
 
     Parameters
     ----------
@@ -68,10 +69,10 @@ class _Descent(Minimization):
     """One run; a round is an evaluation that L-BFGS asks for."""
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """L, of full rank, and √λ, as one vector in which the objective at w is of order 1."""
+        """Prepare the variable, the vector of L (of full rank) and √λ, and scale the objective."""
         if self.problem.warm is None:
             self.scale = self.objective
-        # eigenvalues are floored, for the gradient 2GL at a zero column of L is zero
+        # The gradient 2GL is zero at a zero column of L, so eigenvalues get a floor.
         self.unit = max(abs(self.objective), 1e-300)
         w_metric, penalty = self.cone.split(start)
         values, vectors = np.linalg.eigh(self.cone.metric.matrix(w_metric))
@@ -83,7 +84,7 @@ class _Descent(Minimization):
         self.factor = np.append(L.ravel(), root)
 
     def step(self) -> None:
-        """All rounds: scipy's L-BFGS-B."""
+        """Run all rounds, by scipy's L-BFGS-B."""
         options = {
             "maxfun": self.settings.max_rounds,
             "maxiter": self.settings.max_rounds,

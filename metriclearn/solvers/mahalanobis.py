@@ -1,7 +1,8 @@
 """Mahalanobis metrics B ⪰ 0 in coordinates whose dot product is the Frobenius inner product.
 
-Solvers see a flat vector w; only in this module is it a matrix and, as the last entry, the penalty
-of a cluster. Each metric family offers its cone, the projection onto it and a factor L, B = LLᵀ.
+Solvers see a flat vector w. Only this module splits it into a matrix and the last entry, which is
+the penalty of a cluster. Each metric family offers its cone, the projection onto the cone and a
+factor L, B = LLᵀ.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 Jacobian = Callable[..., NDArray]
-# Features from which on matrices of low rank are worth being factored.
+# Least number of features for which factoring matrices of low rank pays off.
 _SKETCHED = 64
 # Relative to the largest eigenvalue or weight; smaller ones give no component.
 _NEGLIGIBLE = 1e-12
@@ -45,12 +46,12 @@ class Metric(Protocol):
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Projection onto the cone, and its generalized Jacobian J at v.
 
-        J is a function of rows (K, n) and the places of k of them, G. It returns G J Gᵀ (k, k). A
-        third argument may hold factors of the rows.
+        J is a function of rows (K, n) and the places of k of these rows, G. It returns G J Gᵀ
+        (k, k). A third argument may hold factors of the rows.
         """
 
     def least(self, v: NDArray) -> float:
-        """min ⟨v, B⟩ over the cone's B with Tr B = 1."""
+        """min ⟨v, B⟩ over all B in the cone with Tr B = 1."""
 
     def identity(self, n_features: int) -> NDArray:
         """Coordinates of I: ⟨I, B⟩ = Tr B."""
@@ -98,7 +99,7 @@ class DiagonalMetric(BaseEstimator):
 class FullMetric(BaseEstimator):
     """Any positive semidefinite B. Projection by one eigendecomposition, O(P³).
 
-    Coordinates are the upper triangle with off-diagonal entries times √2, P(P+1)/2 numbers.
+    Coordinates are the P(P+1)/2 entries of the upper triangle, off-diagonal ones times √2.
 
     References
     ----------
@@ -130,7 +131,7 @@ class FullMetric(BaseEstimator):
             if 2 * np.count_nonzero(positive) <= len(values):
                 root = _psd_root(rows, chosen, factors, values, vectors)
                 return root @ root.T
-            # v = Π(v) − Π(−v), so that J(v) = I − J(−v): the smaller of the two is cheaper
+            # v = Π(v) − Π(−v), so J(v) = I − J(−v). The one of smaller rank is cheaper.
             rest, seen = _psd_root(rows, chosen, factors, -values, vectors), rows[chosen]
             return seen @ seen.T - rest @ rest.T
 
@@ -180,7 +181,7 @@ class FullMetric(BaseEstimator):
 
 @dataclass
 class PenalizedMetric:
-    """Pairs (B, v) of a metric of another family and q nonnegative weights, v the last q.
+    """Pairs (B, v) of a metric of another family and q nonnegative weights; v comes last.
 
     Parameters
     ----------
@@ -251,16 +252,18 @@ def _psd_root(
     """Root of the Jacobian of the projection on the PSD cone (Löwner's divided differences).
 
     In the eigenbasis J multiplies entry (i, j) by 1 if both eigenvalues are positive, by λ_i/(λ_i −
-    λ_j) if only λ_i is, and else by 0. Cost: O(P²r) for each row, r = rank, or O(P²q) for one with
-    factors of rank q.
+    λ_j) if only λ_i is positive, and by 0 if neither is. Cost: O(P²r) for each row, where r is the
+    rank of the projection, or O(P²q) for a row with factors of rank q.
     """
-    # two mixed pairs (i, j), (j, i) are one column, times √2; a pair of positive ones is two
+    # If only one eigenvalue is positive, (i, j) and (j, i) are one column, times √2. If both are
+    # positive, they are two columns.
     positive, P = values > 0, len(values)
     up, down = vectors[:, positive], vectors[:, ~positive]
     rank = up.shape[1]
     mixed = values[positive][:, None] / (values[positive][:, None] - values[~positive][None, :])
     basis = np.concatenate([up, down], axis=1)
-    # the coordinates off the diagonal are entries times √2: all are made so, and divided here
+    # Coordinates off the diagonal are entries times √2. We multiply the diagonal by √2, too, and
+    # divide by √2 here.
     weights = np.concatenate([np.full((rank, rank), np.sqrt(0.5)), np.sqrt(mixed)], axis=1)
     root, up = np.empty((len(chosen), rank, P)), np.ascontiguousarray(up.T)
     if rank == 0:
@@ -277,7 +280,7 @@ def _psd_root(
             scaled = turned[:, :, :rank] * (np.sqrt(2.0) * factors["values"][known, :q, None])
             root[places] = weights * (scaled.transpose(0, 2, 1) @ turned)
     many = np.flatnonzero(ranks == 0)
-    # Few at a time: a triangle unpacks to P² numbers.
+    # Take a few rows at a time, because each triangle unpacks to P² numbers.
     step = max(1, 2**16 // P**2)
     for begin in range(0, len(many), step):
         places = many[begin : begin + step]
@@ -300,8 +303,8 @@ class MetricCone:
     learns_penalty : bool
         Whether w has λ as its last coordinate.
     unit : float
-        The number that data were divided by. With B the metric of the data as given, to which
-        regularizers apply, w is B·unit².
+        The number that data were divided by. Regularizers apply to B, the metric of the data as
+        given, and w is B·unit².
     """
 
     metric: Metric
@@ -320,7 +323,7 @@ class MetricCone:
         return self.n_metric + int(self.learns_penalty)
 
     def split(self, w: NDArray) -> tuple[NDArray, float]:
-        """(metric coordinates, penalty); the penalty is NaN if it is not a coordinate."""
+        """(metric coordinates, penalty); the penalty is NaN if w does not contain it."""
         return w[: self.n_metric], float(w[-1]) if self.learns_penalty else float("nan")
 
     def join(self, w_metric: NDArray, penalty: float) -> NDArray:
@@ -333,6 +336,6 @@ class MetricCone:
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Projection and its Jacobian, see :meth:`Metric.linearize`."""
-        # The penalty is one more nonnegative weight; a polyhedral metric has no others.
+        # The penalty is one more nonnegative weight, and a polyhedral metric has only such weights.
         whole = self.metric.polyhedral or not self.learns_penalty
         return (self.metric if whole else PenalizedMetric(self.metric, 1)).linearize(v)

@@ -89,7 +89,7 @@ class RegularizationTerms:
 
 @runtime_checkable
 class Regularizer(Protocol):
-    """Ω, by its terms on a cone."""
+    """A regularizer Ω, given by its terms on a cone."""
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         """The linear and squared parts of Ω on ``cone``."""
@@ -150,7 +150,7 @@ class SquaredFrobenius(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class Trace(BaseEstimator):
-    """Ω(B) = μ Tr B, with ``strength`` μ > 0: low rank.
+    """Ω(B) = μ Tr B, with ``strength`` μ > 0; favors a low rank.
 
     Parameters
     ----------
@@ -187,9 +187,9 @@ class Trace(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class L1(Trace):
-    """Ω(b) = μ‖b‖₁, with ``strength`` μ > 0: feature selection, diagonal metrics only.
+    """Ω(b) = μ‖b‖₁, with ``strength`` μ > 0; selects features, for diagonal metrics only.
 
-    Weights are not negative, so that the sum of their absolute values is the trace.
+    Weights are not negative, so the sum of their absolute values is the trace.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class PolyakStep(BaseEstimator):
     ----------
     relaxation : float
     target : float or None
-        Known lower bound of the optimum, taken as the target throughout.
+        Known lower bound of the optimum, used as the target in every round.
     """
 
     relaxation: float = 1.0
@@ -145,8 +145,7 @@ class _Descent(Minimization):
     """One run: the current point, an average, and the mean cut behind the lower bound."""
 
     def identity(self) -> Sequence[Any]:
-        """Identifies the run in a checkpoint, with the step rule's numbers and how batches are
-        drawn."""
+        """The identity that every solver has, the numbers of the step rule, and batch settings."""
         settings = self.settings
         rule = [v for v in vars(settings.step_rule).values() if isinstance(v, (int, float))]
         batches = (settings.batch_size or 0, settings.random_state, settings.average)
@@ -156,7 +155,7 @@ class _Descent(Minimization):
         """Prepare for the first step."""
         self.w = start
         self.value, self.slope = cuts.mean, cuts.slope
-        # the mean of the cuts met, and the sum of the steps that weigh them
+        # the weighted mean of all cuts so far, and the sum of their weights, the step lengths
         self.mean_offset, self.mean_slope = 0.0, np.zeros(len(start))
         self.total = 0.0
         # the iterates of the second half of the rounds, see step
@@ -167,7 +166,8 @@ class _Descent(Minimization):
         """Move from the current point, evaluate the next one, and now and then the average."""
         count = self.round + 1
         gamma = self._move(count) if self.settings.batch_size is None else self._epoch(count)
-        # afresh at rounds 2, 4, 8, …, so that the average never reaches back beyond half of them
+        # The average starts afresh at rounds 2, 4, 8, …, so it covers at most the last half of all
+        # rounds.
         if count == self.restart:
             self.sum, self.sum_weight = np.zeros_like(self.w), 0.0
             self.restart = 2 * count
@@ -178,7 +178,7 @@ class _Descent(Minimization):
     def _move(self, count: int) -> float:
         """Make one step along the whole subgradient; returns its length."""
         w, gamma = self._descend(count, self.w, self.value, self.slope, self.lower_bound)
-        # This point is optimal.
+        # A step of length 0 means that this point is optimal.
         if w is self.w:
             self.lower_bound = self.objective
             return 0.0
@@ -187,7 +187,7 @@ class _Descent(Minimization):
         return gamma
 
     def _epoch(self, count: int) -> float:
-        """Steps along the subgradients of batches, and one pass at their average."""
+        """Make steps along the subgradients of batches, and one pass at the average point."""
         weights, size = self.risk.weights, self.settings.batch_size
         order = np.random.default_rng([self.settings.random_state, count]).permutation(len(weights))
         batches = [order[i : i + size] for i in range(0, len(order), size)]
