@@ -96,7 +96,7 @@ def value(master: DualMaster, w: NDArray) -> float:
 
 
 def row(master: DualMaster, peers: tuple[str, ...], options: Any) -> dict[str, Any]:
-    """One size: all programs on the same cuts."""
+    """One line of the table: all programs on the same cuts of one size."""
     cone = master.cone
     scale = abs(value(master, ours(master, 1e-9).w))
 

@@ -27,7 +27,7 @@ from metriclearn.datasets import load_hapt, registry
 
 PEERS = Path(__file__).parent / "hapt_segmenters.json"
 USERS = ["user03", "user07", "user11", "user13", "user19", "user26"]  # experiment=hapt tests on
-WINDOW, STEP, PERIOD = 25, 4, 12  # raw samples of a window; averaged for 12.5 Hz; a second of these
+WINDOW, STEP, PERIOD = 25, 4, 12  # raw samples of a window and of a 12.5 Hz row; rows of a second
 Segmenter = Callable[[NDArray, int], Any]
 
 

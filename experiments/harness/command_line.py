@@ -164,7 +164,7 @@ def _keys(holder: Any, prefix: str = "") -> list[str]:
 def one_sentence() -> Iterator[None]:
     """Turn errors that a user can correct into one sentence on stderr and exit status 1."""
     try:
-        with mock.patch.dict(os.environ, HYDRA_FULL_ERROR="1"):  # or Hydra prints a stack
+        with mock.patch.dict(os.environ, HYDRA_FULL_ERROR="1"):  # else Hydra prints a stack
             yield
     except (*_OF_USERS, HydraException, OmegaConfBaseException) as error:
         raise SystemExit(f"Error: {' '.join(_text(error).split())}") from None

@@ -483,7 +483,7 @@ def _areas(columns: Mapping[str, Sequence[Outcome]]) -> tuple[Row, list[Row]]:
     for column, some in columns.items():
         for name, mine in grouped(some, lambda outcome: outcome.name).items():
             if name == OURS and not mine[0].models["free"].curves:
-                continue  # many penalties have no common factor
+                continue  # a consensus has no single penalty to multiply
             area = 100 * _area(mine)
             numbers = {"mean": area, "standard_error": None, "units": ["all"], "values": [area]}
             rest = {"choice": "", "held_out": None, "gap": None, "stopped": "", "seconds": 0.0}

@@ -2,8 +2,8 @@
 
 ``experiment=default_settings`` cross-validates ChangePointMetricLearner inside the training parts
 of three data sets. ``experiment=clustering_defaults`` draws three classes of Letters, Digits or
-Libras, or the two of Breast cancer, up to 27 samples of each class for training and as many held
-out, sixty times; Iris and Wine, the small tables of the results, are left out.
+Libras, or the two of Breast cancer, sixty times. Up to 27 samples of each class are for training,
+and the same number is held out. Iris and Wine, the small tables of the results, are left out.
 """
 
 from __future__ import annotations

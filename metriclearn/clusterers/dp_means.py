@@ -80,7 +80,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     penalty : float ≥ 0, in units of squared distance
-        λ. With 0, one cluster per distinct sample.
+        λ; 0 gives one cluster per distinct sample.
     order : "given", "random" or "farthest-first"
         Order in which samples are visited; the result depends on it. "farthest-first" begins with a
         greedy traversal: first the sample farthest from the global mean, then the one farthest from

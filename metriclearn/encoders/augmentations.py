@@ -98,7 +98,7 @@ class Channels(_Checked):
     n_given: int = 0
 
     def changed(self, X: NDArray, change: Callable[[NDArray], NDArray]) -> NDArray:
-        """X after a function has changed its raw samples, (T, S, C).
+        """X with its raw samples, (T, S, C), changed by a function.
 
         Raises
         ------

@@ -221,8 +221,8 @@ class HingeOfForms(torch.autograd.Function):
     """Hinges (N,) of N recordings as a function of λ and their outputs, for autograd.
 
     Call ``HingeOfForms.apply(evaluate, penalty, *outputs)``. ``evaluate(arrays, λ)`` returns a
-    :class:`HingeValue` for each float64 array; only it depends on form, loss and oracle.
-    Memory O(Σ T_i r).
+    :class:`HingeValue` for each float64 array; this function alone depends on form, loss and
+    oracle. Memory O(Σ T_i r).
 
     Parameters
     ----------
