@@ -89,7 +89,7 @@ def summary(values: NDArray) -> dict[str, Any]:
 
 
 def optimality(signals: list[Signal]) -> Iterator[dict[str, Any]]:
-    """The unshifted signals, for two smallest segments."""
+    """Lines of the table of unshifted signals, for two values of ``min_size``."""
     for min_size in (1, MIN_SIZE):
         best = [optimum(signal, min_size) for signal in signals]
         for name, program in programs(min_size, pelt=True).items():

@@ -4,8 +4,9 @@
 
 Cases, methods and losses come from the experiments of the same names. Ours is fitted to a number of
 training items, which are drawn several times, with the hyper-parameters and the kind of penalty
-that its committed results chose on all training data. The ends of the curves use all training data.
-Flat lines show the best other method and the best trivial baseline, on the same test data.
+that were chosen on all training data for its committed results. The ends of the curves use all
+training data. Flat lines show the best other method and the best trivial baseline, on the same test
+data.
 """
 
 from __future__ import annotations

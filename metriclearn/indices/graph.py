@@ -274,7 +274,7 @@ def _indicator(codes: NDArray) -> Any:
 def _neighborhood_types(A: Any, codes: NDArray, generator: np.random.Generator) -> NDArray:
     """Numbers (n,), equal exactly for equal labels and equal label counts among the neighbors."""
     words = generator.integers(0, 2**64, size=(int(codes.max()) + 1, 4), dtype=np.uint64)[codes]
-    # no node is its own neighbor, and a node's own label has other words than its neighbors' labels
+    # no node is its own neighbor; its own label is hashed with other words than its neighbors'
     hashes = A @ words[:, :2] - A.diagonal()[:, None] * words[:, :2] + words[:, 2:]
     order = np.lexsort(hashes.T)
     changes = np.any(np.diff(hashes[order], axis=0) != 0, axis=1)
