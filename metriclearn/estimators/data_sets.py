@@ -23,8 +23,10 @@ Data = TypeVar("Data", bound="DataSets")
 
 
 class Measures(NamedTuple):
-    """Lengths (N,) of the data sets, and for each feature (N, P) the largest absolute value and the
-    standard deviation around the mean.
+    """Lengths of the data sets, (N,), and magnitudes and deviations of their features, (N, P).
+
+    A magnitude is the largest absolute value; a deviation is the standard deviation around the
+    mean.
     """
 
     lengths: NDArray[np.int64]
@@ -33,7 +35,7 @@ class Measures(NamedTuple):
 
 
 def measure(arrays: Iterable[NDArray]) -> Measures:
-    """One pass over the data sets, one of them in memory at a time; O(Σ T_i P)."""
+    """Measure the data sets in one pass, with one of them in memory at a time; O(Σ T_i P)."""
     rows = []
     for X in arrays:
         magnitude = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
@@ -77,7 +79,7 @@ class DataSets:
     feature_names: NDArray | None
     executor: Executor | None = field(default=None, kw_only=True)
     items: ClassVar[str] = "samples"
-    # For data with another number of features than in fitting.
+    # For data whose number of features differs from that in fitting.
     remedy: ClassVar[str] = ""
 
     @property
@@ -118,7 +120,7 @@ class DataSets:
     def pooled_deviation(self, who: str, weights: NDArray | None = None) -> NDArray:
         """Standard deviations around the means of the data sets, pooled over samples, (P,).
 
-        ∞ for a feature that is constant in every data set: divided by ∞, the feature has no weight.
+        A feature that is constant in every data set gets ∞: divided by ∞, it has no weight.
 
         Parameters
         ----------
@@ -147,8 +149,10 @@ class DataSets:
         return np.where(varies, ratios * unit, np.inf)
 
     def varying(self, estimator: Any) -> tuple[Self, NDArray]:
-        """The data sets without features that are constant in every data set, and which are kept
-        (P,)."""
+        """The data sets without features that are constant in every data set.
+
+        Also returns which features are kept, (P,).
+        """
         who = type(estimator).__name__
         deviations = self.pooled_deviation(who)
         varies = np.isfinite(deviations)
@@ -161,7 +165,7 @@ class DataSets:
 
 
 def _check_rows(who: str, X: list[Any]) -> None:
-    """Raise if all are lists, that is, rows of one data set, but of different lengths."""
+    """Raise if X is a list of rows of one data set, and the rows have different lengths."""
     if all(isinstance(row, (list, tuple)) for row in X):
         sizes = sorted({len(row) for row in X})
         if len(sizes) > 1:
@@ -186,8 +190,8 @@ def read_data_sets(
     ----------
     who : str
         Name used in errors.
-    X : (T, P) array-like or data frame, (N, T, P) array, or a sequence of (T_i, P) ones
-        A (T,) array is a signal with one feature, alone, in a list and in an array of objects.
+    X : (T, P) array-like or data frame, (N, T, P) array, or a sequence of (T_i, P) arrays
+        A (T,) array is a signal with one feature, also in a list or an array of objects.
         Another sequence with ``__len__`` and ``__getitem__`` is read and checked one data set at a
         time.
     single_precision : bool
@@ -267,8 +271,10 @@ def check_features(estimator: Any, data: Data) -> Data:
 
 
 def check_range(who: str, what: str, values: NDArray, most: float) -> None:
-    """Raise unless positive ``values`` lie from 1/``most`` to ``most``, so that squares can be
-    summed."""
+    """Raise unless positive ``values`` lie from 1/``most`` to ``most``.
+
+    Their squares can then be summed.
+    """
     if values.size and not 1.0 / most <= values.min() <= values.max() <= most:
         raise ValueError(
             f"{who} needs {what} between {1.0 / most:g} and {most:g}, whose squares can be added, "
@@ -290,7 +296,7 @@ def keep_features(estimator: Any, data: DataSets) -> None:
 
 
 def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
-    """Warn of features that get no weight, those that are False in ``varies`` (P,), by name."""
+    """Warn of features that get no weight, by name: those that are False in ``varies`` (P,)."""
     constant = np.flatnonzero(~varies)
     if len(constant):
         named = getattr(estimator, "feature_names_in_", np.arange(len(varies)))[constant]

@@ -67,14 +67,13 @@ def read_labelings(
     ----------
     who : str
         Name used in errors.
-    y : sequence of (T_i,) labels, of Partition or of PartialPartition; or one
+    y : sequence of (T_i,) labels, of Partition or of PartialPartition; or a single one
         For segments also change-points as in ruptures, increasing whole numbers up to T_i. This is
-        never ambiguous: the only list that is both, 1, 2, …, T_i, means the same partition as
-        change-points and as labels.
+        never ambiguous: the only list that could be both is 1, 2, …, T_i, and it means the same
+        partition as change-points and as labels.
     data : DataSets
     segments : bool
-        Whether every run of equal labels is a cluster; else equal labels are one cluster,
-        wherever they stand.
+        Whether every run of equal labels is a cluster. If not, all equal labels are one cluster.
     partial : bool
         Whether labels may be partial: −1, or a PartialPartition.
 
@@ -137,7 +136,7 @@ def _read_labeling(
             if not np.any(values == -1):
                 if not segments:
                     return Partition.from_labels(values)
-                # As Partition.from_runs, without checking the labels again.
+                # This does what Partition.from_runs does, without checking the labels again.
                 changes = np.flatnonzero(values[1:] != values[:-1]) + 1
                 return Partition(ends=np.append(changes, len(values)))
             labels = PartialPartition(len(values), values)
@@ -162,12 +161,12 @@ def read_labeled(
     Returns
     -------
     tuple of a copy of the estimator, to be fitted, with the names of features; data sets; truths
-        A fit that works on the copy, and takes over its attributes at the end, leaves the estimator
-        unchanged if it fails.
+        ``fit`` works on the copy and takes over its attributes at the end, so a fit that fails
+        leaves the estimator unchanged.
     """
     check_parameters(estimator)
     fitted, who = copy.copy(estimator), type(estimator).__name__
-    # Set by tune_penalty for another penalty.
+    # tune_penalty has set this for an earlier penalty.
     vars(fitted).pop("penalty_unit_", None)
     data = read_data_sets(who, X)
     truths: list[Any] = []
@@ -186,7 +185,7 @@ def read_counts(
     ----------
     who, name : str
         Names of the estimator and of the parameter, for errors.
-    given : int, None, or a sequence of them
+    given : int, None, or a sequence of int
     data : DataSets or Graphs
         T_i samples, or nodes, hold at most T_i / ``min_size`` clusters, but at least one.
     optional : bool
@@ -208,7 +207,7 @@ def read_counts(
             f"all, got {len(counts)}."
         )
     if optional and {*map(type, counts)} == {type(None)}:
-        # The data may be on disk, so they are not read here.
+        # The data may be on disk, so we do not read them here.
         return counts
     for i, (count, length) in enumerate(zip(counts, data.lengths)):
         most = max(1, length // min_size)
@@ -240,8 +239,7 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
 
 
 def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
-    """Group number of each of ``n`` sequences, (n,); by default each sequence is a separate
-    group."""
+    """Group numbers of ``n`` sequences, (n,); by default each sequence is a separate group."""
     units = np.arange(n)
     if groups is not None:
         try:

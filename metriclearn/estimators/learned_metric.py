@@ -25,7 +25,7 @@ from metriclearn.running.parameters import real_array
 
 @runtime_checkable
 class MetricEstimator(Protocol):
-    """Any estimator, of this package or another, that learns ``components_`` Lᵀ from data sets."""
+    """An estimator, of any package, that learns ``components_`` Lᵀ from data sets."""
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from data sets and their labels."""
@@ -116,7 +116,7 @@ class LearnedMetric(  # type: ignore[call-arg]
         return len(self.components_)
 
     def read_data(self, X: Any) -> DataSets:
-        """Check that data have the features to which the estimator was fitted."""
+        """Read data, and check that they have the features to which the estimator was fitted."""
         return check_features(self, read_data_sets(type(self).__name__, X))
 
     def _to_frame(self, Z: NDArray, X: Any) -> Any:
@@ -131,8 +131,7 @@ class LearnedMetric(  # type: ignore[call-arg]
 
 
 def spread(components: NDArray, varies: NDArray) -> NDArray:
-    """Extend components (r, Q) of the features that vary to all P features; ``varies`` marks the
-    Q."""
+    """Extend components (r, Q) of the Q features that vary, marked in ``varies``, to all P."""
     whole = np.zeros((len(components), len(varies)))
     whole[:, varies] = components
     return whole
@@ -143,7 +142,7 @@ def covariances(
 ) -> tuple[NDArray, NDArray]:
     """Covariances around the means of data sets, and around the means of clusters, (P, P) each.
 
-    They are pooled over samples; every data set has its weight. O(TP²).
+    They are pooled over samples, with the weights of the data sets. O(TP²).
     """
     weights = np.ones(len(arrays)) if weights is None else weights
     mass = sum(weight * len(array) for weight, array in zip(weights, arrays))
@@ -171,10 +170,10 @@ def principal_components(arrays: Sequence[NDArray], n_components: int) -> tuple[
 def whitening(
     total: NDArray, within: NDArray, shrinkage: float, n_components: int | None = None
 ) -> NDArray:
-    """W, (r, P), with W S Wᵀ = I, the directions of most total variance first; O(P³).
+    """W, (r, P), with W S Wᵀ = I, the directions with the largest total variance first; O(P³).
 
-    S is ``within`` with the share ``shrinkage`` of its diagonal mixed in, for few samples, and
-    1e-12 of the total variances added, for features that are constant within clusters.
+    S is (1 − ``shrinkage``) ``within`` + ``shrinkage`` times its diagonal, which helps with few
+    samples. We add 1e-12 of the total variances, for features that are constant within clusters.
     """
     floor = 1e-12 * np.diag(total)
     S = (1 - shrinkage) * within + np.diag(shrinkage * np.diag(within) + floor)

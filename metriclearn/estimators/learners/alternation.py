@@ -13,11 +13,11 @@ equals Eq. (9) if all labels are known. Given w, the best H_i is the partition o
 agrees with known_i. This is the concave-convex procedure for the latent structured hinge max_M [α ℓ
 + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), of which F is an upper bound.
 
-Neither step raises F. The completion step is exact if its oracle is, as for change-points, and
+Neither step raises F. The completion step is exact if its oracle is, as for change-points. It
 rejects completions that do not raise the score. If a step would raise F, the alternation ends; only
 a loss that depends on the completions can cause this. The metric step starts from the present w,
-with all its cuts converted to the new completions (they stay valid, as only the linear part −s_w(H)
-changes).
+and converts all its cuts to the new completions. They stay valid, because only the linear part
+−s_w(H) changes.
 
 References: R. Lajugie, S. Arlot, F. Bach, Large-Margin Metric Learning for Partitioning Problems,
 section 5.2; C.-N. Yu and T. Joachims, Learning structural SVMs with latent variables, ICML 2009.
@@ -64,9 +64,10 @@ class FirstMetric(Protocol):
         fit: FitComponents | None = None,
         cut: CutKnown | None = None,
     ) -> NDArray:
-        """Lᵀ, (r, P); ``fit`` learns from other data sets with the settings of the learner.
+        """Lᵀ, (r, P), of the first metric.
 
-        A start that learns from the labeled parts needs ``fit`` and ``cut``.
+        A start that learns from the labeled parts needs two functions: ``cut`` cuts them out, and
+        ``fit`` learns from them with the settings of the learner.
         """
         ...
 
@@ -127,7 +128,7 @@ class KnownStart(BaseEstimator):
         """Components learned from the stretches, or principal components if there are none."""
         pieces: list[Piece] = []
         weights: list[float] = []
-        # Data sets count equally, their parts by their lengths.
+        # All data sets have the same weight, which their parts share by length.
         for array, known in zip(arrays, knowns):
             parts = cut(array, known)
             lengths = np.array([len(part) for part, _ in parts])
@@ -143,7 +144,7 @@ class KnownStart(BaseEstimator):
 
 
 def labeled_samples(array: NDArray, known: PartialPartition) -> list[Piece]:
-    """The labeled samples of a table, where there are two or more."""
+    """The labeled samples of a table; nothing if there are fewer than two."""
     rows = np.flatnonzero(known.labels >= 0)
     return [(array[rows], Partition.from_labels(known.labels[rows]))] if len(rows) > 1 else []
 
@@ -191,8 +192,8 @@ class AlternationTrace:
     Attributes
     ----------
     completed, learned : list of float
-        F after completing (at first, F of the first completion without a metric) and after
-        learning: completed[0] ≥ learned[0] ≥ completed[1] ≥ …
+        F after completing and after learning: completed[0] ≥ learned[0] ≥ completed[1] ≥ …
+        completed[0] is F of the first completion without a metric.
     changed : list of int
         How many completions differ from the previous ones.
     reason : str
@@ -247,7 +248,7 @@ class Turns(Iteration):
         self.seen = [list(self.hinge.truths)]
 
     def step(self) -> None:
-        """Complete, except in the first round, and learn."""
+        """Complete the labels, except in the first round, and learn the metric."""
         problem, before, changed = self.problem, self.hinge, len(self.hinge.truths)
         if self.round > 0:
             last, truths = self.last, before.complete(self.last.w)
@@ -272,7 +273,7 @@ class Turns(Iteration):
             raise Stop(self.last.reason)
 
     def record(self) -> None:
-        """Nothing to show: the solver has reported its rounds."""
+        """Returns nothing, because the solver has already reported its rounds."""
         _, learned, changed = self.rows[-1]
         _LOGGER.info("metric step %d: F %.6g, %d new completions", self.round, learned, changed)
 

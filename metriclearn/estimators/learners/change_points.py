@@ -38,7 +38,7 @@ from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric
 from metriclearn.solvers.regularizers import L1, Regularizer
 from metriclearn.solvers.subgradient import ProjectedSubgradient
 
-_COMPARED = 5_000  # samples of training data on which the result is compared with plain answers
+_COMPARED = 5_000  # training samples on which the result is compared with simple baselines
 
 
 @dataclass(eq=False, repr=False)
@@ -75,17 +75,18 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         α > 0, the scale of ℓ inside the margin. With a learned penalty it only rescales B and λ
         and acts as a factor on the regularizer's strength.
     n_segments : None or "given"
-        Whether inference is given the number of segments; in training it comes from the labels.
+        With "given", inference is given the number of segments; in training it comes from the
+        labels.
     min_size : int
-        Smallest number of samples in a predicted segment, and in training.
+        Smallest number of samples in a segment, both in prediction and in training.
     standardize : bool
         Divide features by their pooled within-sequence standard deviation before learning, so that
         ``strength`` has the same meaning for all data; ``components_`` includes this scaling and
         applies to unscaled data.
     oracle : Oracle, optional
         Inference over segmentations, ``oracle(form, n_clusters)``, in place of ``ChangePoints``,
-        in learning from full labels and in :meth:`predict`. If it has a parameter ``min_size``, it
-        gets the learner's.
+        in learning from full labels and in :meth:`predict`. If the oracle has a parameter
+        ``min_size``, it is set to that of the learner.
     alternation : Alternation
         How to alternate between completing partial labels and learning; not used with full labels.
     callbacks : sequence of callbacks
@@ -98,7 +99,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         Determines where data sets are kept and oracles run, such as ``DaskExecutor(client)``, see
         :mod:`metriclearn.running.executors`; replaces ``n_jobs``.
     verbose : bool, optional
-        Progress bar at once (True), never (False), or in a terminal when fitting takes longer
+        Show a progress bar at once (True), never (False), or in a terminal if fitting takes longer
         than a few seconds (None).
 
     Attributes
@@ -108,13 +109,13 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     penalty_ : float or None
         λ; None after fitting with ``n_segments="given"``.
     feature_penalty_ : FeaturePenalty or None
-        The fitted penalty of changes in addition to λ, with ``coef_``; None for other penalties.
+        The fitted penalty of changes that is added to λ, with ``coef_``; None for other penalties.
     training_losses_ : dict of str to float
         Mean ℓ of "learned", "one segment" and "Euclidean" (with the best of ten penalties) on the
         first 5,000 training samples; empty with partial labels, with given numbers of segments, and
         with an ``executor``.
     completions_ : list of int arrays (T_i,), or None
-        Partial labels, completed.
+        The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
         Objective F after every completion and every metric step.
     solution_ : Solution
@@ -171,7 +172,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 
     @property
     def task(self) -> Segmentations:
-        """Labels of samples in order: every run of equal labels is a segment."""
+        """The task for sequences: every run of equal labels is a segment."""
         return Segmentations(self, self.n_segments == "given", (False, "n_segments=None"), True)
 
 
@@ -180,9 +181,9 @@ class Segmentations(Task):
     """Contiguous segments of sequences."""
 
     def read(self, X: Any, y: Any) -> Training:
-        """Every run of equal labels is a segment.
+        """Read sequences and labels; every run of equal labels is a segment.
 
-        The hinge is an upper bound only if inference can return the labels.
+        Inference must be able to return the labels, or the hinge would not be an upper bound.
         """
         learner, who = self.learner, type(self.learner).__name__
         data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
@@ -207,7 +208,7 @@ class Segmentations(Task):
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
         """Best segmentations that agree with the labels, under the first metric.
 
-        The penalty is chosen so that segmentations computed without the annotations have the least
+        Their penalty is the one at which segmentations that ignore the annotations have the least
         loss on the labels.
         """
         learner, arrays, truths = self.learner, training.data.arrays, training.truths
@@ -230,7 +231,7 @@ class Segmentations(Task):
         compared with a fit. The Euclidean metric of standardized features has the best of ten
         penalties.
         """
-        # Only where all labels are known and the data are here.
+        # We compute them only if all labels are known and the data are in this process.
         here = fitted.completions_ is None and self.learner.executor is None
         if self.count_is_given or not here:
             return {}
@@ -257,7 +258,7 @@ class Segmentations(Task):
         return losses
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
-        """With partial labels the loss charges only the labeled parts."""
+        """Features, loss and oracles; with partial labels, a loss on the labeled parts only."""
         learner, features = self.learner, LinearFeatures(self.learner.metric)
         if truths[0].partial_labels is None:
             oracle = segmentation_oracle(learner.oracle, learner.min_size)
@@ -277,8 +278,10 @@ WITHOUT_FEATURE_PENALTY = Needs(
 
 
 def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
-    """Maximal stretches that constraints cover; constraints that share a position are in one
-    stretch."""
+    """Maximal stretches that constraints cover.
+
+    Constraints that share a position are in one stretch.
+    """
     covered = np.zeros(known.n_samples + 1, dtype=np.int64)
     for region in known.constraints:
         covered[region.start + 1 : region.stop] = 1

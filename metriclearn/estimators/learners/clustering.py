@@ -36,8 +36,8 @@ _LEAST_WITHIN = 1e-2
 class RelaxableOracle(Oracle, Protocol):
     """Loss-augmented inference of clusterings, exact or not, with an upper bound.
 
-    ``over_partitions`` is true if it always returns partitions; ``relaxation`` is an oracle whose
-    values are upper bounds of the maximum over partitions; it may be the oracle itself.
+    ``over_partitions`` is true if the oracle always returns partitions. ``relaxation`` is an oracle
+    whose values are upper bounds of the maximum over partitions. The two may be the same oracle.
     """
 
     over_partitions: bool
@@ -60,8 +60,8 @@ class Certificate:
     upper : float
         F̄ at the fitted metric; F there is at most this.
     lower_bound : float
-        Lower bound over all metrics: of F if ``over_partitions``, else of F̄; with partial labels,
-        for the final completions.
+        Lower bound over all metrics, on F if ``over_partitions``, else on F̄. With partial labels
+        it holds for the final completions.
     over_partitions : bool
         Whether all cuts came from partitions, as with a local search. A local search may miss the
         maximum, so the gap of its ``solution_`` does not bound F.
@@ -73,7 +73,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """upper − lower_bound: how far from optimal the metric can be, in F or F̄."""
+        """upper − lower_bound: how far from optimal F or F̄ of the metric can be."""
         return self.upper - self.lower_bound
 
 
@@ -102,16 +102,16 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     solver : Solver
         ``BundleDual`` (certified) or ``ProjectedSubgradient``.
     penalty : "learned" or float
-        Penalty λ ≥ 0 of a cluster, where K is unknown; "learned" makes it a variable of the convex
-        problem. As in Eq. (7) a cluster pays it once, whatever its size, so learn it on data sets
-        about as large as those to be clustered.
+        Penalty λ ≥ 0 of a cluster, if K is unknown; "learned" makes it a variable of the convex
+        problem. As in Eq. (7) the penalty does not depend on the size of a cluster, so learn it on
+        data sets about as large as those to be clustered.
     loss_scale : float
         α > 0, the scale of ℓ inside the margin; it only rescales B and λ, and acts as a factor on
         the regularizer's strength.
     n_clusters : "given", int or None
-        "given": inference is given K; in training it comes from the labels. A number has the same
-        effect, and is also the default of :meth:`predict`. None: K is unknown, and clusters have a
-        penalty.
+        With "given", inference is given K; in training K comes from the labels. A number has the
+        same effect, and is also the default of :meth:`predict`. With None, K is unknown, and
+        clusters have a penalty.
     oracle : Oracle
         Loss-augmented inference: ``SpectralRelaxation`` (an upper bound, the default),
         ``LocalSearch`` (a lower bound) or ``Averaged`` (both); see the notes for the choice.
@@ -126,7 +126,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     callbacks : sequence of callbacks
         See :mod:`metriclearn.running.callbacks`.
     n_init : int
-        Starts of K-means or DP-means in :meth:`predict`.
+        Number of starts of K-means or DP-means in :meth:`predict`.
     random_state : int, RandomState or None
         Seed of these starts; fitting is deterministic.
     n_jobs : int, optional
@@ -135,7 +135,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         Determines where data sets are kept and oracles run, such as ``DaskExecutor(client)``, see
         :mod:`metriclearn.running.executors`; replaces ``n_jobs``.
     verbose : bool, optional
-        Progress bar at once (True), never (False), or when fitting takes long (None).
+        Show a progress bar at once (True), never (False), or if fitting takes long (None).
 
     Attributes
     ----------
@@ -144,17 +144,18 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     penalty_ : float or None
         λ; None after fitting with ``n_clusters="given"``.
     n_clusters_ : int or None
-        K of the training sets, if all have the same; else None.
+        K of the training sets, if it is the same for all; else None.
     solution_ : Solution
         Objective, lower bound, gap, trace and reason for stopping, with the oracle's values.
     completions_ : list of int arrays (T_i,), or None
-        Partial labels, completed.
+        The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
         Objective F after every completion and every metric step.
     relaxed_objective_ : float
-        The objective of the metric with the relaxed hinge, an upper bound of that over partitions.
+        The objective of the metric with the relaxed hinge, an upper bound on the exact objective.
     certificate_ : Certificate
-        The bounds of these objectives. With a local search they prove less than the solver's gap.
+        Bounds on both objectives. With a local search, its gap is valid, but that of the solver
+        does not bound the exact objective.
     scale_ : array (P,)
         The standard deviations by which features were divided (ones without ``standardize``).
     n_features_in_, feature_names_in_
@@ -167,14 +168,15 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
     Notes
     -----
-    The strength was chosen on 60 small tables, 3 classes drawn from Letters, Digits or Libras or
-    the two of Breast cancer, a few dozen samples of each for training and as many held out: the
-    largest within one standard error of the best (docs/results/clustering_defaults.md). There
-    relaxation, local search and their average do equally well; the relaxation is the fastest by
-    far. On all of Digits the average is better, as in
-    :class:`~metriclearn.estimators.learners.whitened.WhitenedClusteringLearner`. Scaling features
-    by deviations within clusters, not by total ones, was chosen on held-out quarters of Iris and of
-    Wine.
+    The strength was chosen on 60 small tables: 3 classes drawn from Letters, Digits or Libras, or
+    the two classes of Breast cancer, with a few dozen samples of each class for training and as
+    many held out. It is the largest strength within one standard error of the best
+    (docs/results/clustering_defaults.md). On these tables relaxation, local search and their
+    average do equally well, and the relaxation is the fastest by far. On all of Digits the average
+    is better, also in
+    :class:`~metriclearn.estimators.learners.whitened.WhitenedClusteringLearner`. The choice to
+    scale features by deviations within clusters, not by total deviations, was made on held-out
+    quarters of Iris and of Wine.
 
     Examples
     --------
@@ -215,7 +217,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
     @property
     def task(self) -> Clusterings:
-        """Labels of samples without order: equal labels are one cluster."""
+        """The task for samples without order: equal labels are one cluster."""
         return Clusterings(self, self.n_clusters is not None, (True, 'n_clusters="given"'))
 
 
@@ -226,7 +228,7 @@ class Clusterings(Task):
     spans_truths: ClassVar[bool] = True
 
     def read(self, X: Any, y: Any) -> Training:
-        """Equal labels are one cluster, wherever they are."""
+        """Read tables and labels; all equal labels of a table are one cluster."""
         learner, who = self.learner, type(self.learner).__name__
         data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
         truths = read_labelings(who, y, data, segments=False, partial=True)
@@ -238,7 +240,11 @@ class Clusterings(Task):
         return ConstrainedKMeans(self.learner.n_init, random_state=self.learner.random_state)
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
-        """With partial labels the relaxation is exact for the loss on labeled samples."""
+        """Features, loss and oracles.
+
+        With partial labels the oracle takes the leading eigenvectors, which solves the relaxed
+        problem with the loss on labeled samples exactly.
+        """
         terms = {"features": LinearFeatures(self.learner.metric), "loss": FrobeniusLoss()}
         if truths[0].partial_labels is None:
             return {**terms, "oracle": self.learner.oracle}
@@ -256,7 +262,7 @@ class Clusterings(Task):
         return scale * np.maximum(np.sqrt(np.average(within, axis=0, weights=sizes)), _LEAST_WITHIN)
 
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
-        """K-means that keeps the labels, under the first metric."""
+        """Complete labels under the first metric, by K-means that keeps the given labels."""
         arrays, truths = training.data.arrays, training.truths
         who = type(self.learner).__name__
         counts = [int(truth.labels.max()) + 1 for truth in truths]

@@ -1,5 +1,6 @@
-"""The steps of all large-margin learners: read, complete, state the problem, minimize, keep,
-report.
+"""The steps of all large-margin learners.
+
+They read data, complete labels, state the problem, minimize it, keep the result and report it.
 
 A learner has a :class:`~metriclearn.estimators.learners.task.Task`, which holds the differences
 between samples in order (change-points), samples without order (clustering) and nodes (normalized
@@ -54,11 +55,11 @@ from metriclearn.solvers.mahalanobis import Metric, MetricCone, PenalizedMetric
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
 _LOGGER = logging.getLogger(__name__)
-# Energy of the data over the penalty, far below which no boundary can pay.
+# If the energy of the data, divided by the penalty, is below this, no boundary pays.
 _LEAST_SIZE = 1e-4
-# Per round. With more, the master problem costs more time than it saves.
+# Cuts per round. With more, the master problem costs more time than it saves.
 _MOST_CUTS = 100
-# If this share of the penalty fits as well, the labels do not bound the penalty.
+# If a penalty smaller by this factor fits as well, the labels do not determine the penalty.
 _SMALLER = 2 / 3
 # Degenerate fits, and their remedies.
 _CONCERNS = {
@@ -81,7 +82,7 @@ _CONCERNS = {
     "{training_losses_[Euclidean]:.3g}; learn a Consensus, compare settings with "
     "auto_metric_learner, or call tune_penalty with labeled data left out",
 }
-# Training losses are reported above these shares of the loss of one segment, and of Euclidean.
+# We warn if the training loss exceeds these shares of the losses of one segment and of Euclidean.
 _HARDLY_BETTER, _WORSE = 0.95, 1.1
 
 
@@ -144,7 +145,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
             Another object with ``__len__`` and ``__getitem__`` is read one data set at a time, in
             every round; workers of Dask keep their data sets. A (T,) array is a signal with one
             feature.
-        y : sequence of (T_i,) labels (any hashables) or Partition, or one
+        y : sequence of (T_i,) labels (any hashable values) or Partition, or a single one
             The labels of a sequence can also be change-points as in ruptures: increasing integers
             up to T_i.
         sample_weight : array (N,), optional
@@ -156,9 +157,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
         Raises
         ------
         ValueError
-            For data, labels or parameters that cannot be used, in one sentence.
+            For data, labels or parameters that cannot be used.
         TypeError
-            For other arguments.
+            For arguments that ``fit`` does not have.
 
         Warns
         -----
@@ -173,7 +174,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         statement = state_problem(self, training)
         fitted, _ = minimize(self, statement)
         fitted.training_losses_ = self.task.training_losses(fitted, training)
-        # All at once: a fit that fails changes nothing.
+        # Attributes are set all at once, so a fit that fails changes nothing.
         self.__dict__ = fitted.__dict__
         report(self, statement)
         return self
@@ -192,7 +193,8 @@ class Statement:
         The standard deviations by which features are divided, in addition to the unit of the
         problem's cone.
     extra : FeaturePenalty, NameWeights or None
-        A further term that is learned with the metric, linear in weights that are not set yet.
+        A further term that is learned with the metric. It is linear in weights, which are not set
+        yet.
     """
 
     problem: Problem
@@ -296,7 +298,7 @@ def state_problem(learner: LargeMarginLearner, training: Training) -> Statement:
 def minimize(
     learner: LargeMarginLearner, statement: Statement
 ) -> tuple[LargeMarginLearner, Solution]:
-    """A fitted copy of a learner, and the solution with its cuts.
+    """Solve the problem; returns a fitted copy of the learner, and the solution with its cuts.
 
     With partial labels, completion and learning alternate. The solver gets the callbacks and a
     progress bar. BLAS uses one thread if there are fewer than 500 features, because more threads
@@ -355,10 +357,10 @@ def with_metric(
         learned = statement.extra.weighted(cone.metric.split(metric)[1])
         setattr(fitted, fitted.task.extra_name, learned)
     fitted.penalty_ = None
-    # Set by tune_penalty for another penalty.
+    # tune_penalty has set this for an earlier penalty.
     fitted.__dict__.pop("penalty_unit_", None)
     if not fitted.task.count_is_given:
-        # A smaller penalty is rounding.
+        # A penalty below this is only rounding.
         positive = penalty if penalty > 1e-12 * fitted.loss_scale else 0.0
         fitted.penalty_ = positive if cone.learns_penalty else float(fitted.penalty)  # type: ignore[arg-type]
     return fitted
@@ -368,7 +370,7 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
     """Log how fitting ended, and warn if the result does not meet the request."""
     solution, who, problem = learner.solution_, type(learner).__name__, statement.problem
     rounds = len(solution.trace.objective)
-    # The bound of a non-convex problem proves nothing about the whole of it.
+    # If a problem is not convex, the solver's bound does not hold for the original problem.
     convex = learner.task.starts is None
     gap = f" at a relative gap of {solution.relative_gap:.2g}" if convex else ""
     _LOGGER.info(
@@ -430,7 +432,7 @@ def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str 
 
 
 def _leaves_penalty_open(learner: LargeMarginLearner, problem: Problem) -> bool:
-    """Whether a smaller penalty than the learned one has the same risk, up to the gap."""
+    """Whether a penalty below the learned one has the same risk, up to the gap."""
     solution, cone = learner.solution_, problem.cone
     if not (cone.learns_penalty and solution.converged and learner.completions_ is None):
         return False

@@ -27,7 +27,7 @@ from metriclearn.running.parameters import Needs, either, number
 
 
 class MetricOfData(LearnedMetric, ABC):
-    """A metric that needs no labels: subclasses compute ``_components(data)``, (r, P)."""
+    """Learners of metrics without labels; subclasses compute ``_components(data)``, (r, P)."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one (T, P) array or several, at most O(TP² + P³); y is not used."""
@@ -49,7 +49,7 @@ class MetricOfData(LearnedMetric, ABC):
 
 @dataclass(eq=False, repr=False)
 class Euclidean(MetricOfData):
-    """Features divided by their standard deviation around the data sets' means, pooled.
+    """Divide features by their standard deviations around the data sets' means, pooled.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Euclidean(MetricOfData):
     Attributes
     ----------
     components_ : array (P, P)
-        Diagonal: one over the standard deviation of every feature.
+        A diagonal matrix of the inverse standard deviations of the features.
 
     Raises
     ------
@@ -68,7 +68,7 @@ class Euclidean(MetricOfData):
 
     References
     ----------
-    Mahalanobis, On the generalised distance in statistics, 1936, of which this is the diagonal.
+    Mahalanobis, On the generalised distance in statistics, 1936; this is its diagonal case.
     """
 
     standardize: bool = True
@@ -111,8 +111,7 @@ class PrincipalComponents(MetricOfData):
     whiten: bool = False
 
     def _components(self, data: DataSets) -> NDArray:
-        """Leading eigenvectors of the pooled correlation matrix, divided by the standard
-        deviations."""
+        """Leading eigenvectors of the pooled correlation matrix, divided by the deviations."""
         variances, components = principal_components(data.arrays, self.n_components)
         if not self.whiten:
             return components
@@ -123,8 +122,9 @@ class PrincipalComponents(MetricOfData):
 class RelevantComponents(LearnedMetric):
     """Whiten the covariance within segments, clusters or chunklets (RCA, Bar-Hillel et al. 2003).
 
-    Ĉ = Σ_k Σ_{x∈C_k} (x − μ_k)(x − μ_k)ᵀ / N and B = Ĉ⁻¹. A chunklet is a group of samples known to
-    belong together; with full labels it is a cluster. N samples are in chunklets.
+    Ĉ = Σ_k Σ_{x∈C_k} (x − μ_k)(x − μ_k)ᵀ / N and B = Ĉ⁻¹. A chunklet C_k is a group of samples that
+    are known to belong together; with full labels it is a cluster. N is the number of samples in
+    chunklets.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class RelevantComponents(LearnedMetric):
             )
         data, varies = data.varying(fitted)
         total, within = covariances(data.arrays, truths)
-        # The mean over the samples in chunklets.
+        # The covariance is a mean over the samples in chunklets.
         within *= sum(data.lengths) / sum(counts)
         if self.diagonal:
             variances = np.maximum(np.diag(within), 1e-12 * np.diag(total))
@@ -197,8 +197,10 @@ class RelevantComponents(LearnedMetric):
 
 
 def _chunklets(known: Partition | PartialPartition, contiguous: bool) -> tuple[Partition, int]:
-    """Groups of samples known to belong together, each other sample alone, and how many are in
-    groups."""
+    """Groups of samples known to belong together, and the number of samples in groups.
+
+    Every other sample forms a separate group.
+    """
     if isinstance(known, Partition):
         return known, known.n_samples
     if contiguous:
@@ -208,7 +210,7 @@ def _chunklets(known: Partition | PartialPartition, contiguous: bool) -> tuple[P
             groups[start : ends[-1]] = np.repeat(ends - 1, sizes)
             count += int(ends[-1]) - start
         return Partition.from_labels(groups), count
-    # In a chunklet: labeled, or in a span of equal samples.
+    # Samples in chunklets have a label, or lie in a span of equal samples.
     inside = known.labels >= 0
     for start, stop in known.same:
         inside[start:stop] = True

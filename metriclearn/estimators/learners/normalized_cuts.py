@@ -50,11 +50,11 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     with −1 where unknown.
 
     We depart from the paper in two ways, because with its α = 1 training drives B to a useless,
-    nearly diagonal W. Similarities are divided by the number of pixels, so that α, ``loss_scale``,
-    is of the order of their eigenvalues at any resolution; and several starts are tried, as the
-    objective is not convex. The relaxed M may have negative entries, and then the majorant is not
-    convex in B either. So every outer step is checked, ``solution_.trace`` never increases, and
-    there is no lower bound.
+    nearly diagonal W. First, similarities are divided by the number of pixels, so that α,
+    ``loss_scale``, is of the order of their eigenvalues at any resolution. Second, several starts
+    are tried, because the objective is not convex. The relaxed M may have negative entries, and
+    then the majorant is not convex in B either. So every outer step is checked,
+    ``solution_.trace`` never increases, and there is no lower bound.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     regularizer : Regularizer
         ``Trace``, ``L1`` or ``SquaredFrobenius``, each with ``strength``.
     solver : CCCP
-        It may contain any solver of this package. One outer step from every start decides which
-        start is continued (``trial_rounds=1``); ``CCCP()`` continues all of them, at about three
-        times the cost.
+        It may contain any solver of this package. After one outer step from every start, only the
+        best start is continued (``trial_rounds=1``). ``CCCP()`` continues all starts, at about
+        three times the cost.
     similarity : Similarity
         ``GaussianSimilarity`` (all pairs, or a sparse neighborhood; with a memory budget),
         ``FourierSimilarity`` (random features), or ``GivenSimilarities``, whose data sets are
@@ -78,7 +78,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     loss_scale : float
         α > 0, relative to a similarity of trace 1.
     normalized : bool
-        Train on D^(-1/2) W D^(-1/2) with the degrees D, which are constant within an outer step
+        Whether to train on D^(-1/2) W D^(-1/2). The degrees D are constant within an outer step
         unless ``ramp`` is set.
     ramp : bool
         Use max_M Tr W_B M in place of Tr W_B N. The difference of the two maxima, divided by α,
@@ -88,9 +88,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         objective is then minimized by descent, without majorants.
     balance : float
         b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k is the number of labeled
-        samples in the same cluster, and n that of all labeled samples. 0 is the paper's loss. With
-        1 small regions count more, and with −1 regions count in proportion to their sizes, as in a
-        covering.
+        samples in the same cluster, and n the number of all labeled samples. 0 is the paper's loss.
+        With 1 small regions count more, and with −1 regions count in proportion to their sizes, as
+        in a covering.
     starts : sequence of float
         Training begins at each of these multiples of the Euclidean metric of standardized features,
         and continues from the one with the least objective.
@@ -111,7 +111,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         Determines where images are kept and oracles run, such as ``DaskExecutor(client)``, see
         :mod:`metriclearn.running.executors`; replaces ``n_jobs``.
     verbose : bool, optional
-        Progress bar at once (True), never (False), or in a terminal after a few seconds (None).
+        Show a progress bar at once (True), never (False), or in a terminal after a few seconds
+        (None).
 
     Attributes
     ----------
@@ -120,11 +121,11 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     solution_ : Solution
         Objective and trace of the best start.
     start_objectives_ : list of (float, float)
-        Every start, and the objective that it reached in the outer steps it was given.
+        Every start, and the objective that it reached before it was dropped or ended.
     completions_ : list of label maps or label arrays, or None
-        Partial labels, completed.
+        The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
-        Objective after every completion and every metric step, never rising.
+        Objective after every completion and every metric step; it never rises.
     scale_ : array (P,)
         The standard deviations by which features were divided (ones without ``standardize``).
     eigenvalue_threshold_ : float
@@ -176,7 +177,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 
     @property
     def task(self) -> Cuts:
-        """Labels of the pixels or superpixels of images."""
+        """The task for labels of the pixels or superpixels of images."""
         given = (True, "a label of every cluster")
         return Cuts(self, True, given, starts=self.starts)
 
@@ -225,8 +226,10 @@ class Cuts(Task):
         return self.learner.metric.identity(cone.n_features)
 
     def complete(self, training: Training, fit: Any = None) -> list[Any]:
-        """Completions under the mean over the components of a first metric, or under equal weights
-        of given similarities."""
+        """Completions under a first metric, divided by its number of components.
+
+        Given similarities get equal weights.
+        """
         learner, truths = self.learner, training.truths
         scale = self.scale(training)
         nodes = self.samples(training, scale)
@@ -262,8 +265,7 @@ class Cuts(Task):
         problem = Problem(risk, quiet.regularizer, cone, self.start(cone))
         points = list(np.outer(quiet.starts, problem.start))
         components = quiet.metric.components(quiet.solver.minimize_from(problem, points)[0].w)
-        # ``complete`` takes the mean over the components of a first metric; the learned metric is
-        # their sum.
+        # ``complete`` divides a first metric by its number of components, so multiply by it here.
         return components * np.sqrt(len(components))
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:

@@ -29,7 +29,7 @@ from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.mahalanobis import MetricCone, PenalizedMetric
 
-# The metric is divided by deviations, and is infinite below about this one.
+# The metric is divided by deviations; it would be infinite for deviations below about this one.
 _LEAST_DEVIATION = 1e-300
 # Data that are not standardized get a unit that is a power of 2^20.
 _UNIT_BITS = 20
@@ -47,8 +47,8 @@ class Training:
     weights : array (N,) or None
         Positive weights; the largest is 1.
     groups : int array (N,) or None
-        Group of every data set, which cross-fitting does not divide; None: every data set is a
-        group.
+        Group of every data set; cross-fitting does not divide groups. With None, every data set is
+        a group.
     classes : array (C,) or None
         The labels that the codes of names stand for.
     """
@@ -71,7 +71,7 @@ class Task(ABC):
     count_is_given : bool
         Whether inference is given the number of clusters.
     completes : tuple (bool, str)
-        The ``count_is_given`` that partial labels need, and for messages the setting that gives it.
+        The ``count_is_given`` that partial labels need, and the setting to name in messages.
     one_is_few : bool
         Whether the penalty may be undetermined if there is a single data set.
     starts : sequence of float or None
@@ -87,7 +87,7 @@ class Task(ABC):
 
     @abstractmethod
     def read(self, X: Any, y: Any) -> Training:
-        """Data sets and their labels, checked; partitions where all labels are known."""
+        """Read and check data sets and labels; fully known labels become partitions."""
 
     @abstractmethod
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
@@ -96,8 +96,8 @@ class Task(ABC):
     def scale(self, training: Training, unit_bits: int = _UNIT_BITS) -> NDArray:
         """The divisors of features, (P,): pooled standard deviations, ∞ for constant features.
 
-        Without ``standardize`` it is the power of 2^``unit_bits`` nearest to the largest deviation.
-        This is 1 for most data, and dividing by a power of 2 is exact.
+        Without ``standardize`` the divisor is the power of 2^``unit_bits`` nearest to the largest
+        deviation. This is 1 for most data, and dividing by a power of 2 is exact.
         """
         data, who = training.data, type(self.learner).__name__
         short = np.flatnonzero(data.lengths < 2)
@@ -121,7 +121,7 @@ class Task(ABC):
         return np.where(varies, 2.0**exponent, scale)
 
     extra_name: ClassVar[str] = "feature_penalty_"  # fitted attribute
-    # Whether inference uses the basis of data and labels, where these are known.
+    # Whether inference uses the basis of data and labels if all labels are known.
     spans_truths: ClassVar[bool] = False
 
     def extra_weights(self, training: Training, unit: float) -> Any:
@@ -152,13 +152,13 @@ class Task(ABC):
         """Features, loss and oracles of the hinge."""
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
-        """A zero metric; if the count is given, a small identity, as a zero metric makes everything
-        tie.
+        """A zero metric, or a small multiple of the identity if the count is given.
 
-        The identity is scaled so that samples score about as much as the loss. If every sample is a
-        cluster, there is only one answer, and no metric is needed. The penalty is just above the
-        loss scale times the largest loss that one more cluster can add. With it a single cluster is
-        optimal at the start, which gives a bound on the penalty.
+        With a given count all partitions would tie under a zero metric. The identity is scaled so
+        that samples score about as much as the loss. If every sample is a cluster, there is only
+        one possible partition, and the metric is 0. If the penalty is learned, it starts just
+        above the loss scale times the largest loss that one more cluster can add. A single cluster
+        is then optimal at the start, which gives a bound on the penalty.
         """
         learner, truths = self.learner, training.truths
         if not self.count_is_given:

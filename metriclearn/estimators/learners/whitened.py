@@ -1,5 +1,4 @@
-"""Large-margin learning after a linear map of the features: B = WᵀCW with W computed first, C
-learned.
+"""Large-margin learning of C after a linear map W of the features: B = WᵀCW.
 
 W is the whitening within segments or clusters (relevant component analysis), or the components of a
 given metric.
@@ -81,16 +80,16 @@ class MappedLearner(LearnedMetric, ABC):
     ) -> Self:
         """Find W, then learn C; parameters as for the learner of C.
 
-        Features that are constant in every data set get no weight. In C, data sets have their
-        weights. In W, clusterings have their weights, too, but all sequences of positive weight
-        count alike.
+        Features that are constant in every data set get no weight. C is learned with the weights of
+        the data sets. W uses the weights of clusterings, but all sequences with a positive weight
+        have the same influence on it.
 
         Raises
         ------
         ValueError
-            For data, labels or parameters that cannot be used, in one sentence.
+            For data, labels or parameters that cannot be used.
         TypeError
-            For other arguments.
+            For arguments that ``fit`` does not have.
         """
         if unknown:
             refuse_unknown(self, unknown)
@@ -127,7 +126,7 @@ class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
     _segments = True
     retune: bool
 
-    # what prediction asks for besides the metric is the inner learner's
+    # Besides the metric, prediction uses these parameters of the inner learner.
     min_size = property(attrgetter("learner.min_size"))  # type: ignore[assignment]
     n_segments = property(attrgetter("learner.n_segments"))  # type: ignore[assignment]
 
@@ -140,15 +139,13 @@ class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
 
 @dataclass(eq=False, repr=False)
 class WhitenedMetricLearner(MappedSegmenter):
-    """Learn a metric after relevant component analysis: few sequences, many features.
+    """Learn a metric after relevant component analysis, for few sequences with many features.
 
-    The objective is Eq. (9) of the paper.
-
-    With W the whitening of the covariance within segments (RCA, directions ordered by how much
-    they vary between segments), the metric is B = WᵀCW and C is learned with large margin. On
-    correlated features, such as those of sound and pictures, it is far better to draw C to a
-    multiple of the identity than B: W removes variation that is unrelated to the labels. Cost:
-    O(P³) in addition to the inner learner.
+    The objective is Eq. (9) of the paper. Let W be the whitening of the covariance within segments
+    (RCA, with directions ordered by how much they vary between segments). The metric is B = WᵀCW,
+    and C is learned with large margin. On correlated features, such as those of sound and pictures,
+    it is far better to draw C to a multiple of the identity than B, because W removes variation
+    that is unrelated to the labels. Cost: O(P³) in addition to the inner learner.
 
     Parameters
     ----------
@@ -158,7 +155,7 @@ class WhitenedMetricLearner(MappedSegmenter):
         Share of the diagonal in the covariance within segments, see
         :class:`~metriclearn.baselines.RelevantComponents`.
     n_components : int, optional
-        Keep only the directions that vary most between segments, relative to within.
+        Keep only the directions that vary most between segments, relative to within segments.
     retune : bool
         After learning, set the penalty that has the least training loss (exactly).
 
@@ -167,9 +164,9 @@ class WhitenedMetricLearner(MappedSegmenter):
     components_ : array (r, P)
     penalty_ : float or None
     learner_ : ChangePointMetricLearner
-        Fitted to whitened features.
+        The inner learner, fitted to whitened features.
     solution_ : Solution
-        Its certificate.
+        The solution of the inner learner, with its certificate.
 
     Raises
     ------
@@ -204,10 +201,10 @@ class ReferenceMetricLearner(MappedSegmenter):
 
         Σ_i L_i(C, λ) + (μ/2) ‖C/s − I‖²_F / r,   C ⪰ 0 (r × r), λ ≥ 0,
 
-    where s = α/λ₀ sets the scale: λ₀ is the penalty that suits the reference best (least training
-    loss, found exactly) and α the scale of the loss. Whatever the units, a large μ gives the
-    reference metric, and a small μ the metric that fits the labels best within the span of W. So
-    with a strength chosen on held-out sequences the result is usually at least as good as the
+    where s = α/λ₀ sets the scale: λ₀ is the penalty with the least training loss under the
+    reference (found exactly), and α is the scale of the loss. Whatever the units, a large μ gives
+    the reference metric, and a small μ the metric that fits the labels best within the span of W.
+    So with a strength chosen on held-out sequences the result is usually at least as good as the
     reference. Cost: one fit of the reference, and one of the inner learner in r dimensions.
 
     Parameters
@@ -220,17 +217,17 @@ class ReferenceMetricLearner(MappedSegmenter):
     strength : float
         μ > 0.
     retune : bool
-        After learning, set the penalty that has the least training loss (exactly), as for the
-        reference.
+        After learning, set the penalty that has the least training loss (exactly), as it is done
+        for the reference.
 
     Attributes
     ----------
     components_ : array (k, P)
     penalty_ : float or None
     learner_ : ChangePointMetricLearner
-        Fitted to the components of the reference.
+        The inner learner, fitted to the components of the reference.
     solution_ : Solution
-        Its certificate.
+        The solution of the inner learner, with its certificate.
 
     Raises
     ------
@@ -268,16 +265,14 @@ class ReferenceMetricLearner(MappedSegmenter):
 
 @dataclass(eq=False, repr=False)
 class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
-    """Learn a full metric after relevant component analysis: few samples.
+    """Learn a full metric after relevant component analysis, for few samples.
 
-    The objective is Eq. (9) of the paper.
-
-    With W the whitening of a covariance S, the metric is B = WᵀCW and C is learned with large
-    margin. K-means looks for round clusters of one size. Whitening by the covariance within
-    clusters (RCA, ``between=0``) makes them round, and a strongly regularized C keeps the
-    directions in which clusters differ, in proportion to how much they differ. With the total
-    covariance (``between=1``) all those directions count alike, and strong regularization has
-    nearly the same limit as
+    The objective is Eq. (9) of the paper. With W the whitening of a covariance S, the metric is
+    B = WᵀCW, and C is learned with large margin. K-means looks for round clusters of one size.
+    Whitening by the covariance within clusters (RCA, ``between=0``) makes clusters round. A
+    strongly regularized C then weighs directions in proportion to how much clusters differ along
+    them. With the total covariance (``between=1``) all these directions have the same weight, and
+    strong regularization has nearly the same limit as
     :class:`~metriclearn.baselines.ClosedFormMetric`. ``shrinkage=1`` is the same as
     :class:`ClusteringMetricLearner`. The defaults had nearly the least loss on 60 small tables
     (docs/results/clustering_defaults.md); their local search depends slightly on the order of the
@@ -287,11 +282,11 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
 
         Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r),
 
-    over the mapped data sets Z_i. The scale c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩ is such that under
-    C = cI the score of the truth equals the loss of a partition that shares nothing with it; h, the
-    mean of K_i/T_i, is the unit of the hinge. Whatever the units and the number of samples, a large
-    μ gives the metric WᵀW, that of RCA or of a ``reference``. This also keeps directions in which
-    the training clusters do not differ, because other clusters may differ there.
+    over the mapped data sets Z_i. With the scale c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩, under C = cI
+    the score of the truth equals the loss of a partition that shares nothing with it. The mean h of
+    K_i/T_i is the unit of the hinge. Whatever the units and the number of samples, a large μ gives
+    the metric WᵀW of RCA or of a ``reference``. It also keeps directions in which the training
+    clusters do not differ, because other clusters may differ there.
 
     Parameters
     ----------
@@ -299,7 +294,7 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         Learns C; ``standardize=False`` keeps the whitened units. :meth:`predict` uses its
         ``n_init`` and ``random_state``.
     n_clusters : "given", int or None
-        As in :class:`ClusteringMetricLearner`; replaces the learner's.
+        As in :class:`ClusteringMetricLearner`; replaces that of the learner.
     shrinkage : float in [0, 1]
         Share of the diagonal in S, for few samples.
     between : float in [0, 1]
@@ -317,7 +312,7 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     penalty_ : float or None
     n_clusters_ : int or None
     learner_ : ClusteringMetricLearner
-        Fitted to whitened features.
+        The inner learner, fitted to whitened features.
     solution_ : Solution
         The solver's result for C; ``learner_.certificate_`` has valid bounds.
 
@@ -363,7 +358,7 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         if self.toward is None:
             return learner
         score = sum(np.sum(truth.root(Z) ** 2) for Z, truth in zip(mapped, truths))
-        # Rounding of equal means.
+        # Equal means differ only by rounding.
         if score <= 1e-20 * sum(np.sum(Z**2) for Z in mapped):
             raise ValueError(
                 "WhitenedClusteringLearner needs clusters whose means differ under the reference "

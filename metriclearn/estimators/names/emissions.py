@@ -15,8 +15,8 @@ from sklearn.model_selection import GroupKFold
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, component, number
 
-_LEAST = 1e-3  # probabilities below are this much: a classifier is never so sure
-_MOST = 1e30  # standard deviations; values beyond are this much
+_LEAST = 1e-3  # smaller probabilities are raised to this: classifiers are never that certain
+_MOST = 1e30  # standardized values are clipped to this
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class StandardWindows:
     def of(cls, context: int, arrays: Sequence[NDArray]) -> Self:
         """Standardize by means and deviations of training data; constant features become 0."""
         lengths = np.array([len(X) for X in arrays], dtype=float)
-        # Squares may overflow; dividing by a power of 2 changes no digit.
+        # Squares may overflow, so we divide by a power of 2, which changes no digit.
         largest = np.max([np.abs(X).max(axis=0) for X in arrays], axis=0)
         unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)
         means = np.array([np.mean(X / unit, axis=0) for X in arrays])
@@ -49,8 +49,8 @@ class StandardWindows:
         return cls(context, mean * unit, np.where(varies, deviation * unit, np.inf))
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """(T, (2·context + 1)·P); the first and the last sample are repeated beyond the ends."""
-        # Samples that are side by side are in order: the rows are views of one flat array.
+        """The rows, (T, (2·context + 1)·P); the first and last sample are repeated at the ends."""
+        # Neighboring samples are next to each other, so the rows are views of one flat array.
         width = (2 * self.context + 1) * X.shape[1]
         windows = sliding_window_view(self._padded(X).ravel(), width)
         return np.ascontiguousarray(windows[:: X.shape[1]])
@@ -58,7 +58,7 @@ class StandardWindows:
     def scores(self, X: NDArray, coef: NDArray) -> NDArray[np.float64]:
         """``transform(X) @ coef.T`` for weights (C, (2·context + 1)·P), without the wide array.
 
-        A product for each neighbor.
+        It takes one product for each neighbor.
         """
         padded, weights = self._padded(X), coef.reshape(len(coef), -1, X.shape[1])
         total = np.zeros((len(X), len(coef)))
@@ -139,12 +139,11 @@ class NeighborFeatures(ComponentParameters):
 class FramePosteriors(ComponentParameters):
     """Log-probabilities of names by a classifier of samples with their neighbors, and a constant.
 
-    The probabilities of a training recording come from models that have not seen its group
-    (cross-fitting): otherwise the scores would be learned from probabilities that are too
-    confident, because the classifier has memorized its training data. If the other groups have
-    fewer than two names, the model is fitted to all groups. Features are standardized by means and
-    deviations of all training recordings. The probabilities of a new recording are the mean over
-    these models.
+    The probabilities of a training recording come from models that were fitted without its group
+    (cross-fitting). Otherwise scores would be learned from probabilities that are too confident,
+    because a classifier memorizes its training data. If the other groups have fewer than two names,
+    the model is fitted to all groups. Features are standardized by means and deviations of all
+    training recordings. The probabilities of a new recording are the mean over all these models.
 
     Parameters
     ----------
@@ -153,21 +152,21 @@ class FramePosteriors(ComponentParameters):
     context : int
         Number of neighbors on each side.
     n_folds : int
-        At most one fold per group. A single group is divided into ``n_folds`` parts of equal
-        length.
+        Number of folds, at most one per group. A single group is divided into ``n_folds`` parts of
+        equal length.
 
     Attributes
     ----------
     windows_ : StandardWindows
     models_ : list of fitted classifiers
     fold_of_ : list of int arrays (T_i,)
-        For every training sample, the number of the model that has not seen it.
+        For every training sample, the index of the model that was fitted without it.
     n_names_ : int
 
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or training data of fewer than two names.
+        For parameters that cannot be used, or training data with fewer than two names.
 
     See Also
     --------
@@ -175,8 +174,8 @@ class FramePosteriors(ComponentParameters):
 
     References
     ----------
-    Wolpert, Stacked generalization, Neural Networks 5, 1992 (training features from models that
-    have not seen the sample).
+    Wolpert, Stacked generalization, Neural Networks 5, 1992 (training features from models fitted
+    without the sample).
 
     Examples
     --------
@@ -241,7 +240,7 @@ class FramePosteriors(ComponentParameters):
             )
         for fold in range(int(parts.max()) + 1):
             known = named & (parts != fold)
-            # A classifier of one name would be sure of it: all samples say more.
+            # A classifier fitted to a single name would always predict it, so use all samples.
             known = known if len(np.unique(labels[known])) > 1 else named
             self.models_.append(clone(classifier).fit(features[known], labels[known]))
         return self
@@ -252,7 +251,7 @@ class FramePosteriors(ComponentParameters):
         return self._logs(np.mean([self._probabilities(m, rows) for m in self.models_], axis=0))
 
     def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
-        """φ of the training recording ``index`` by models that have not seen its group."""
+        """φ of the training recording ``index``, by models fitted without its group."""
         rows, folds = self.windows_.transform(X), self.fold_of_[index][: len(X)]
         probabilities = np.empty((len(X), self.n_names_))
         for fold in np.unique(folds):
@@ -261,7 +260,7 @@ class FramePosteriors(ComponentParameters):
         return self._logs(probabilities)
 
     def _probabilities(self, model: Any, rows: NDArray) -> NDArray[np.float64]:
-        """Probabilities (T, C); names that a model has not seen have the probability 0."""
+        """Probabilities (T, C); names that are not in a model's training data have 0."""
         probabilities = np.zeros((len(rows), self.n_names_))
         probabilities[:, model.classes_] = model.predict_proba(rows)
         return probabilities
@@ -275,9 +274,9 @@ class FramePosteriors(ComponentParameters):
 def discriminant(rows: NDArray, names: NDArray) -> tuple[NDArray, NDArray]:
     """Weights (C, Q) and offsets (C,) of the logits of names, by linear discriminant analysis.
 
-    Rows come in stretches, so there are few independent ones for many features. The shrunk
-    covariance of Ledoit & Wolf (Journal of Multivariate Analysis 88, 2004) is made for that.
-    O(n Q²).
+    Neighboring rows are similar, so few rows are independent, compared with the number of features.
+    The shrunk covariance of Ledoit & Wolf (Journal of Multivariate Analysis 88, 2004) is made for
+    that case. O(n Q²).
 
     Parameters
     ----------
@@ -289,8 +288,8 @@ def discriminant(rows: NDArray, names: NDArray) -> tuple[NDArray, NDArray]:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
     _, places, counts = np.unique(names, return_inverse=True, return_counts=True)
-    # scikit-learn warns of a name with a single row. With the row twice, and the frequencies given,
-    # the result is the same.
+    # scikit-learn warns if a name has a single row. We repeat the row and pass the frequencies,
+    # which gives the same result.
     twice = np.append(np.arange(len(rows)), np.flatnonzero(counts[places] == 1))
     analysis = LinearDiscriminantAnalysis("lsqr", shrinkage="auto", priors=counts / len(rows))
     analysis.fit(rows[twice], names[twice])
@@ -317,7 +316,7 @@ class NameWeights:
     Attributes
     ----------
     emissions : NeighborFeatures or FramePosteriors
-        Fitted.
+        The fitted features.
     classes : array (C,)
         The labels that codes of names stand for.
     n_features : int
@@ -345,7 +344,7 @@ class NameWeights:
         return 2 * n_names * (self.n_features + (n_names if self.unit else 0))
 
     def weighted(self, weights: NDArray) -> NameWeights:
-        """A copy with the W and τ of a solver's weights, (n_columns,)."""
+        """A copy with the W and τ that a solver's weights (n_columns,) stand for."""
         of_names, of_transitions = np.split(weights, [2 * self.coef.size])
         positive, negative = of_names.reshape(2, *self.coef.shape)
         transitions = self.transitions

@@ -31,10 +31,10 @@ from metriclearn.problem.losses import ChargedForm, KnownLoss
 from metriclearn.problem.named_segments import NamedPartition, NameScores
 from metriclearn.running.parameters import Needs, component, either, number
 
-# Penalties of a switch in nats, and widths in samples: candidates on groups left out.
+# Candidates that are compared on groups left out: penalties of a switch in nats, widths in samples.
 _PENALTIES = np.geomspace(0.25, 256.0, 21)
 _WIDTHS = np.array([1, 3, 5, 7, 11, 15, 21, 31, 45, 63, 91, 127])
-# Probabilities below are this much: no classifier is surer.
+# Smaller probabilities are raised to this.
 _LEAST = 1e-3
 
 
@@ -42,10 +42,10 @@ _LEAST = 1e-3
 class FrameClassifier(Streaming, SegmenterWithoutMetric):
     """Classify every sample with its neighbors in time, then smooth the names.
 
-    The standard way to find segments with names: a classifier of scikit-learn on windows of
+    This is the standard way to find segments with names: a classifier of scikit-learn on windows of
     features, followed by the Viterbi algorithm with a penalty for every switch of names, or by the
-    most frequent name within a moving window. The penalty, or the width, has the least mean loss ‖M
-    − N‖²_F on groups left out; then the classifier is fitted again to all recordings.
+    most frequent name within a moving window. The penalty, or the width, is the one with the least
+    mean loss ‖M − N‖²_F on groups left out. Then the classifier is fitted again to all recordings.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         The penalty of a switch in nats, or the width of the window in samples; an even width is
         increased by one.
     n_folds : int
-        At most one fold per group.
+        Number of folds, at most one per group.
 
     Attributes
     ----------
@@ -161,16 +161,17 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
 
     @staticmethod
     def tune_together(models: Sequence[FrameClassifier], parts: Sequence[tuple[Any, Any]]) -> None:
-        """Set one penalty, or width, for several models: the best on average, with each model on
-        its own data.
+        """Set the same penalty, or width, for several models.
+
+        It is the one with the least mean loss, where each model predicts its part of the data.
 
         Parameters
         ----------
         models : sequence of FrameClassifier
             Fitted, with the same parameters.
         parts : sequence of (X, y)
-            Recordings and labels for each model, as for :meth:`tune_penalty`. Models without a part
-            get the same penalty.
+            Recordings and labels for each of the first models, as for :meth:`tune_penalty`. Models
+            without a part get the same penalty.
         """
         logs, truths = [], []
         for model, (X, y) in read_parts(FrameClassifier, models, parts):
@@ -210,7 +211,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return data.as_passed([np.exp(self._logs(array)) for array in data.arrays])
 
     def stream_source(self) -> StreamSource:
-        """How a stream reads samples: log-probabilities of names, and no metric.
+        """The source for a stream: it reads log-probabilities of names, and has no metric.
 
         Raises
         ------
@@ -255,7 +256,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         candidate = self.width_ if candidate is None else candidate
         assert candidate is not None
         if self.smoothing == "viterbi":
-            # With no metric every segment is worth the log-probabilities of its best name.
+            # Without a metric, the value of a segment is the log-probability of its best name.
             nothing = LowRankForm(cumulative=np.zeros((len(logs) + 1, 1)), shift=-candidate)
             return ChangePoints()(ChargedForm(nothing, names=NameScores.of(logs)))
         half, votes = int(candidate) // 2, np.zeros(logs.shape)

@@ -42,8 +42,8 @@ from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, Pena
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
 from metriclearn.solvers.subgradient import ProjectedSubgradient
 
-# τ for a weight of 1: a transition is rarer than a sample, so regularizers weigh it less. Chosen on
-# groups of training data left out, of gaze, notes of a finch and activities.
+# τ for a weight of 1. Transitions are rarer than samples, so regularizers weigh τ less. The value
+# was chosen on left-out groups of training data of gaze, notes of a finch and activities.
 _TRANSITION = 30.0
 # Parameters of the learner without names that completes partial labels at first.
 _SHARED = ("metric", "regularizer", "solver", "penalty", "loss_scale", "min_size", "standardize")
@@ -53,12 +53,12 @@ _SHARED = ("metric", "regularizer", "solver", "penalty", "loss_scale", "min_size
 class NamedSegmentLearner(ChangePointMetricLearner):
     """Learn a metric, scores of names and a penalty from recordings whose labels recur.
 
-    For labels that mean the same in all recordings, such as *walking* and *sitting*. The score of
-    a segmentation into segments (s, u] with names c,
+    Use it for labels that mean the same in all recordings, such as *walking* and *sitting*. The
+    score of a segmentation into segments (s, u] with names c,
 
         (1/T) Σ_{(s,u], c}  ‖S_u − S_s‖²_B / (u−s) + Σ_{t in (s,u]} ⟨W_c, φ_t⟩ − λ,
 
-    is linear in (B, W, λ). One certified convex problem learns them: the hinge of
+    is linear in (B, W, λ). One certified convex problem learns all three. It minimizes the hinge of
     :class:`~metriclearn.ChangePointMetricLearner`, where the loss is ‖M − N‖² plus β for every
     sample with a wrong name. Boundaries and names are predicted together and exactly. The
     regularizer applies to W as it does to B. With ``transitions``, Σ τ(c, c′) over neighboring
@@ -78,9 +78,9 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     transitions : bool
         Whether to learn the cost of a segment named c′ after a segment named c, in addition to λ.
     neighbors_differ : bool
-        Whether two neighboring segments must have different names; not with partial labels. Either
-        option makes the exact search slower: O(r + C) for each live start at each end and O(C²) for
-        each sample. Margins then take one search per boundary.
+        Whether two neighboring segments must have different names; not possible with partial
+        labels. Both ``transitions`` and this option make the exact search slower: O(r + C) for each
+        live start at each end and O(C²) for each sample. Margins then take one search per boundary.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
     See Also
     --------
-    ChangePointMetricLearner : for labels that only tell where segments begin.
+    ChangePointMetricLearner : for labels that only mark where segments begin.
 
     Examples
     --------
@@ -133,14 +133,13 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
     @property
     def task(self) -> NamedSegmentations:
-        """Runs of equal labels are segments, and labels are their names."""
+        """The task in which runs of equal labels are segments, and labels are their names."""
         return NamedSegmentations(
             self, self.n_segments == "given", (False, "n_segments=None"), True
         )
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
-        """Learn probabilities of change-points and of names from labeled data not used for
-        training.
+        """Learn probabilities of change-points and names from labeled data not used for training.
 
         Change-points are calibrated as in :meth:`ChangePointMetricLearner.calibrate`. For names,
         the two parameters of :class:`~metriclearn.estimators.names.probabilities.NameCalibration`
@@ -148,8 +147,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
-        y : (T,) labels for each of them, −1 where unknown
+        X : (T, P) array or sequence of such arrays
+        y : (T,) labels for each array, −1 where unknown
         tolerance : int ≥ 0
             For change-points, in samples.
 
@@ -160,7 +159,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         Raises
         ------
         ValueError
-            If no sample has a label that occurred in training, or as for segments without names.
+            If no sample has a label that occurred in training, and in the cases of
+            :meth:`ChangePointMetricLearner.calibrate`.
         """
         super().calibrate(X, y, tolerance)
         data = self.read_data(X)
@@ -223,7 +223,10 @@ class NamedSegmentations(Segmentations):
     extra_name: ClassVar[str] = "name_weights_"
 
     def read(self, X: Any, y: Any) -> Training:
-        """Every run of equal labels is a segment; −1, change-points and regions have no names."""
+        """Read sequences and names; every run of equal labels is a segment.
+
+        −1, change-points and regions have no names.
+        """
         learner, who = self.learner, type(self.learner).__name__
         if not isinstance(learner.solver, (BundleDual, ProjectedSubgradient)):
             raise ValueError(
@@ -246,10 +249,10 @@ class NamedSegmentations(Segmentations):
         return replace(training, truths=truths, classes=classes)
 
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
-        """Segmentations that agree with the labels, each segment with its nearest name.
+        """Segmentations that agree with the labels, with a name for every segment.
 
         Boundaries come from a first metric without names. A segment without a given name gets the
-        name whose labeled samples have the nearest mean, in standard deviations.
+        name whose labeled samples have the nearest mean, with distances in standard deviations.
         """
         learner, data = self.learner, training.data
         shared = {name: getattr(learner, name) for name in _SHARED}
@@ -276,7 +279,7 @@ class NamedSegmentations(Segmentations):
         return truths
 
     def extra_weights(self, training: Training, unit: float) -> NameWeights:
-        """The fitted emissions, W = 0, and τ = 0 or ∞."""
+        """The fitted emissions, with W = 0 and τ = 0 or ∞."""
         arrays, truths = training.data.arrays, training.truths
         loss = self.loss(truths)
         groups = np.arange(len(truths)) if training.groups is None else training.groups
@@ -296,7 +299,7 @@ class NamedSegmentations(Segmentations):
         return replace(weights, transitions=transitions, unit=unit)
 
     def features_with_extra(self, metric: PenalizedMetric, extra: Any) -> LinearFeatures:
-        # Fitted classifiers stay here: only their features are used elsewhere.
+        # Fitted classifiers stay in this process, because others need only their features.
         return NamedFeatures(metric, replace(extra, emissions=None))
 
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
@@ -307,7 +310,7 @@ class NamedSegmentations(Segmentations):
         return samples
 
     def loss(self, truths: Sequence[Any]) -> NamedLoss:
-        """‖M − N‖² and β for every wrong name."""
+        """The loss ‖M − N‖² plus β for every wrong name."""
         weight = self.learner.name_loss
         if weight is None:
             segments = sum(truth.n_clusters for truth in truths)
@@ -319,10 +322,11 @@ class NamedSegmentations(Segmentations):
         return {**super().terms(truths), "loss": self.loss(truths), "oracle": oracle}
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
-        """As for segments without names, where more clusters can also make more names wrong.
+        """The start of segments without names, with a penalty that allows for wrong names.
 
-        If a recording is one segment with its rarest name, all samples of other names are wrong
-        already. So further segments can add β only for the samples of the rarest name.
+        A further segment can also make more names wrong. If a recording is one segment with its
+        rarest name, all samples of other names are wrong already. So further segments can add β
+        only for the samples of the rarest name.
         """
         start = super().start(cone, training, scale)
         if not self.count_is_given:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
-# Powers of the length that are tried: scores of whole segments, and means over samples.
+# Powers of the length that are tried, from 0 (sums over segments) to 1 (means over samples).
 _POWERS = (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
 class NameCalibration:
-    """The probability of name c in a segment of n samples, softmax of score_c / (θ n^power).
+    """The probability of name c in a segment of n samples: the softmax of score_c / (θ n^power).
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class NameCalibration:
         0, 0.5 or 1. The samples of a segment depend on each other, so a sum of scores over many
         samples overstates the confidence.
     coef : array (C, Q)
-        Weights of the learner that was calibrated; other learners' scores are refused.
+        Weights of the learner that was calibrated; scores of other learners are refused.
 
     References
     ----------
@@ -73,7 +73,7 @@ class NameCalibration:
                 "got none."
             )
         scores, sizes = (np.concatenate(part) for part in zip(*scored))
-        # One more sample, of all names in equal shares, so that no name is ever impossible.
+        # Add one sample that has all names in equal shares, so that no name is ever impossible.
         weights = np.concatenate(counts) + (sizes / sizes.sum())[:, None] / len(classes)
 
         def fitted(power: float) -> tuple[float, float, float]:

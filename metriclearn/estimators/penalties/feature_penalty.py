@@ -1,5 +1,4 @@
-"""FeaturePenalty: the cost of a change, as a linear function of features of sequence and
-boundary."""
+"""FeaturePenalty: the cost of a change as a linear function of features."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from metriclearn.running.parameters import (
 
 _FEATURE = either(component("transform", "SequenceFeatures()"), component("__call__", "np.ptp"))
 _LOOKS = number(0, whole=True)
-# Relative to the largest value; features with smaller deviations are constant.
+# Features whose deviation, relative to the largest value, is smaller than this are constant.
 _VARIES = 1e-9
 
 
@@ -37,10 +36,10 @@ class FeaturePenalty(ComponentParameters):
         ⟨XBXᵀ, M⟩ − λ Tr M − Σ_{changes t of M} ⟨v, ψ(t)⟩,
 
     is linear in (B, v, λ), so hinge, oracles, solver and certificate are the same as for a learned
-    constant λ, the special case without features. ψ are the features standardized over the
-    positions of the training sequences, so λ ≥ 0 is the penalty at average features. The
+    constant λ, which is the special case without features. ψ are the features, standardized over
+    the positions of the training sequences, so λ ≥ 0 is the penalty at average features. The
     regularizer applies to v, too: Ω(B, v·strength/T̄). We divide by the mean length T̄ of the
-    training segments, because the score of a segment is a sum over its samples and its penalty is
+    training segments, because the score of a segment is a sum over its samples, but its penalty is
     not.
 
     Features of new sequences are clipped to their range in training, so penalties are not
@@ -49,18 +48,18 @@ class FeaturePenalty(ComponentParameters):
     Parameters
     ----------
     features : sequence of features
-        Each is an object with ``transform``, which takes a list of sequences and returns features
-        of each, such as
+        A feature is a function of one sequence (T, P), or an object whose ``transform`` takes a
+        list of sequences and returns the features of each, such as
         :class:`~metriclearn.features.SequenceFeatures` and
-        :class:`~metriclearn.features.BoundaryFeatures`, or a function of one sequence (T, P).
+        :class:`~metriclearn.features.BoundaryFeatures`.
         The result for a sequence is an array (q,), or (T+1, q) with a row for every position 0 … T;
         the first and the last row are not used. For streams a feature needs an attribute
-        ``looks_back``, the number of samples before a position on which its row depends. If it also
-        depends on later samples, it needs ``looks_ahead``. ``SequenceFeatures(window=…)`` and
-        ``BoundaryFeatures(unit="data")`` have them.
+        ``looks_back``, the number of samples before a position on which its row depends. If the row
+        also depends on later samples, the feature needs ``looks_ahead``.
+        ``SequenceFeatures(window=…)`` and ``BoundaryFeatures(unit="data")`` have these attributes.
     nonnegative : bool or sequence of bool
-        Whether v ≥ 0, of all columns or of each: a change may only cost more where the feature is
-        larger.
+        Whether v ≥ 0, for all columns or for each column. A larger feature then never makes a
+        change cheaper.
     strength : float > 0
 
     Attributes
@@ -80,8 +79,8 @@ class FeaturePenalty(ComponentParameters):
 
     See Also
     --------
-    ChangePointMetricLearner : whose convex problem it is part of.
-    PenaltyLearner : penalties of sequences under a metric that is given.
+    ChangePointMetricLearner : its convex problem contains this penalty.
+    PenaltyLearner : penalties of sequences under a given metric.
 
     Examples
     --------
@@ -146,7 +145,8 @@ class FeaturePenalty(ComponentParameters):
                 f"FeaturePenalty needs one nonnegative for each of {q} features, got "
                 f"{shown(self.nonnegative)}."
             )
-        # solvers' weights are not negative: where v may be, a feature comes with either sign
+        # The solvers' weights are not negative. If v may be negative, a column comes with both
+        # signs.
         free = ~np.broadcast_to(np.asarray(self.nonnegative, dtype=bool), q)
         self.signs_ = np.hstack([np.eye(q)[:, varies], -np.eye(q)[:, varies & free]])
         sizes = np.concatenate([truth.sizes for truth in truths])
@@ -175,7 +175,7 @@ class FeaturePenalty(ComponentParameters):
         return np.hstack(parts)
 
     def reach(self) -> tuple[int, int]:
-        """How far features look: numbers of samples before their position, and from it on.
+        """How far features look: numbers of samples before and after their position.
 
         Raises
         ------
@@ -200,7 +200,7 @@ class FeaturePenalty(ComponentParameters):
         return ((self.transform(X) - self.mean_) / self.deviation_ * self.unit_) @ self.signs_
 
     def weighted(self, weights: NDArray) -> Self:
-        """A copy with the v of a solver's weights, (n_columns,)."""
+        """A copy with the v that a solver's weights (n_columns,) stand for."""
         penalty = copy.copy(self)
         penalty.coef_ = self.signs_ @ weights * self.unit_ / self.deviation_
         return penalty

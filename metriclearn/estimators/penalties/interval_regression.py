@@ -35,8 +35,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         (1/n) Σ [m − (z − l)]₊² + [m − (h − z)]₊² + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b:
 
     the convex squared hinge of max-margin interval regression, with an elastic net. Infinite ends
-    cost nothing; features that do not vary are ignored. With ``products`` p > 0 the features p·x_i
-    x_j, i ≤ j, are added to x. The smaller p is, the more strongly they are penalized.
+    cost nothing, and constant features are ignored. With ``products`` p > 0 the features p·x_i x_j,
+    i ≤ j, are added to x. A smaller p penalizes these products more strongly.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
     coef_ : array (P,)
         The slope at the mean, for features in their own units.
     product_coef_ : array (P, P)
-        C, symmetric, in their own units: z = b + ⟨w, x⟩ + (x − x̄)ᵀ C (x − x̄), with ``coef_`` for w
-        and ``mean_`` for x̄.
+        C, symmetric, for features in their own units: z = b + ⟨w, x⟩ + (x − x̄)ᵀ C (x − x̄), with
+        ``coef_`` for w and ``mean_`` for x̄.
     intercept_ : float
         b.
     objective_ : float
@@ -98,7 +98,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array (n, P), P may be 0: a constant
+        X : array (n, P)
+            With P = 0 a constant is fitted.
         y : array (n, 2)
             Lower and upper ends, −∞ and +∞ allowed.
         sample_weight : array (n,), optional
@@ -158,7 +159,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         return float(np.average(inside, weights=weights))
 
     def _rows(self, X: ArrayLike, reset: bool) -> NDArray[np.float64]:
-        """X as floats, (n, P), P may be 0."""
+        """X as floats, (n, P); P may be 0."""
         rows = real_array("IntervalRegression", "X", X, allow=("empty",))
         if len(rows) == 0:
             raise ValueError("IntervalRegression needs at least one row in X, got 0 sample(s).")
@@ -166,12 +167,12 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         return rows
 
     def _minimize(self, Z: NDArray, ends: NDArray, weights: NDArray, start: float) -> NDArray:
-        """(w, b), with w split in two nonnegative parts so that ‖w‖₁ is smooth."""
+        """(w, b), found with w split into two nonnegative parts so that ‖w‖₁ is smooth."""
         P = Z.shape[1]
         l1, l2 = self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
 
         def objective(v: NDArray) -> tuple[float, NDArray]:
-            # v holds both parts of w and then b.
+            # v holds both parts of w, and b as its last entry.
             w = v[:P] - v[P : 2 * P]
             z = Z @ w + v[-1]
             below = np.maximum(0.0, self.margin - (z - ends[:, 0]))
@@ -195,10 +196,10 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
 
 
 def label_error(ends: NDArray, truth: Truth) -> float:
-    """Error of a segmentation: annotations that it contradicts, or ‖M − N‖²_F.
+    """Error of a segmentation: the number of annotations that it contradicts, or ‖M − N‖²_F.
 
-    For a PartialPartition, the error is the number of constraints that the segmentation breaks, the
-    usual label error. For a Partition it is the loss times T.
+    For a PartialPartition, the error is the number of constraints that the segmentation violates,
+    the usual label error. For a Partition the error is the loss times T.
     """
     if isinstance(truth, Partition):
         return FrobeniusLoss().squared_norm(Partition(ends=ends), truth)
@@ -230,7 +231,7 @@ def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight
 
     argmin_x (x − z)² + weight ([margin − (x − low)]₊² + [margin − (high − x)]₊²), exact.
     """
-    # Beyond these the hinges are active.
+    # Beyond these points the hinges are active.
     a, b = interval[0] + margin, interval[1] - margin
     if a > b and (z - a) + weight * (b - a) <= 0 <= (z - b) + weight * (a - b):
         # Both hinges are active.

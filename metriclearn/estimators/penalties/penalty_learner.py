@@ -60,10 +60,10 @@ _PATHS = Needs(
 class SegmentCounts(StatelessTransformer):
     """log K of the optimal segmentations at some given penalties: a feature of a whole sequence.
 
-    The number of segments that minimizes ‖Z − MZ‖² + penalty · K, over a range of penalties, shows
-    how many changes of each size there are and how rough the segments are. A sequence whose noise
-    is not white has more small changes than its noise level suggests. Exact, one pruned dynamic
-    program for each penalty.
+    The number of segments K that minimizes ‖Z − MZ‖² + penalty · K, over a range of penalties,
+    shows how many changes of each size there are and how rough the segments are. A sequence whose
+    noise is not white has more small changes than its noise level suggests. The numbers are exact,
+    and take one pruned dynamic program for each penalty.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ class SegmentCounts(StatelessTransformer):
         Natural logarithms of the penalties, in units of squared distance of Z.
     representation : transformer, optional
         Computes Z from a sequence without fitting, such as a Pipeline of
-        :class:`~metriclearn.features.SlidingMoments` with a scale: in units of each sequence's
-        noise, a penalty has the same meaning for all sequences. By default Z is the sequence
-        itself.
+        :class:`~metriclearn.features.SlidingMoments` with a scale. With Z in units of the noise of
+        each sequence, a penalty has the same meaning for all sequences. By default Z is the
+        sequence itself.
     min_size : int
         Smallest number of samples in a segment.
 
@@ -119,7 +119,7 @@ class SegmentCounts(StatelessTransformer):
         return np.log(np.reshape(rows, (len(rows), len(self.log_penalties))))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """``segments1``, …: the logarithms of the penalties."""
+        """Names such as ``segments1``, with the logarithm of a penalty as the number."""
         return np.array([f"segments{log:g}" for log in self.log_penalties], dtype=object)
 
 
@@ -127,20 +127,19 @@ class SegmentCounts(StatelessTransformer):
 class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     """Segment with a fixed metric and a penalty that is learned as a function of the sequence.
 
-    For every training sequence the interval of penalties with the least error is computed from
-    its exact segmentation path, and log λ_i = ⟨v, features of sequence i⟩ + b is fitted to the
-    logarithms of the intervals. With ``SequenceFeatures(())`` the penalty is a constant, with
-    ``("log_log_length",)`` linear in log log T.
+    For every training sequence, its exact segmentation path gives the interval of penalties with
+    the least error. Then log λ_i = ⟨v, features of sequence i⟩ + b is fitted to the logarithms of
+    the intervals. With ``SequenceFeatures(())`` the penalty is a constant, and with
+    ``("log_log_length",)`` its logarithm is linear in log log T.
 
     Parameters
     ----------
     representation : transformer, optional
         Applied to every sequence first, such as :class:`~metriclearn.features.HermiteMoments`
-        or a scikit-learn Pipeline; the sequence as it is by default.
+        or a scikit-learn Pipeline; by default sequences do not change.
     sequence_features : transformer
-        Computes one row of features from every sequence as given, before ``representation``:
-        ``SequenceFeatures(…)``,
-        :class:`SegmentCounts`, or both in scikit-learn's FeatureUnion.
+        Computes one row of features from every sequence, before ``representation`` is applied:
+        ``SequenceFeatures(…)``, :class:`SegmentCounts`, or both in scikit-learn's FeatureUnion.
     regression : IntervalRegression
     min_size : int
         Smallest number of samples in a segment.
@@ -154,7 +153,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     Attributes
     ----------
     components_ : array (r, P)
-        Lᵀ; the identity.
+        Lᵀ, which is the identity.
     paths_ : list of SegmentationPath
         Paths of the training sequences under the metric; not saved, but :meth:`paths` computes them
         again.
@@ -234,7 +233,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
                 f"{type(self).__name__} needs annotations that some penalties contradict, but "
                 "every penalty is equally good for all of them; annotate changes, too."
             )
-        # The others suit every penalty.
+        # All other sequences have the least error at every penalty.
         used = np.isfinite(fitted.intervals_).any(axis=1)
         fitted.regression_ = clone(self.regression).fit(rows[used], fitted.intervals_[used])
         cases = zip(paths, errors, np.exp(fitted.regression_.predict(rows)))
@@ -246,8 +245,8 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     def identity_paths(self, X: Any) -> list[SegmentationPath]:
         """Segmentation paths of the represented sequences, before any fit.
 
-        They do not depend on learned parameters, so the candidates and folds of a cross-validation
-        can share them: pass them to :meth:`fit`.
+        The paths do not depend on learned parameters, so the candidates and folds of a
+        cross-validation can share them: pass them to :meth:`fit`.
         """
         return list(map(self._path, self._begin(X)[2]))
 
@@ -277,12 +276,12 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return self._search(X, known, paths, lambda *case: _segmentation(*case).change_points)
 
     def stream_source(self) -> Any:
-        """Not possible.
+        """Raise an error, because this estimator cannot follow a stream.
 
         Raises
         ------
         ValueError
-            Always, because a penalty follows from the whole sequence.
+            Always, because a penalty depends on the whole sequence.
         """
         raise ValueError(
             f"{type(self).__name__} needs whole sequences, from which their penalties follow; for "
@@ -296,14 +295,14 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         paths: Sequence[SegmentationPath] | None = None,
         tolerance: int = 0,
     ) -> Any:
-        """How sure every change-point of :meth:`predict_change_points` is, exactly.
+        """How certain every change-point of :meth:`predict_change_points` is, exactly.
 
         Parameters
         ----------
         X, known, paths : see :meth:`predict_change_points`
             Only segmentations that agree with the annotations are compared.
         tolerance : int ≥ 0
-            Change-points at most so many samples apart count as the same.
+            Change-points at most this many samples apart count as the same.
 
         Returns
         -------
@@ -316,8 +315,10 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return self._search(X, known, paths, program)
 
     def _search(self, X: Any, known: Any, paths: Any, program: Callable[..., Any]) -> Any:
-        """Run a program on every sequence at its penalty, among segmentations that agree with
-        ``known``."""
+        """Run a program on every sequence at its penalty.
+
+        Only segmentations that agree with ``known`` are candidates.
+        """
         _PATHS.check(type(self).__name__, "paths", paths)
         data = self.read_data(X)
         if paths is not None and len(paths) != len(data.arrays):
@@ -366,8 +367,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return fitted, data, represented
 
     def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
-        """The path up to ``max_segments``, or up to twice the number of annotations if that is
-        more."""
+        """The path up to ``max_segments``, or up to twice the annotations if that is more."""
         facts: Any = truth.change_points if isinstance(truth, Partition) else ()
         facts = truth.constraints if isinstance(truth, PartialPartition) else facts
         most = min(len(Z) // self.min_size, max(self.max_segments, 2 * len(facts)))
@@ -375,7 +375,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         problem = PenalizedSegmentation(form, min(self.min_size, len(Z)))
         path = path_between(problem, *problem.extremes, most)
         if len(path) > 2 and path.n_segments[-2] >= most:
-            # The last one kept stands for all finer ones.
+            # The last segmentation that is kept stands for all finer ones.
             path.penalties[-2, 0] = 0.0
             path = SegmentationPath(*(column[:-1] for column in vars(path).values()))
         return path
@@ -397,17 +397,18 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
 
 
 def _segmentation(form: LowRankForm, known: Any, min_size: int) -> Partition:
-    """The best segmentation that agrees with what is known."""
+    """The best segmentation that agrees with the annotations."""
     return ConstrainedChangePoints(min_size)(form, known=known)
 
 
 class BayesianCriterion(PenaltyLearner):
     """The unsupervised penalty of the BIC, 2 r σ² log T for r columns and noise σ.
 
-    Each further segment has r means and one position to estimate, and squared residuals of Gaussian
-    noise have the weight 1/(2σ²). σ is :func:`~metriclearn.features.hermite.noise_scale`, averaged
-    over columns. y is not used; with ``known`` the segmentation agrees with it. The parameters are
-    the same as for :class:`PenaltyLearner`, but the regression is not used.
+    Each further segment adds r means and one position to estimate, and squared residuals of
+    Gaussian noise have the weight 1/(2σ²). σ is
+    :func:`~metriclearn.features.hermite.noise_scale`, averaged over columns. y is not used. If
+    ``known`` is passed in prediction, the segmentation agrees with it. The parameters are the same
+    as for :class:`PenaltyLearner`, but the regression is not used.
 
     Parameters
     ----------
@@ -435,7 +436,7 @@ class BayesianCriterion(PenaltyLearner):
     """
 
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
-        """Remember the features, and the segmentation paths."""
+        """Store the features, and the segmentation paths; nothing is learned."""
         _PATHS.check(type(self).__name__, "paths", paths)
         fitted, data, represented = self._begin(X)
         fitted.paths_ = list(map(self._path, represented)) if paths is None else list(paths)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from metriclearn.oracles.change_points.margins import BoundaryMargins
 from metriclearn.problem.partition import Partition
 
-# In place of the infinite loss of a change that cannot be removed.
+# This replaces the infinite loss of a change that cannot be removed.
 _LARGEST = 1e300
 
 
@@ -25,10 +25,10 @@ class Calibration:
     losses, probabilities : arrays (n,)
         Points of the curve, which is linear between them and constant beyond.
     tolerance : int
-        A change-point is true if a true change is at most so many samples away.
+        A change-point is true if a true change is at most this many samples away.
     components : array (r, P)
     penalty : float or None
-        Metric and penalty of the segmenter that was calibrated; under any other metric or penalty
+        Metric and penalty of the segmenter that was calibrated. Under another metric or penalty,
         change-points get no probabilities.
     """
 
@@ -47,8 +47,7 @@ class Calibration:
         components: NDArray[np.float64],
         penalty: float | None,
     ) -> Self:
-        """Isotonic regression (scikit-learn) that predicts from losses whether change-points are
-        true.
+        """Fit an isotonic regression that predicts from losses whether change-points are true.
 
         O(K log K) for K change-points of all data sets.
         """

@@ -22,9 +22,9 @@ from metriclearn.problem.partition import Partition
 class MahalanobisClusterer(LearnedMetric):
     """Predictions of a fitted metric ``components_``, with K or with a ``penalty_`` per cluster.
 
-    Subclasses fit ``components_`` (r, P), ``penalty_`` (None where K is given) and
-    ``n_clusters_`` (the K of the training sets if all have the same, else None), and have the
-    parameters ``n_clusters`` ("given", a number or None), ``n_init`` and ``random_state``.
+    Subclasses fit ``components_`` (r, P), ``penalty_`` (None if K is given) and ``n_clusters_``
+    (the K of the training sets if it is the same for all, else None). They have the parameters
+    ``n_clusters`` ("given", a number or None), ``n_init`` and ``random_state``.
     """
 
     penalty_: float | None
@@ -38,13 +38,14 @@ class MahalanobisClusterer(LearnedMetric):
 
         Maximizes Tr(XBXᵀM) − λ Tr M over partitions, locally. If K is known, K-means runs from
         ``n_init`` starts. Otherwise, with ``penalty_``, we take the better result of two methods:
-        DP-means, from as many starts, and a local search from the rounded relaxation. K-means then
-        adds one cluster at a time while the value rises. This is needed because DP-means opens a
-        cluster only for a single sample that is worth λ, so it often ends with too few clusters.
+        DP-means, from ``n_init`` starts, and a local search from the rounded relaxation. K-means
+        then adds one cluster at a time while the value rises. This is needed because DP-means opens
+        a cluster only for a single sample that gains λ on its own, so it often ends with too few
+        clusters.
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
         n_clusters : int or sequence of int, optional
             K; by default the K of the training sets, or unknown if there is a ``penalty_``.
         """
@@ -97,7 +98,7 @@ class MahalanobisClusterer(LearnedMetric):
         return with_clusters(merged.labels[codes.ravel()], Z, count)
 
     def _penalized(self, Z: NDArray) -> Partition:
-        """A partition of large Tr ZZᵀM − λ Tr M."""
+        """A partition with large Tr ZZᵀM − λ Tr M."""
         assert self.penalty_ is not None
         form = LowRankForm(Z, shift=-self.penalty_)
         penalized = DPMeans(
@@ -109,7 +110,7 @@ class MahalanobisClusterer(LearnedMetric):
         best = max(
             Partition.from_labels(penalized.fit_predict(Z)), LocalSearch()(form), key=form.at
         )
-        # More would part equal samples.
+        # More clusters would separate equal samples.
         most = len(np.unique(Z, axis=0))
         while best.n_clusters < most:
             finer = self._k_means(Z, best.n_clusters + 1)

@@ -1,4 +1,4 @@
-"""ColumnSegmenter: a learner of change-points that reads some of the features only."""
+"""ColumnSegmenter: a learner of change-points that reads only some of the features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from metriclearn.running.parameters import component, number
 class ColumnSegmenter(MahalanobisSegmenter):
     """A learner fitted to neighboring features; the others have weight 0 in its metric.
 
-    For data sets whose columns are for different learners, such as raw signals and their features.
+    Use it if the columns of a data set are for different learners, such as raw signals and their
+    features.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class ColumnSegmenter(MahalanobisSegmenter):
 
     See Also
     --------
-    metriclearn.encoders.Columns : the same for encoders.
+    metriclearn.encoders.Columns : selects columns for encoders.
 
     Examples
     --------
@@ -61,7 +62,7 @@ class ColumnSegmenter(MahalanobisSegmenter):
     start: int
     stop: int
 
-    # what prediction asks for besides the metric is the inner learner's
+    # Besides the metric, prediction uses these parameters of the inner learner.
     min_size = property(attrgetter("learner.min_size"))  # type: ignore[assignment]
     n_segments = property(attrgetter("learner.n_segments"))  # type: ignore[assignment]
 
@@ -71,7 +72,7 @@ class ColumnSegmenter(MahalanobisSegmenter):
         return self.learner_.solution_
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the learner to its features; X and y as in the learner's own ``fit``.
+        """Fit the learner to its features; X and y are those of the ``fit`` of the learner.
 
         Raises
         ------

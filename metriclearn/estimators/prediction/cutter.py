@@ -54,8 +54,7 @@ class Graphs(DataSets):
 
     @cached_property
     def measures(self) -> Measures:
-        """For every data set the number of samples, and the magnitudes and deviations of its
-        features."""
+        """Lengths, and magnitudes and deviations of features, of every data set."""
         return measure(np.repeat(n.features, n.sizes.astype(int), axis=0) for n in self.arrays)
 
     def subset(self, places: NDArray) -> Self:
@@ -63,14 +62,14 @@ class Graphs(DataSets):
         return replace(super().subset(places), segments=[self.segments[i] for i in places])
 
     def spread(self, i: int, labels: NDArray) -> NDArray:
-        """Labels of the nodes of one data set as labels of its samples, in their shape."""
+        """Labels of the nodes of data set i as labels of its samples, in the samples' shape."""
         segments = self.segments[i]
         return labels if segments is None else labels[segments]
 
 
 @dataclass(frozen=True, eq=False)
 class SampleLabels(NodeLabels):
-    """Labels of nodes, with the samples from which they come.
+    """Labels of samples, from which the labels of nodes were made.
 
     Parameters
     ----------
@@ -89,8 +88,7 @@ class SampleLabels(NodeLabels):
 
     @property
     def completion(self) -> NDArray:
-        """The labels of the samples; unknown labels are filled in from the clusters of the
-        nodes."""
+        """The labels of the samples; unknown ones are filled in from the nodes' clusters."""
         spread = self.labels if self.segments is None else self.labels[self.segments]
         return self.values[np.where(self.codes < 0, spread, self.codes)]
 
@@ -102,8 +100,8 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
     ----------
     who : str
         Name used in errors.
-    X : (H, W, 3) image, ImageNodes or (T, P) array, or a sequence of them; with ``given``,
-        (n, S, S) similarities
+    X : (H, W, 3) image, ImageNodes or (T, P) array, or a sequence of these
+        With ``given``, (n, S, S) similarities.
     features : ImageFeatures
         Makes nodes of images.
     given : bool
@@ -112,7 +110,7 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
     Raises
     ------
     ValueError
-        If there are no data sets, or one of them cannot be read as such.
+        If there are no data sets, or one of them has none of these types.
     """
     several = isinstance(X, Sequence)
     # A list of lists of numbers is one table.
@@ -166,7 +164,7 @@ def read_node_labels(who: str, y: Any, graphs: Graphs, balance: float = 0.0) -> 
     who : str
         Name used in errors.
     y : sequence of (H_i, W_i) label maps, of (T_i,) labels, of Partition or PartialPartition (of
-        pixels row by row); or one
+        pixels row by row); or a single one
     graphs : Graphs
     balance : float
         As for :class:`~metriclearn.similarities.NodeLabels`.
@@ -186,8 +184,8 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) 
     Raises
     ------
     ValueError
-        If labels have another shape than the samples, if none is known, or if there are more labels
-        than nodes.
+        If the shapes of labels and samples differ, if no label is known, or if there are more
+        labels than nodes.
     """
     nodes, segments = graphs.arrays[i], graphs.segments[i]
     shape = (nodes.n_samples,) if segments is None else segments.shape
@@ -235,7 +233,7 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) 
 
 @dataclass(eq=False, repr=False)
 class NormalizedCutSegmenter(LearnedMetric):
-    """Predictions of estimators with fitted ``components_``, ``scale_`` and a threshold.
+    """Predictions of estimators with fitted ``components_``, ``scale_`` and eigenvalue threshold.
 
     Every subclass has the parameters ``similarity``, ``features``, ``rounding`` and ``balance``.
     """
@@ -265,7 +263,7 @@ class NormalizedCutSegmenter(LearnedMetric):
 
         Returns
         -------
-        label map (H, W) of an image, labels (T,) of an array; a list of them for several
+        label map (H, W) of an image, or labels (T,) of an array; a list for several data sets
         """
         graphs = self._read_graphs(X)
         who = type(self).__name__
@@ -279,7 +277,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         return self.predict([image], n_clusters)[0]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean ‖D^½(M − N)‖²_F over samples, with K as in the labels; larger is better.
+        """Minus the mean ‖D^½(M − N)‖²_F per sample, with K from the labels; larger is better.
 
         D is I with ``balance=0``. Samples with the label −1 are ignored.
         """
@@ -292,8 +290,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         return check_features(self, graphs)
 
     def _divide(self, nodes: Nodes, n_clusters: int | None) -> NDArray[np.int64]:
-        """Clusters of the nodes; by default as many as there are eigenvalues above the
-        threshold."""
+        """Clusters of the nodes; None counts the eigenvalues above the threshold."""
         cut = self._cut(self.scaled(nodes))
         if n_clusters is None:
             values, _ = cut.eigenpairs(min(self.max_clusters_, nodes.n_samples))
@@ -301,20 +298,22 @@ class NormalizedCutSegmenter(LearnedMetric):
         return self.rounding(cut, int(n_clusters))
 
     def mean_loss(self, scaled: Sequence[Nodes], truths: Sequence[NodeLabels]) -> float:
-        """Mean ‖D^½(M − N)‖²_F over samples, with K as in the labels."""
+        """Mean ‖D^½(M − N)‖²_F per sample, with K from the labels."""
         pairs = zip(map(self._cut, scaled), truths)
         losses = [t.squared_norm(self.rounding(cut, t.n_clusters)) for cut, t in pairs]
         return float(np.mean(losses))
 
     def _cut(self, scaled: Nodes, unit: float = 1.0) -> NormalizedCut:
         """The cut for features divided by ``scale_`` and the unit."""
-        # ∞ · 0 is NaN.
+        # Features with infinite scale have weight 0; ∞ · 0 would be NaN.
         scale = np.minimum(self.scale_ * unit, np.finfo(np.float64).max)
         return NormalizedCut(self.similarity.operator(scaled, self.components_ * scale))
 
     def scaled(self, nodes: Nodes, scale: NDArray | None = None) -> Nodes:
-        """Features divided by a scale (P,), by default the fitted one, and centered, for
-        accuracy."""
+        """Nodes with features divided by a scale (P,), and centered for accuracy.
+
+        The default is the fitted scale.
+        """
         if self.similarity.given:
             return nodes
         mean = nodes.sizes @ nodes.features / np.sum(nodes.sizes)
@@ -324,8 +323,7 @@ class NormalizedCutSegmenter(LearnedMetric):
     def set_threshold(
         self, nodes: Sequence[Nodes], counts: Sequence[int], unit: float = 1.0
     ) -> None:
-        """Choose the threshold for which the count of eigenvalues is best on the training
-        images."""
+        """Choose the threshold for which counts of eigenvalues fit the training images best."""
         self.max_clusters_ = min(2 * max(counts) + 2, *map(len, nodes))
         most = self.max_clusters_
         spectra = np.array([self._cut(one, unit).eigenpairs(most)[0] for one in nodes])

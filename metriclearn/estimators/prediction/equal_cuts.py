@@ -25,7 +25,7 @@ class EqualCuts(SegmenterWithoutMetric):
     """Segments of equal length: a trivial baseline that a method has to beat.
 
     The length is chosen among at most a hundred, by the least mean loss ‖M − N‖²_F on the training
-    recordings; the shortest of equally good lengths. Features are not used.
+    recordings. Of equally good lengths, the shortest is chosen. Features are not used.
 
     Parameters
     ----------
@@ -35,7 +35,8 @@ class EqualCuts(SegmenterWithoutMetric):
     Attributes
     ----------
     length_ : float or None
-        Samples in a segment, ∞ if no label needs a boundary; None if ``n_segments`` is given.
+        Number of samples in a segment, ∞ if no label needs a boundary; None if ``n_segments`` is
+        given.
 
     Raises
     ------
@@ -44,7 +45,7 @@ class EqualCuts(SegmenterWithoutMetric):
 
     See Also
     --------
-    TunedSegmenter : the Euclidean metric with a tuned penalty, the next thing to beat.
+    TunedSegmenter : the Euclidean metric with a tuned penalty, the next baseline to beat.
 
     Examples
     --------
@@ -67,8 +68,8 @@ class EqualCuts(SegmenterWithoutMetric):
 
         Parameters
         ----------
-        X : sequence of (T_i, P) arrays, or one
-        y : labels, change-points or partial labels, for each of them
+        X : sequence of (T_i, P) arrays, or a single one
+        y : labels, change-points or partial labels of each array
             If some samples are labeled −1, only the labeled parts count.
         """
         if unknown:

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 
-# Features shown in a picture.
+# Number of features shown in a picture.
 _LANES = 3
-# Sequences with at most so many segments cause no warning.
+# Sequences with at most this many segments cause no warning.
 _FEW = 5
 _METRIC = component("fit", "ClusteringMetricLearner()", optional=True)
 _UNIT = either(None, "variance")
@@ -62,14 +62,14 @@ class PlottedSegmenter:
     def plot(
         self, X: Any, y: Any = None, *, ax: Any = None, title: str | None = None, **options: Any
     ) -> Figure:
-        """One sequence, its predicted segments and the true ones, see ``plot_segmentation``.
+        """Plot a sequence, its predicted and its true segments, see ``plot_segmentation``.
 
         Parameters
         ----------
         X : (T, P) or (T,) array or data frame
-            Of its features, the three with the largest weight in the metric are drawn.
+            The three features with the largest weight in the metric are drawn.
         y : labels, change-points or Partition, optional
-            The truth; the learner takes n_segments from it if it needs that.
+            The true segments; a learner that needs ``n_segments`` takes the number from them.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         title : str, optional
@@ -101,7 +101,7 @@ class PlottedSegmenter:
             loss = FrobeniusLoss().squared_norm(Partition(ends=ends), truth)
             losses["prediction"] = loss
         seen = np.zeros(array.shape[1])
-        # Otherwise the metric is about another representation.
+        # If not, the metric belongs to another representation.
         if self.components_.shape[1] == len(seen):
             seen = np.linalg.norm(self.components_, axis=0) * array.std(axis=0)
         leading = np.sort(np.argsort(-seen, kind="stable")[:_LANES])
@@ -137,7 +137,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
         n_segments : int or sequence of int, optional
             Number of segments; by default it follows from ``penalty_``.
         return_margins : bool
@@ -145,7 +145,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
         Returns
         -------
-        int array (K,), or a list of them; with ``return_margins`` a pair of these and the margins
+        int array (K,), or a list of such arrays
+            With ``return_margins``, a pair of the change-points and the margins.
         """
         SWITCH.check(type(self).__name__, "return_margins", return_margins)
         if return_margins:
@@ -176,11 +177,12 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return data.as_passed([weights.classes[found.sample_names] for found in partitions])
 
     def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
-        """How sure every predicted change-point is, exactly, in units of the penalty.
+        """How certain every predicted change-point is, exactly, in units of the penalty.
 
         With the penalty this costs little more than two pruned programs. With given numbers of
-        segments it costs two programs in a narrow window, and more in wider windows if these are
-        not enough. An ``oracle`` of the estimator is ignored: margins come from the exact program.
+        segments it costs two more programs in a narrow window, and further ones in wider windows if
+        that is not enough. An ``oracle`` of the estimator is ignored: margins come from the exact
+        program.
 
         Parameters
         ----------
@@ -188,14 +190,14 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         n_segments : int or sequence of int, optional
             Number of segments; by default it follows from ``penalty_``.
         tolerance : int, optional
-            Change-points at most so many samples apart count as the same; by default the tolerance
-            of :meth:`calibrate`, or 0.
+            Change-points at most this many samples apart count as the same; by default the
+            tolerance of :meth:`calibrate`, or 0.
 
         Returns
         -------
         :class:`~metriclearn.BoundaryMargins`, or a list of them
-            They have ``probabilities`` if the metric and the penalty have been calibrated with this
-            tolerance.
+            Margins have ``probabilities`` if the metric and the penalty have been calibrated with
+            this tolerance.
         """
         data = self.read_data(X)
         known: Calibration | None = getattr(self, "calibration_", None)
@@ -226,8 +228,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
-        y : (T,) labels, or change-points as in ruptures, for each of them
+        X : (T, P) array or sequence of such arrays
+        y : (T,) labels, or change-points as in ruptures, for each array
         tolerance : int ≥ 0
             In samples.
 
@@ -250,14 +252,13 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return self
 
     def tune_penalty(self, X: Any, y: Any, unit: str | None = None) -> Self:
-        """Set the penalty that has the least mean loss on labeled data, ideally not the training
-        data.
+        """Set the penalty with the least mean loss on labeled data, ideally not the training data.
 
         The minimum is exact, except in rare cases with partial labels: optimal segmentations are
         piecewise constant in λ, and their path contains all of them, see
-        :func:`~metriclearn.best_penalty`. The metric, and the penalties of positions that a
-        ``FeaturePenalty`` has learned, do not change. A learner fitted with ``n_segments="given"``
-        gets a penalty in this way.
+        :func:`~metriclearn.best_penalty`. The metric does not change, nor do the penalties of
+        positions that a ``FeaturePenalty`` has learned. A learner fitted with
+        ``n_segments="given"`` gets a penalty in this way.
 
         Parameters
         ----------
@@ -268,9 +269,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             With partial labels only the labeled parts count, see
             :class:`~metriclearn.problem.losses.KnownLoss`.
         unit : None or "variance"
-            The unit of the penalty: squared distances, or the variance of each sequence under the
-            metric, for sequences that differ in contrast. Scores of :meth:`boundary_margins` are in
-            this unit, too. The next ``fit`` resets it.
+            The unit of the penalty. None stands for squared distances, and "variance" for the
+            variance of each sequence under the metric, for sequences that differ in contrast.
+            Scores of :meth:`boundary_margins` are in this unit, too. The next ``fit`` resets the
+            unit.
 
         Returns
         -------
@@ -290,16 +292,17 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         parts: Sequence[tuple[Any, Any]],
         unit: str | None = None,
     ) -> None:
-        """Give several models the same penalty: that of least mean loss, with each model on its own
-        data.
+        """Give several models the same penalty.
+
+        It is the one with the least mean loss, where each model predicts its part of the data.
 
         Parameters
         ----------
         models : sequence of MahalanobisSegmenter
             Fitted learners with the same parameters, such as one for each fold.
         parts : sequence of (X, y)
-            Recordings and labels for each model, as for :meth:`MahalanobisSegmenter.tune_penalty`.
-            Models without a part get the same penalty.
+            Recordings and labels for each of the first models, as for
+            :meth:`MahalanobisSegmenter.tune_penalty`. Models without a part get the same penalty.
         unit : None or "variance"
 
         Raises
@@ -332,22 +335,23 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         self, X: Any, y: Any, metric: MetricEstimator | None = None, named: bool = True
     ) -> Self:
         """Learn from recurring labels the names that :meth:`predict_states` gives to segments.
+
         Segmentations are learned with every run of equal labels as a separate segment, because the
-        search for change-points returns only contiguous segments. Here equal labels are one cluster
-        wherever they stand.
+        search for change-points returns only contiguous segments. Here all equal labels are one
+        cluster.
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
-        y : (T,) labels for each of them, −1 where unknown
+        X : (T, P) array or sequence of such arrays
+        y : (T,) labels for each array, −1 where unknown
         metric : estimator with ``components_``, optional
             Learns the metric of states. ``ClusteringMetricLearner()`` minimizes the hinge of
             ‖M − N‖², as for segments, but over partitions in which labels recur. By default states
             use the metric of the segments.
         named : bool
-            Whether a label means the same in all data sets. If not, a penalty of a state is
-            learned: the one at which clustering the labeled segments of each data set has the least
-            mean loss.
+            Whether a label means the same in all data sets. If not, the penalty of a state is
+            learned, as the one at which clusterings of the labeled segments of each data set have
+            the least mean loss.
 
         Returns
         -------
@@ -374,17 +378,17 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return self
 
     def predict_states(self, X: Any, n_states: Any = None, random_state: int | None = 0) -> Any:
-        """State of every sample: the segments of :meth:`predict`, with one name for similar
-        segments.
+        """State of every sample: the segments of :meth:`predict`, with one name for similar ones.
 
         With ``n_states``, K-means clusters the segments of each data set, weighted by their
         lengths. Without it, a segment gets the name of the nearest state if :meth:`fit_states` has
-        learned names; else DP-means clusters the segments. Its penalty of a state is the learned
-        one, or the penalty of a segment, so that one more state costs as much as a change-point.
+        learned names; otherwise DP-means clusters the segments. DP-means uses the learned penalty
+        of a state. If none was learned, it uses the penalty of a segment, so that one more state
+        costs as much as a change-point.
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
         n_states : int or sequence of int, optional
             Number of states in each data set.
         random_state : int or None
@@ -425,7 +429,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return -float(np.average(losses, weights=weights))
 
     def stream_source(self) -> StreamSource:
-        """How a stream reads samples: the metric, scores of names and penalties of positions.
+        """The source for a stream: the metric, scores of names and penalties of positions.
 
         Raises
         ------
@@ -466,7 +470,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
         def read(X: NDArray) -> tuple[NDArray, NDArray | None, NDArray | None]:
             scores = None if weights is None else weights.scores(X)
-            # That of a change after each sample: row t is of the position before sample t.
+            # Return the penalty of a change after each sample. Row t is for the position before
+            # sample t, so the first row is left out.
             return X, scores, None if penalty is None else penalty.penalties(X)[1:]
 
         classes = None if weights is None else weights.classes
@@ -474,7 +479,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return StreamSource(read, *terms, behind, ahead)
 
     def read_data(self, X: Any) -> DataSets:
-        """Arrays in single precision are not converted: their sums are in double precision."""
+        """Read data; single precision is kept, because sums are in double precision anyway."""
         return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
 
     def segmented(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
@@ -498,7 +503,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             form = self.form(X)
             if count is not None:
                 partitions.append(oracle(form, int(count)))
-            elif len(X) < self.min_size:  # is one segment
+            elif len(X) < self.min_size:  # the data set is one segment
                 partitions.append(segmentation_oracle(None, 1)(form, 1))
             else:
                 assert self.penalty_ is not None
@@ -531,12 +536,12 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             return [oracle(form.shifted(-penalty)) for penalty in penalties]
 
         found = free.segmented(data, n_segments, at_each)
-        # A data set shorter than min_size is one segment at all penalties.
+        # A data set shorter than min_size is one segment at any penalty.
         rows = [[row] * len(penalties) if isinstance(row, Partition) else row for row in found]
         return [list(column) for column in zip(*rows)]
 
     def form(self, X: NDArray) -> LowRankForm | ChargedForm:
-        """XBXᵀ of one sequence, with penalties of positions and scores of names, unit included."""
+        """XBXᵀ of one sequence in ``penalty_unit_``, with penalties of positions and names."""
         sums, variance = cumulative_sums(X, self.components_), 1.0
         if self.penalty_unit_ is not None:
             # Squares may overflow.

@@ -33,7 +33,7 @@ class States:
     components : array (r, P)
         Lᵀ of the metric in which segments are compared.
     names : array (S,) or None
-        Labels of the states, if these mean the same in all data sets.
+        Labels of the states, if labels mean the same in all data sets.
     means : array (S, r) or None
         Means of the labeled samples XL of each state.
     penalty : float
@@ -49,12 +49,12 @@ class States:
     def learn(
         cls, components: NDArray, arrays: Sequence[NDArray], labels: Sequence[NDArray], named: bool
     ) -> Self:
-        """Means of the labeled states or, unless ``named``, the penalty of a state.
+        """Learn the means of the labeled states or, unless ``named``, the penalty of a state.
 
-        It has the least mean loss ‖M − N‖²_F / T when the labeled segments are clustered with it.
-        The candidates are the penalties at which two segments a and b of a data set become one
-        state, |a||b| / (|a| + |b|) ‖μ_a − μ_b‖². Among equally good neighboring penalties the
-        middle one is chosen.
+        The penalty is the one with the least mean loss ‖M − N‖²_F / T if the labeled segments are
+        clustered. The candidates are the penalties at which two segments a and b of a data set
+        become one state, |a||b| / (|a| + |b|) ‖μ_a − μ_b‖². Among equally good neighboring
+        penalties the middle one is chosen.
         """
         Z = [array @ components.T for array in arrays]
         if named:

@@ -48,15 +48,15 @@ _BLOCK = 4096  # rows at a time, so that a large chunk needs no more memory than
 
 
 class StreamSource(NamedTuple):
-    """How a segmenter reads a stream: what it computes from samples and their neighbors in time.
+    """The parts of a segmenter that a stream needs.
 
     Attributes
     ----------
     read : callable
         Converts a stretch of samples (T, P) to features (T, p), scores of names (T, C) or None, and
         penalties of a change after each sample (T,) or None. The row of a sample depends on
-        ``behind`` samples before it and ``ahead`` after it; both ends of the stretch are treated
-        like those of whole sequences.
+        ``behind`` samples before it and ``ahead`` samples after it. Both ends of the stretch are
+        treated like the ends of whole sequences.
     components : array (r, p)
         The metric of the features.
     penalty : float
@@ -82,16 +82,16 @@ class StreamedSegments(NamedTuple):
     Attributes
     ----------
     ends : int array (K,)
-        Their ends, in samples since the start of the stream.
+        Ends of the segments, in samples since the start of the stream.
     names : array (K,) or None
         The label of each segment, if the segmenter has learned names.
     losses : array (K−1,) or None
-        For pending segments: how much lower the score would be without the change at each end but
-        the last, as in :class:`~metriclearn.BoundaryMargins`. Final changes are kept.
+        For pending segments: how much lower the score would be without the change at each end
+        except the last, as in :class:`~metriclearn.BoundaryMargins`. Final changes do not move.
 
     See Also
     --------
-    SegmenterStream : returns them.
+    SegmenterStream : returns such segments.
 
     Examples
     --------
@@ -124,8 +124,8 @@ class SegmenterStream(ComponentParameters):
     :meth:`push` and :meth:`finish` together return exactly the segments that
     ``predict_change_points`` returns for all samples at once, up to ties within rounding. It does
     not matter how samples are divided into chunks. A segment is returned as soon as no later sample
-    can change it. Memory is O(samples since the last final change), the time is about the same as
-    for the whole sequence at once. A stream can be saved at any moment with
+    can change it. Memory is O(samples since the last final change), and the time is about the same
+    as for the whole sequence at once. A stream can be saved at any moment with
     :func:`metriclearn.save`, and continues after :func:`metriclearn.load`.
 
     Parameters
@@ -133,14 +133,14 @@ class SegmenterStream(ComponentParameters):
     segmenter : fitted segmenter
         Its ``stream()`` makes the stream.
     max_delay : int, optional
-        A change becomes final after so many samples at the latest, which bounds memory and delay.
-        If this limit decides a change, segments may differ from a search over all samples at once.
-        The first time it does, there is a warning, and ``exact_`` is False from then on.
+        A change becomes final after at most this many samples, which bounds memory and delay. If
+        this limit decides a change, segments may differ from those of a search over all samples at
+        once. The first time this happens, there is a warning, and ``exact_`` becomes False.
 
     Attributes
     ----------
     n_samples_ : int
-        Rows pushed so far.
+        Number of rows pushed so far.
     exact_ : bool
 
     Raises
@@ -152,7 +152,7 @@ class SegmenterStream(ComponentParameters):
     References
     ----------
     Šrámek, Brejová & Vinař, On-line Viterbi algorithm for analysis of long biological sequences,
-    WABI 2007 (what all live starts share is final).
+    WABI 2007 (changes that all live starts share are final).
     Killick, Fearnhead & Eckley, Optimal detection of changepoints with a linear computational
     cost, Journal of the American Statistical Association 107, 2012 (live starts).
 
@@ -186,11 +186,12 @@ class SegmenterStream(ComponentParameters):
                 f"{self.who} needs a max_delay of at least twice min_size={source.min_size}, got "
                 f"{self.max_delay}; wait for longer, or lower min_size."
             )
-        # Position i of the program, counted from 0, is sample begin_ + i of the stream; the
-        # positions after 0 are head_ farther.
+        # Position 0 of the program is sample begin_ of the stream. Position i > 0 is sample
+        # begin_ + head_ + i.
         self.n_samples_ = self.n_read_ = self.first_recent_ = self.begin_ = self.head_ = 0
         self.exact_, self.finished_ = True, False
-        self.recent_: NDArray | None = None  # samples that have not all neighbors yet, and theirs
+        # Samples that still lack neighbors, and the neighbors that they have.
+        self.recent_: NDArray | None = None
         self.offset_: NDArray | None = None
         self.__dict__.pop("kept_", None)
         self.largest_ = max(1.0, float(np.abs(source.components).max(initial=0.0)))
@@ -218,7 +219,7 @@ class SegmenterStream(ComponentParameters):
         margins : bool
             Whether to compute ``losses``, by two programs over these samples. If the stream has
             forgotten samples of the first pending segment because of ``max_delay``, each loss is
-            that of removing a single change, an upper bound.
+            only an upper bound: the loss of removing one change and keeping the others.
         """
         self.check_running("pending")
         if self.offset_ is None:
@@ -280,7 +281,7 @@ class SegmenterStream(ComponentParameters):
             )
 
     def checked(self, rows: Any) -> NDArray[np.float64]:
-        """Read rows, which must have the features of the training data, (n, P)."""
+        """Read and check rows, (n, P), which must have the features of the training data."""
         n_features = self.segmenter.n_features_in_
         if hasattr(rows, "columns") and len(rows):
             rows = check_features(self.segmenter, read_data_sets(self.who, rows)).arrays[0]
@@ -317,14 +318,14 @@ class SegmenterStream(ComponentParameters):
         return [*found, self._told(self._ends(int(self.clock_[NOW])))]
 
     def joined(self, found: list[StreamedSegments]) -> StreamedSegments:
-        """Parts as one."""
+        """Join parts into one."""
         ends = np.concatenate([np.zeros(0, dtype=np.int64), *(part.ends for part in found)])
         if (classes := self.classes) is None:
             return StreamedSegments(ends)
         return StreamedSegments(ends, np.concatenate([classes[:0], *(p.names for p in found)]))
 
     def _reported(self, found: list[StreamedSegments], before: bool) -> StreamedSegments:
-        """The parts joined; warns the user if ``exact_`` was True ``before`` and is now False."""
+        """The joined parts; warns the user if ``exact_`` was True ``before`` and is now False."""
         if before and not self.exact_:
             warnings.warn(
                 f"{self.who} decided by max_delay={self.max_delay} at about sample "
@@ -340,8 +341,9 @@ class SegmenterStream(ComponentParameters):
         if source.behind == source.ahead == 0:
             return source.read(X)
         recent = X if self.recent_ is None else np.vstack([self.recent_, X])
-        # The stretch that is read begins early enough, or where the stream begins. Its last samples
-        # lack what follows, so they wait; those at the end of the stream have nothing to wait for.
+        # The stretch that is read begins early enough for all neighbors, or where the stream
+        # begins. Its last samples lack later neighbors, so they wait, except at the end of the
+        # stream.
         stop = self.first_recent_ + len(recent) - (0 if last else source.ahead)
         parts = source.read(recent)
         rows = slice(self.n_read_ - self.first_recent_, max(0, stop - self.first_recent_))
@@ -361,14 +363,14 @@ class SegmenterStream(ComponentParameters):
         assert self.offset_ is not None
         components = self._kept().components
         if np.count_nonzero(components) == len(components):
-            # Every component weighs a single feature.
+            # Every component weighs a single feature, so no matrix product is needed.
             columns = np.argmax(components != 0, axis=1)
             weights = components[np.arange(len(components)), columns]
             rows = np.ascontiguousarray((features[:, columns] - self.offset_[columns]) * weights)
         else:
             rows = projected(np.ascontiguousarray(features), self.offset_, components)
         if scores is not None:
-            # As for whole sequences: the best name of every sample scores 0.
+            # Shift scores so that the best name of every sample has 0, as for whole sequences.
             scores = scores - scores.max(axis=1, keepdims=True)
         else:
             scores = np.empty((len(rows), 0))
@@ -391,7 +393,7 @@ class SegmenterStream(ComponentParameters):
             clock[BASE] = base = change
             first = base + 1
         if self.max_delay is not None and now - base >= self.max_delay:
-            # The best segmentation as of now decides about the oldest quarter of the delay.
+            # The current best segmentation decides about the oldest quarter of the delay.
             ends = self._ends(now)
             oldest = now - 3 * self.max_delay // 4
             if len(decided := ends[ends < oldest]):
@@ -415,7 +417,7 @@ class SegmenterStream(ComponentParameters):
         self.exact_ = self.exact_ and not lost
 
     def _begin(self, features: NDArray, scores: NDArray | None, penalties: Any) -> None:
-        """Empty arrays; sums are of differences to the first sample."""
+        """Make empty arrays; sums will be of differences from the first sample."""
         n_components = len(self._kept().components)
         self.offset_ = np.array(features, dtype=np.float64)
         self.clock_, self.bounds_ = np.zeros(N_CLOCK, dtype=np.int64), np.zeros(N_BOUNDS)
@@ -447,7 +449,7 @@ class SegmenterStream(ComponentParameters):
         self.kept_ = self._kept()._replace(state=self._state(self._kept().source))
 
     def _kept(self) -> _Kept:
-        """What model files leave out because it follows from what they hold."""
+        """The parts that model files leave out, because they follow from the rest."""
         if not hasattr(self, "kept_"):
             source = self.segmenter.stream_source()
             components = np.ascontiguousarray(source.components, dtype=np.float64)
@@ -472,7 +474,7 @@ class SegmenterStream(ComponentParameters):
 
     def _ends(self, now: int) -> NDArray[np.int64]:
         """Ends of the best segments since the last final change, as positions of the program."""
-        if self.values_[0, now] == -np.inf:  # too few samples for min_size are one segment
+        if self.values_[0, now] == -np.inf:  # fewer samples than min_size form one segment
             return np.array([now])
         return changes(self.positions_[0], now, int(self.clock_[BASE]))
 
@@ -498,8 +500,8 @@ class Streaming:
         Parameters
         ----------
         max_delay : int, optional
-            A change becomes final after so many samples at the latest. By default there is no
-            limit, and the result is the same as that of ``predict_change_points``.
+            A change becomes final after at most this many samples. By default there is no limit,
+            and the result is the same as that of ``predict_change_points``.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Shared by segmenters without a metric: reading data, one result per data set, and the score."""
+"""Methods that segmenters without a metric share: they read data and compute the score."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SegmenterWithoutMetric(ComponentParameters):
     segmented: Callable[..., list[Any]]
 
     def read_data(self, X: Any) -> DataSets:
-        """Read data sets, which must have the features of the training data."""
+        """Read data sets, and check that they have the features of the training data."""
         return check_features(self, read_data_sets(type(self).__name__, X))
 
     def score(self, X: Any, y: Any) -> float:

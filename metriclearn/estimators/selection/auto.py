@@ -1,4 +1,4 @@
-"""auto_metric_learner: family, strength, penalty and min_size, chosen on groups left out."""
+"""auto_metric_learner: chooses family, strength, penalty and min_size on groups left out."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ class AutomaticChoice:
     Attributes
     ----------
     names : list of str
-        One name per candidate: its family, strength and changes, and how its penalty was chosen.
+        One name per candidate, made of its family, strength and changes, and of the way in which
+        its penalty was chosen.
     losses : array (candidates, groups)
         Mean ‖M − N‖²_F over the sequences of a group, after learning from other groups; with
         partial labels, T times the loss on the labeled parts.
@@ -99,7 +100,7 @@ class AutomaticChoice:
 
 
 class _Trial(NamedTuple):
-    """A candidate with one of its penalties, and its losses by group."""
+    """A candidate with one kind of penalty, and its losses by group."""
 
     name: str
     rank: int
@@ -108,7 +109,8 @@ class _Trial(NamedTuple):
     losses: NDArray
 
 
-# arguments of tune_penalty after the fit, if it is called; families are compared with the first
+# Arguments of tune_penalty, which is called after the fit; None keeps the learned penalty. Families
+# are compared with the first of these.
 _PENALTIES: dict[str, dict[str, Any] | None] = {
     "penalty tuned in units of each sequence's variance": {"unit": "variance"},
     "penalty as learned": None,
@@ -135,17 +137,18 @@ def auto_metric_learner(
 ) -> MahalanobisSegmenter:
     """A fitted learner whose family, strength, penalty and min_size were chosen on groups left out.
 
-    Every family is tried at its strengths by cross-validation over whole groups of sequences, with
-    the penalty tuned on the training part in units of each sequence's variance, see
+    Every family is tried at its strengths by cross-validation over whole groups of sequences. The
+    penalty is tuned on the training part, in units of the variance of each sequence, see
     :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. Each family is represented by its
-    best candidate. The chosen family is the simplest one that is no worse than the best by more
-    than one standard error of the paired differences over groups. Then we try some changes, one
-    after another, and keep each that lowers the loss by more than one standard error: the penalty
-    as it was learned, or tuned in the unit of the data; half the shortest labeled segment as
-    ``min_size``; and penalties that depend on the sequence and on the boundary
-    (:class:`~metriclearn.FeaturePenalty`). With few groups the standard error is inflated by
-    Student's t for a confidence of 84 %: by 1.8 for two groups, and by 1.3 and 1.2 for three and
-    four. The choice is fitted again to all sequences.
+    best candidate. We choose the simplest family whose loss exceeds the least one by at most one
+    standard error of the paired differences over groups.
+
+    Then we try some changes, one after another, and keep each that lowers the loss by more than one
+    standard error: the penalty as it was learned, or tuned in the unit of the data; half the
+    shortest labeled segment as ``min_size``; and penalties that depend on the sequence or on the
+    boundary (:class:`~metriclearn.FeaturePenalty`). With few groups the standard error is inflated
+    by Student's t for a confidence of 84 %: by 1.8 for two groups, by 1.3 for three, and by 1.2 for
+    four. The chosen learner is fitted again to all sequences.
 
     Parameters
     ----------
@@ -157,12 +160,12 @@ def auto_metric_learner(
         sequence is a group.
     families : mapping of names to Family
     seconds : float
-        Time for everything. After two thirds of it no further candidate is begun, except for the
-        first, and every fit stops after a twentieth of it. ``choice_`` lists the candidates that
-        were left out, and ``solution_`` shows whether a fit was stopped. With enough time the
-        result is the same on every machine.
+        Time limit for everything. The first candidate is always tried, but no other is begun after
+        two thirds of this time. Every fit stops after a twentieth of it. ``choice_`` lists the
+        candidates that were left out, and ``solution_`` shows whether a fit was stopped. With
+        enough time the result is the same on every machine.
     n_folds : int ≥ 2
-        At most one fold per group.
+        Number of folds, at most one per group.
 
     Returns
     -------
@@ -175,8 +178,8 @@ def auto_metric_learner(
 
     See Also
     --------
-    Consensus : keeps all candidates in place of the choice; often better on few recordings, but
-        without a metric to look at.
+    Consensus : keeps all candidates and chooses none; often better on few recordings, but has no
+        single metric to look at.
 
     References
     ----------
@@ -208,7 +211,7 @@ def auto_metric_learner(
         [(rank, name, family, strength) for strength in family.strengths]
         for rank, name, family in usable
     ]
-    # the likeliest strengths of all families come first, should the time not suffice for all
+    # The likeliest strengths of all families come first, in case there is no time for the others.
     for rank, name, family, strength in filter(None, chain(*zip_longest(*grids))):
         learner = clone(family.learner).set_params(**{family.parameter: strength})
         search.attempt(f"{name} {strength:g}", rank, learner)
@@ -239,7 +242,7 @@ class _Search:
     left_out: list[str] = field(default_factory=list)
 
     def attempt(self, name: str, rank: int, learner: Any) -> list[_Trial]:
-        """The trials of a candidate with each of the penalties; none if time is up."""
+        """The trials of a candidate, one with each kind of penalty; none if time is up."""
         if self.trials and time.monotonic() - self.begun > 2 / 3 * self.seconds:
             self.left_out.append(name)
             return []
@@ -264,14 +267,16 @@ class _Search:
 
 
 def _penalized(fitted: Any, penalty: str, X: Any, truths: Sequence[Any]) -> Any:
-    """A copy of a fitted learner with one of the penalties."""
+    """A copy of a fitted learner with one kind of penalty."""
     options, model = _PENALTIES[penalty], copy.copy(fitted)
     return model if options is None else model.tune_penalty(X, truths, **options)
 
 
 def _fitted(learner: Any, X: Any, truths: Sequence[Any], seconds: float) -> Any:
-    """A copy, fitted in a twentieth of the time, without warnings, which would recur in every
-    fold."""
+    """A fitted copy; the fit takes at most a twentieth of the time.
+
+    Warnings are hidden, because they would recur in every fold.
+    """
     name = "callbacks" if isinstance(learner, ChangePointMetricLearner) else "learner__callbacks"
     watched = {name: [*learner.get_params()[name], TimeLimit(seconds / 20)]}
     with warnings.catch_warnings(action="ignore", category=UserWarning):
@@ -303,8 +308,7 @@ def _simplest(trials: Sequence[_Trial]) -> _Trial:
 
 
 def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
-    """The best trial; each other one replaces it if it is better by more than the standard
-    error."""
+    """The best trial: each of the others replaces it if better by more than a standard error."""
     for other in others:
         gain = best.losses - other.losses
         best = other if gain.mean() > _standard_error(gain) else best

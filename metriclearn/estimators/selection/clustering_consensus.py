@@ -1,4 +1,4 @@
-"""ClusteringConsensus: clusterings and image cuts of small expected loss over many models."""
+"""ClusteringConsensus: clusterings and image cuts with a small expected loss over many models."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def _clusters(model: Any) -> bool:
 
 @dataclass(eq=False, repr=False)
 class ClusteringConsensus(ComponentParameters):
-    """A clustering of small expected loss over many models, for tables and for images.
+    """A clustering with a small expected loss over many models, for tables and for images.
 
-    It is like :class:`~metriclearn.Consensus`, which is for segmentations. Every member is fitted
-    once for each part of the data left out, and all these models are kept. The result for new data
-    is a compromise between their predictions N_j,
+    It is like :class:`~metriclearn.Consensus`, which is for segmentations. The data are divided
+    into parts. For each part, every member is fitted without it, and all these models are kept. The
+    result for new data is a compromise between their predictions N_j,
 
-        argmin_M Σ_j q_j ‖M − N_j‖²_F.
+        argmin_M Σ_j q_j ‖M − N_j‖²_F,
 
-    found by a local search. If the models have the requested number of clusters, its expected loss
-    is never above that of the best model, and at most twice the least possible; see
-    :mod:`metriclearn.oracles.expected_loss`.
+    which a local search approximates. If the models have the requested number of clusters, the
+    expected loss of the compromise is never above that of the best model, and at most twice the
+    least possible; see :mod:`metriclearn.oracles.expected_loss`.
 
     Parameters
     ----------
@@ -63,18 +63,19 @@ class ClusteringConsensus(ComponentParameters):
         :class:`~metriclearn.NormalizedCutMetricLearner`, or others with ``fit(X, y)`` and
         ``predict(X, n_clusters)`` for lists of data sets.
     weights : "held-out" or "uniform"
-        With "held-out", q_j ∝ (least loss / loss)^p where "loss" is that of a member on the parts
-        left out, and p is the power with the least loss there.
+        With "held-out", q_j ∝ (least loss / loss)^p, where "loss" is that of a member on the parts
+        left out, and p is the power for which the compromise has the least loss there.
     n_clusters : "given" or None
-        "given": numbers of clusters are known; for the parts left out they come from the labels.
-        None: models estimate them, and the compromise may have any number.
+        With "given", numbers of clusters are known; for the parts left out they come from the
+        labels. With None, models estimate the numbers, and the compromise may have any number of
+        clusters.
     n_folds : int
         Number of parts that are left out, one at a time. With several data sets, a part consists of
         whole groups of them; with a single table, of samples, stratified.
     n_jobs : int, optional
         Number of fits at the same time, as in joblib.
     verbose : bool, optional
-        Progress bar of the fits (True), none (False), or one in a terminal (None).
+        Show a progress bar of the fits always (True), never (False), or in a terminal (None).
 
     Attributes
     ----------
@@ -86,8 +87,8 @@ class ClusteringConsensus(ComponentParameters):
     power_ : float
         p; 0 for uniform weights.
     held_out_ : array (members, parts)
-        ‖M − N‖²_F on every data set, or part of the table, for each member, by its model that has
-        not seen it.
+        ‖M − N‖²_F on every data set, or part of the table, for each member, predicted by its model
+        that was fitted without it.
 
     Raises
     ------
@@ -126,7 +127,7 @@ class ClusteringConsensus(ComponentParameters):
     verbose: bool | None = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Fit every member once for each part left out, and weigh it by its losses there.
+        """Fit every member without each part of the data, and weigh it by its losses there.
 
         Parameters
         ----------
@@ -168,15 +169,15 @@ class ClusteringConsensus(ComponentParameters):
         return self
 
     def predict(self, X: Any, n_clusters: int | Sequence[int] | None = None) -> Any:
-        """Cluster of every sample, numbered by first appearance: (T,), or (H, W) of an image.
+        """Cluster of every sample, numbered by first appearance: (T,), or (H, W) for an image.
 
         Parameters
         ----------
         X : table, image, or sequence of them
         n_clusters : int or sequence of int, optional
-            K. By default every model uses its default. If then ``n_clusters="given"`` and all
-            models have the same number of clusters, so has the compromise; else it may have any
-            number.
+            K. By default every model uses its default. The compromise then has the same number of
+            clusters as the models if all models agree on it and ``n_clusters="given"``; otherwise
+            it may have any number.
         """
         return self._of_each(X, n_clusters, lambda form, found, shape: found.labels.reshape(shape))
 
@@ -206,7 +207,7 @@ class ClusteringConsensus(ComponentParameters):
         return -float(np.mean(losses))
 
     def _parts(self, X: Any, y: Any, groups: ArrayLike | None) -> list[Any]:
-        """For every part ((X, y) to fit to, (X, y) left out)."""
+        """For every part a pair: (X, y) of the data to fit to, and (X, y) of the part left out."""
         who = type(self).__name__
         if _is_single(X):
             if groups is not None:
@@ -259,8 +260,7 @@ class ClusteringConsensus(ComponentParameters):
     def _agreed(
         self, given: Sequence[Partition], weights: NDArray, n_clusters: int | None = None
     ) -> Partition:
-        """The compromise; if all members have the same number of clusters, so has the
-        compromise."""
+        """The compromise; with "given", the number of clusters of the members if they agree."""
         numbers = {one.n_clusters for one in given}
         if self.n_clusters == "given" and n_clusters is None and len(numbers) == 1:
             n_clusters = numbers.pop()
@@ -289,7 +289,7 @@ def _is_single(X: Any) -> bool:
     """Whether X is one table or image, not a list of them."""
     if isinstance(X, (list, tuple)):
         return False
-    # Tables have a shape; anything else may fail in any way when it is turned into an array.
+    # Tables have a shape. Turning anything else into an array may raise any error.
     shape = getattr(X, "shape", ())
     if not isinstance(shape, tuple) or len(shape) not in (2, 3) or hasattr(X, "toarray"):
         raise ValueError(
@@ -302,7 +302,7 @@ def _codes(labels: Any) -> NDArray[np.int64]:
     """The label of every sample as a code, −1 where it is unknown."""
     if isinstance(labels, Partition):
         return labels.labels
-    # Only maps of labels have several dimensions.
+    # Only label maps have several dimensions.
     values = label_values(labels.ravel() if isinstance(labels, np.ndarray) else labels)
     return codes_of_known(values)
 

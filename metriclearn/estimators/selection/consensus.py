@@ -1,4 +1,4 @@
-"""Consensus: the segmentation of least expected loss over many models, in place of a choice."""
+"""Consensus: the segmentation with the least expected loss over many models."""
 
 from __future__ import annotations
 
@@ -65,20 +65,21 @@ _FITTED = families_of(
 
 @dataclass(eq=False, repr=False)
 class Consensus(Streaming, SegmenterWithoutMetric):
-    """The segmentation of least expected loss over many models, instead of choosing one.
+    """The segmentation with the least expected loss over many models; no model is chosen.
 
     With few recordings, the error of choosing one model is larger than the differences between
-    models. Here every member is fitted once for each group of recordings left out, and once to all
-    recordings. All these models are kept. They share one penalty, tuned on all recordings left out:
-    in the unit of the data, and once more in the unit of each sequence's variance. Few recordings
-    do not determine it, so each model predicts with half, once and twice this penalty. The
-    predictions N_j of all models for a new recording have one best compromise,
+    models. Here every member is fitted without each part of the recordings, and once to all
+    recordings. All these models are kept. The models of a member share one penalty, tuned on all
+    recordings left out. It is tuned twice: in the unit of the data, and in units of the variance of
+    each sequence. Few recordings do not determine the penalty well, so each model predicts with
+    half, once and twice the tuned penalty. The best compromise between the predictions N_j of all
+    models for a new recording is
 
-        argmin_M Σ_j q_j ‖M − N_j‖²_F,
+        argmin_M Σ_j q_j ‖M − N_j‖²_F.
 
-    which an exact program over their segment ends finds, see
-    :mod:`metriclearn.oracles.expected_loss`. It also finds the names of segments, if members
-    predict names.
+    An exact program over the segment ends of all N_j finds it, see
+    :mod:`metriclearn.oracles.expected_loss`. The program also finds the names of segments, if
+    members predict names.
 
     Parameters
     ----------
@@ -87,13 +88,14 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         :func:`~metriclearn.auto_metric_learner` at all their strengths. If labels are names, frame
         classifiers and named learners are added.
     weights : "held-out" or "uniform"
-        With "held-out", q_j ∝ (least loss / loss)^p where "loss" is that of a member on the groups
-        left out. The power p is chosen by the loss on groups whose labels neither models nor
-        weights have seen, except for tuning penalties. All models of a member with the same penalty
-        have the same weight.
+        With "held-out", q_j ∝ (least loss / loss)^p, where "loss" is that of a member on the
+        recordings left out. The power p is chosen by the loss on recordings whose labels were used
+        neither to fit the models nor to compute the weights, but only to tune penalties. All models
+        of a member with the same penalty have the same weight.
     names : bool, optional
-        Whether labels mean the same in all recordings. By default they do if some label recurs
-        within a recording after a different one, and recordings of two groups share a label.
+        Whether labels mean the same in all recordings. By default this is assumed if some label
+        recurs within a recording after a different label, and recordings of two groups share a
+        label.
     n_folds : int
         Number of parts of the recordings that are left out, one at a time; parts consist of whole
         groups, so there are at most as many parts as groups.
@@ -102,18 +104,18 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         it is the number of segments divided by the number of samples in the training data, where a
         partly labeled recording counts as one segment.
     for_streams : bool
-        Use penalties in the unit of the data only, as the variance of a sequence is not known
+        Use penalties in the unit of the data only, because the variance of a sequence is not known
         before its end. Then :meth:`stream` works if all members can follow a stream.
     n_jobs : int, optional
-        Fits at the same time, as in joblib.
+        Number of fits at the same time, as in joblib.
     verbose : bool, optional
-        Progress bar of the fits (True), none (False), or one in a terminal (None).
+        Show a progress bar of the fits always (True), never (False), or in a terminal (None).
 
     Attributes
     ----------
     models_ : list of fitted segmenters
     fits_ : list of int
-        The number of the fit of each model. Models of one fit differ in their penalties.
+        The number of the fit of each model. Models of one fit differ only in their penalties.
     families_ : list of str
         The family of each model.
     weights_ : array (models,)
@@ -121,12 +123,12 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     power_ : float
         p; 0 for uniform weights.
     held_out_ : array (members and penalties, N)
-        ‖M − N‖²_F on every recording, for each member with each of its penalties. The prediction is
-        that of the model that has not seen the recording, except for tuning the penalty. NaN for
+        ‖M − N‖²_F on every recording, for each member with each of its penalties. M is predicted by
+        the model that was fitted without the recording; only the penalty was tuned on it. NaN for
         recordings that were never left out.
     left_out_ : mapping of int to Partition
-        The consensus for every recording that was left out, of the models that have not seen it;
-        not saved.
+        The consensus for every recording that was left out, by the models fitted without it; not
+        saved.
     distances_ : array (boundaries, 1 + members and penalties)
         Distance from each boundary in ``left_out_`` to the nearest true boundary, and to the
         nearest boundary of each member with each of its penalties.
@@ -175,7 +177,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     verbose: bool | None = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Fit every member without each group and to all, and tune its penalty on groups left out.
+        """Fit every member without each part, and to all; tune penalties on the parts left out.
 
         Parameters
         ----------
@@ -223,12 +225,12 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         Parameters
         ----------
         members : mapping of names of families to members
-            A member is a sequence of fitted models, one for every fold. It may have one more,
+            A member is a sequence of fitted models, one for every fold. It may have one more model,
             fitted to all recordings.
         X, y
             All training data.
         left_out : sequence of int arrays
-            The recordings that the models of a fold have not seen.
+            For each fold, the recordings that its models were not fitted to.
         **parameters
             Parameters of the consensus.
         """
@@ -264,7 +266,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
             return None
         if self.names:
             return classes
-        # Names that no two groups share, such as speakers, say nothing about other recordings.
+        # Names that no two groups share, such as speakers, do not help with other recordings.
         pairs = {(u, c) for u, row in zip(units, codes) for c in np.unique(row[row >= 0]).tolist()}
         shared = len({c for _, c in pairs}) < len(pairs)
         return classes if shared and any(map(_returns, codes)) else None
@@ -283,14 +285,14 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         rows = [(name, row) for name, family in members.items() for row in family]
         named = [m for _, row in rows for m in row if getattr(m, "classes_", None) is not None]
         if classes is not None:
-            # Models that were fitted elsewhere may know names that these recordings lack.
+            # Models that were fitted elsewhere may predict names that these recordings lack.
             known = np.hstack([classes, *(model.classes_ for model in named)])
             classes = np.unique(known) if named else None
         units = ((),) if self.for_streams else ((), ("variance",))
         calls = [joblib.delayed(variants)(row, parts, units) for _, row in rows]
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             tuned = joblib.Parallel(self.n_jobs, prefer="threads")(calls)
-        # The copies of one member differ in their penalties only.
+        # The copies of a member differ only in their penalties.
         copies = [(i, rows[i][0], row) for i, some in enumerate(tuned) for row in some]
         source, families, models = zip(*copies)
         by_default = sum(getattr(t, "n_clusters", 1) for t in truths) / sum(map(len, data.arrays))
@@ -370,7 +372,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         X : (T, P) array or sequence of them
         n_segments : int or sequence of int, optional
             Numbers of segments, which are also passed to members with a metric.
-        known : partial labels of each of them, optional
+        known : partial labels of each array, optional
             Partial labels of the new recordings: labels with −1 where unknown, or
             :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
             with these labels.
@@ -390,8 +392,8 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     def expected_loss(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """Mean ‖M − N_j‖²_F between the prediction M and those of the models, for each recording.
 
-        This measures how much models disagree. It is the expected loss if a randomly drawn model is
-        right.
+        This measures how much models disagree. It is the expected loss if one model, drawn with
+        probabilities q, is right.
         """
         return self._of_each(X, n_segments, known, _without_names)
 
@@ -416,9 +418,9 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     ) -> Any:
         """The probability that a true change-point is near each predicted one, (K−1,).
 
-        A logistic regression predicts whether a boundary is true from the log odds of its share of
-        the models. It is fitted to recordings left out in ``fit``, with the models that have not
-        seen them.
+        A logistic regression predicts whether a boundary is true from the log odds of the share of
+        models that find it. The regression is fitted to recordings left out in ``fit``, with the
+        models that were fitted without them.
 
         Parameters
         ----------
@@ -497,14 +499,14 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         """
         groups: dict[Any, dict[Any, list[int]]] = {}
         for place, fit in enumerate(range(len(models)) if fits is None else fits):
-            # A user may have put another model there, or fitted it again.
+            # A user may have replaced a model, or fitted it again.
             learned = [
                 id(getattr(models[place], key, None)) for key in ("components_", "classifier_")
             ]
             unit = getattr(models[place], "penalty_unit_", None)
             groups.setdefault((fit, *learned), {}).setdefault(unit, []).append(place)
         answers: list[list[Partition]] = [[] for _ in models]
-        # A single member with segments of a few samples does no harm.
+        # A warning about segments of a few samples is not needed for a single member.
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             for units in groups.values():
                 first = next(iter(units.values()))[0]
@@ -526,13 +528,15 @@ class Consensus(Streaming, SegmenterWithoutMetric):
 def _at_penalties(
     models: Sequence[Any], data: DataSets, n_segments: Any
 ) -> Sequence[Sequence[Partition]]:
-    """The predictions of models of one fit, which differ in their penalties, for data from
-    read_data."""
+    """The predictions of models of one fit, which differ only in their penalties.
+
+    ``data`` come from read_data.
+    """
     first = models[0]
     if isinstance(first, FrameClassifier):
         n_segments = None
     penalties = [getattr(model, "penalty_", None) for model in models]
-    # A subclass that only segments in another way has no answers for several penalties.
+    # A subclass may override ``segmented`` alone. Its ``segmented_at`` would then be wrong.
     names = ("segmented", "segmented_at")
     homes = [next((c for c in type(first).__mro__ if name in vars(c)), None) for name in names]
     if len(models) == 1 or None in (*penalties, *homes) or homes[0] is not homes[1]:
@@ -546,7 +550,7 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
     Raises
     ------
     ValueError
-        For folds that are empty or overlap, and for numbers that are not those of a recording.
+        For folds that are empty or overlap, and for numbers that do not belong to a recording.
     """
     try:
         folds = [np.asarray(places) for places in left_out]
@@ -576,10 +580,10 @@ def _distances(
     answers: Sequence[Mapping[int, Partition]],
     truths: Sequence[Any],
 ) -> NDArray[np.float64]:
-    """Distances from boundaries of the compromises to the nearest true one and the members'
-    nearest.
+    """Distances from every boundary of the compromises to the nearest true boundary.
 
-    Shape (boundaries, 1 + members), for fully labeled recordings that were left out.
+    The further columns have the distances to the nearest boundary of each member. The shape is
+    (boundaries, 1 + members), over the fully labeled recordings that were left out.
     """
     rows = [np.empty((0, 1 + len(answers)))]
     for i, best in found.items():
@@ -606,7 +610,7 @@ def _log_odds(shares: NDArray) -> NDArray[np.float64]:
 
 
 def _without_names(form: ConsensusForm, found: Partition) -> float:
-    """The expected loss of the boundaries."""
+    """The expected loss of the boundaries alone."""
     plain = copy.copy(form)
     plain.name_loss = 0.0
     return plain.expected_loss(found)

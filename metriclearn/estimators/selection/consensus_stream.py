@@ -1,4 +1,4 @@
-"""ConsensusStream: the consensus for a stream, returned as soon as it is final."""
+"""ConsensusStream: change-points of a stream by a consensus, returned as soon as they are final."""
 
 from __future__ import annotations
 
@@ -22,28 +22,31 @@ from metriclearn.running.parameters import Needs, check_parameters, component, e
 class ConsensusStream(SegmenterStream):
     """Change-points of a stream of samples, by a fitted consensus.
 
-    Every model follows the samples by a stream, whose segments are final. So up to the last
-    position C that all models have reached, ends of segments and their overlaps are the same as in
-    the whole sequence. The recursion of :mod:`metriclearn.oracles.expected_loss` depends on earlier
-    samples only, so it advances to C with the same numbers. Changes that the segmentations of all
-    its live starts share are final. So :meth:`push` and :meth:`finish` together return the segments
-    that ``predict_change_points`` returns for all samples at once. If a model finds no change,
-    nothing becomes final: each model needs a segment that ends at C, since the weight of a boundary
-    depends on the lengths of the segments around it. Memory is that of the models' streams, plus
-    O(ends of their segments since the last final change).
+    Every model follows the samples by a stream, whose segments are final. Let C be the last
+    position up to which the segments of all models are final. Up to C, ends of segments and their
+    overlaps are the same as in the whole sequence. The recursion of
+    :mod:`metriclearn.oracles.expected_loss` depends only on earlier samples, so it advances to C
+    with the same numbers. Changes that the segmentations of all its live starts share are final. So
+    :meth:`push` and :meth:`finish` together return the segments that ``predict_change_points``
+    returns for all samples at once.
+
+    If a model finds no change, nothing becomes final. The weight of a boundary depends on the
+    lengths of the segments around it, so C cannot be beyond the last segment end of any model.
+    Memory is that of the models' streams, plus O(ends of their segments since the last final
+    change).
 
     Parameters
     ----------
     segmenter : fitted Consensus
         Its ``stream()`` makes the stream.
     max_delay : int, optional
-        A change becomes final after so many samples at the latest. The models wait for half as
-        many.
+        A change becomes final after at most this many samples. The streams of the models have half
+        this limit.
 
     Attributes
     ----------
     n_samples_ : int
-        Rows pushed so far.
+        Number of rows pushed so far.
     exact_ : bool
         False once ``max_delay`` has decided a change.
 
@@ -60,7 +63,7 @@ class ConsensusStream(SegmenterStream):
     References
     ----------
     Šrámek, Brejová & Vinař, On-line Viterbi algorithm for analysis of long biological sequences,
-    WABI 2007 (what all live starts share is final).
+    WABI 2007 (changes that all live starts share are final).
 
     Examples
     --------
@@ -96,17 +99,17 @@ class ConsensusStream(SegmenterStream):
         self.streams_ = [SegmenterStream(one, half).start() for one in self.segmenter.models_]
         self.largest_ = max(stream.largest_ for stream in self.streams_)
         self.n_samples_, self.exact_, self.finished_ = 0, True, False
-        # Final segments of every model from the one on that holds the sample after the last
-        # position; a model's first one begins at firsts_.
+        # Final segments of every model, beginning with the segment that holds the sample after the
+        # last position. The first of these segments begins at firsts_.
         nothing = np.zeros(0, dtype=np.int64)
         self.ends_, self.codes_ = [nothing] * len(self.streams_), [nothing] * len(self.streams_)
         self.firsts_ = [0] * len(self.streams_)
-        self.earliest_ = 0  # no change before it, where a limit has decided so
+        self.earliest_ = 0  # no further change may lie before this, because of max_delay
         # The program over the positions since the last final change.
         self.places_, self.live_ = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         self.back_, self.best_ = np.zeros(1, dtype=np.int64), np.zeros(1)
         self.table_ = np.zeros((4, 1, len(self.streams_)))
-        self.votes_: NDArray | None = None  # of the votes for names, (E, C)
+        self.votes_: NDArray | None = None  # cumulative votes for names, (E, C)
         return self
 
     @property
@@ -115,9 +118,9 @@ class ConsensusStream(SegmenterStream):
         return self.segmenter.classes_
 
     def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
-        """Read checked rows; the segments that are final from now on, in parts."""
+        """Read checked rows; returns the segments that become final, in parts."""
         found = []
-        # A limit decides at the ends of blocks.
+        # With max_delay, changes are decided at the ends of blocks.
         size = max(1, len(X) if self.max_delay is None else self.max_delay // 8)
         for begin in range(0, len(X), size):
             block = X[begin : begin + size]
@@ -138,8 +141,8 @@ class ConsensusStream(SegmenterStream):
     def pending(self, margins: bool = False) -> StreamedSegments:
         """The best segments of the samples since the last final change as of now.
 
-        The segments of ``predict_change_points`` for all samples so far, from the last final change
-        on. Every model searches for its pending segments.
+        They are the segments that ``predict_change_points`` finds after the last final change if
+        there are no more samples. Every model searches for its pending segments.
 
         Parameters
         ----------
@@ -189,7 +192,8 @@ class ConsensusStream(SegmenterStream):
             return
         places = np.append(last, inside)
         table = overlap_table(self.ends_, self.firsts_, places)
-        # What lies after the last position is known now; what lies before it was known then.
+        # The first row belongs to the last position. Its part for later samples is known only now;
+        # its part for earlier samples was known before.
         table[:3, 0] = self.table_[:3, -1]
         self.table_ = np.concatenate([self.table_[:, :-1], table], axis=1)
         self.places_ = np.append(self.places_, places[1:])
@@ -215,7 +219,7 @@ class ConsensusStream(SegmenterStream):
         return self.segmenter.weights_ / self.segmenter.weights_.sum()
 
     def _count_votes(self, places: NDArray) -> None:
-        """Continue the sums of the votes for names from the first of the places to the others."""
+        """Continue the cumulative votes for names from the first of the places to the others."""
         if self.segmenter.classes_ is None or not any(map(len, self.codes_)):
             return
         start, stop = int(places[0]), int(places[-1])
@@ -248,7 +252,7 @@ class ConsensusStream(SegmenterStream):
         return found
 
     def _decided_segments(self) -> StreamedSegments:
-        """Segments in the oldest half of the delay, as in the best segmentation as of now.
+        """Segments in the oldest half of the delay, by the current best segmentation.
 
         After this, no other change before ``earliest_`` is possible.
         """
@@ -280,7 +284,7 @@ class ConsensusStream(SegmenterStream):
             self.ends_[j], self.codes_[j] = ends[n_done:], self.codes_[j][n_done:]
 
     def _path(self, last: int | None = None) -> NDArray[np.int64]:
-        """The best ends up to a position, by default the last, as numbers of positions."""
+        """The best segment ends up to a position, by default the last, as indices of positions."""
         found, u = [], len(self.places_) - 1 if last is None else last
         while u > 0:
             found.append(u)
@@ -288,7 +292,7 @@ class ConsensusStream(SegmenterStream):
         return np.array(found[::-1], dtype=np.int64)
 
     def _segments(self, numbers: NDArray[np.int64]) -> StreamedSegments:
-        """The segments that end at positions with these numbers."""
+        """The segments that end at the positions with these indices."""
         ends, names = self.places_[numbers], None
         if self.votes_ is not None:
             starts = np.append(0, numbers[:-1])[: len(numbers)]

@@ -1,4 +1,4 @@
-"""Models of all folds: which are fitted, the penalty they share, and the weights of members."""
+"""Models of all folds: their fits, the penalty that they share, and the weights of members."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
-# How fast weights fall with the loss; 0: not at all, the last one: nearly a choice of the best.
+# How fast weights fall with the loss: with 0 all weights are equal, and with the last power nearly
+# all weight is on the best member.
 POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)
-# Multiples of a tuned penalty at which models stay: few recordings do not determine it.
+# Each model predicts at these multiples of its tuned penalty, because few recordings do not
+# determine the penalty well.
 MULTIPLES = (0.5, 1.0, 2.0)
 
 
@@ -40,7 +42,7 @@ def is_listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
 
 
 def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
-    """Needs a mapping of names to lists of accepted items."""
+    """The requirement of a mapping of names to lists of accepted items."""
 
     def are(given: Any) -> bool:
         if given is None:
@@ -60,7 +62,7 @@ def default_members(named: bool = False, partial: bool = False) -> dict[str, lis
     named : bool
         Whether to add frame classifiers and named learners.
     partial : bool
-        Only learners that take partial labels.
+        Whether to include only learners that take partial labels.
     """
     members = {
         name: [
@@ -92,13 +94,13 @@ def cross_fitted(
     estimator : with ``n_jobs`` and ``verbose``
     members : mapping of names to families
     calls : sequence of joblib.delayed
-        One call for every family, member and fold; a member is left out if a call returns a
-        ValueError.
+        One call for every family, member and fold. A member is left out if one of its calls returns
+        a ValueError.
     n_folds : int
     """
     hidden = None if estimator.verbose is None else not estimator.verbose
     fits = joblib.Parallel(estimator.n_jobs, prefer="threads", return_as="generator")(calls)
-    # Warnings would come with every fold. The filter is of all threads.
+    # Warnings would recur in every fold. The filter applies to all threads.
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         models = iter(list(tqdm(fits, type(estimator).__name__, len(calls), disable=hidden)))
     fitted = {}
@@ -120,8 +122,10 @@ def fitted_to(
     units: NDArray,
     may_fail: bool,
 ) -> Any:
-    """A member fitted to a part of the recordings, or the ValueError that it raised, if it may
-    fail."""
+    """A member fitted to a part of the recordings.
+
+    If the fit may fail, a ValueError is returned instead of raised.
+    """
     learner = clone(member)
     for name, value in (("verbose", False), ("n_jobs", 1)):
         if name in learner.get_params(deep=False):
@@ -144,9 +148,9 @@ def variants(
 ) -> list[list[Any]]:
     """Copies of a member's models with half, once and twice the tuned penalty, for every unit.
 
-    The penalty is tuned on all data left out, once for all models. A model without a part was
-    fitted to all data and gets the same penalty. Models without a penalty, or with a zero metric,
-    do not change.
+    In each unit the penalty is tuned on all data left out, for all models together. A model without
+    a part was fitted to all data and gets the same penalty. Models without a penalty, or with a
+    zero metric, do not change.
     """
     able = [
         place
@@ -185,19 +189,19 @@ def weigh(
     loss: Callable[[Partition, Any], float],
     least: float = 1e-12,
 ) -> tuple[float, NDArray, NDArray, dict[int, Partition]]:
-    """The power of least loss on data left out, with the weights, losses and compromises.
+    """The power with the least loss on data left out, with the weights, losses and compromises.
 
-    Predictions of members are for data that their models had not seen. To try a power on a fold,
+    Predictions come from models that were fitted without the data. To try a power on a fold,
     weights are computed from the losses in the other folds, if there are any.
 
     Parameters
     ----------
     families : sequence of str
-        Of each member.
+        The family of each member.
     answers : sequence of mappings of int to Partition
         For each member, its predictions for the data sets that were left out, by their numbers.
     truths : sequence
-        Of all data sets.
+        The true partitions of all data sets.
     left_out : sequence of int arrays
         The data sets of each fold.
     powers : sequence of float
@@ -206,7 +210,7 @@ def weigh(
     loss : callable
         Loss of a partition against a truth.
     least : float
-        Mean losses below this one count as this one.
+        Smaller mean losses are raised to this value.
     """
     sizes = np.array([families.count(name) for name in families], dtype=float)
     places = np.sort(np.concatenate(left_out))

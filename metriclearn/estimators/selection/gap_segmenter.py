@@ -1,5 +1,4 @@
-"""GapSegmenter: a learner of change-points that leaves out unknown samples, without
-interpolation."""
+"""GapSegmenter: a learner of change-points that leaves out unknown samples."""
 
 from __future__ import annotations
 
@@ -41,17 +40,17 @@ from metriclearn.running.parameters import Needs, check_parameters, component, s
 class GapSegmenter(ComponentParameters):
     """A learner for sequences with unknown samples: rows with a NaN have weight 0 in every sum.
 
-    With weights w_t ∈ {0, 1} a segment (s, u] is worth
+    With weights w_t ∈ {0, 1} the value of a segment (s, u] is
 
         ‖Σ w_t z_t‖² / Σ w_t − λ,      t in (s, u],
 
     and the loss is ‖M − N‖² over the entries of known samples only. Neither depends on where in a
-    gap a segment ends, and a segment without a known sample only costs λ. So a best weighted
-    segmentation is a best segmentation of the known samples alone, and it is exact to learn and
-    predict from these. The length of a gap does not matter.
+    gap a segment ends, and a segment without a known sample only costs λ. So the best weighted
+    segmentation is the best segmentation of the known samples alone, and learning and predicting
+    from known samples is exact. Gaps are not interpolated, and their lengths do not matter.
 
-    A change within a gap of m unknown rows is placed in its middle, with ⌊m/2⌋ of these rows before
-    it. Unknown rows at the ends belong to the first and to the last segment. ``min_size`` and
+    A change within a gap of m unknown rows is placed in the middle of the gap, after ⌊m/2⌋ of these
+    rows. Unknown rows at the ends belong to the first and to the last segment. ``min_size`` and
     ``n_segments`` count known samples only.
 
     Labels of unknown rows are used: a change within a gap becomes a change between the known rows
@@ -60,7 +59,7 @@ class GapSegmenter(ComponentParameters):
 
     Parameters
     ----------
-    learner : segmenter that reads every sample alone
+    learner : segmenter that reads every sample independently of its neighbors
         A learner with a metric, ``NamedSegmentLearner(emissions=NeighborFeatures(context=0))``,
         ``Consensus(names=False)`` or ``EqualCuts()``. Encoders, neighbors in time and penalties
         that depend on features would read across gaps, so they are refused; fill the gaps by
@@ -74,8 +73,8 @@ class GapSegmenter(ComponentParameters):
     Raises
     ------
     ValueError
-        For a learner that reads neighbors, data sets or features without a known value, labels that
-        cannot be used, and for predictions before ``fit``.
+        For a learner that reads neighbors, for data sets or features without a known value, for
+        labels that cannot be used, and for predictions before ``fit``.
 
     See Also
     --------
@@ -114,7 +113,7 @@ class GapSegmenter(ComponentParameters):
         ----------
         X : (T, P) array or sequence of them
             A row is unknown if one of its features is NaN or None.
-        y : labels, change-points or partial labels of all T samples, for each of them
+        y : labels, change-points or partial labels of all T samples, for each array
         **options
             For the learner's ``fit``, such as ``sample_weight`` or ``groups``.
         """
@@ -164,7 +163,7 @@ class GapSegmenter(ComponentParameters):
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of all T samples, at best 0.
 
-        It is comparable with the ``score`` of a learner on the same sequences with filled gaps.
+        The score is comparable with that of a learner on the same sequences with filled gaps.
         With partial labels only the labeled parts count.
         """
         data, _ = self._fitted(X)
@@ -187,7 +186,7 @@ class GapSegmenter(ComponentParameters):
         return check_features(self, data), rows
 
     def _read(self, X: Any) -> tuple[DataSets, list[NDArray[np.int64]]]:
-        """The data sets, and the numbers of the known rows of each."""
+        """The data sets, and the indices of the known rows of each."""
         data = read_data_sets("GapSegmenter", X, missing=True)
         data = replace(data, arrays=list(data.arrays))
         rows = [np.flatnonzero(~np.isnan(array).any(axis=1)) for array in data.arrays]
@@ -260,8 +259,8 @@ def _restriction(
     """The labeling of the known rows.
 
     A change between the neighboring known rows k_{c−1} and k_c stands for changes at one or more of
-    the positions k_{c−1} + 1 … k_c. So it is excluded if all of these positions are. It satisfies a
-    region that needs a change if the region contains one of them.
+    the positions k_{c−1} + 1 … k_c. So it is excluded if all these positions are excluded. It
+    satisfies a region that needs a change if the region contains one of these positions.
     """
     if isinstance(truth, Partition):
         return Partition.from_runs(truth.labels[known])
@@ -274,7 +273,7 @@ def _restriction(
         if region.kind.most == 0:
             if inner[1] - inner[0] > 1:
                 regions.append(Region(int(inner[0]), int(inner[1]), NO_CHANGE))
-        # Else a change before or after all known rows satisfies it.
+        # Otherwise a change before or after all known rows satisfies the region.
         elif first > 0 and last < len(known):
             whole = tuple(inner.tolist()) == outer
             regions.append(Region(*outer, region.kind if whole else AT_LEAST_ONE))

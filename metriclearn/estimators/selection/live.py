@@ -1,4 +1,4 @@
-"""Segments of a recording that is still running: from rows or sound as they arrive."""
+"""Segments of a recording that is still running, from rows or sound as they arrive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.annotations import Segment
 from metriclearn.running.parameters import component
 
-_FRAMES = 16  # more than the deltas of a frame depend on
+_FRAMES = 16  # more frames than the deltas of a frame depend on
 
 
 def json_lines(
@@ -37,7 +37,7 @@ def json_lines(
     Raises
     ------
     ValueError
-        For input of another kind than the model was trained on.
+        For input whose kind differs from that of the training data.
     """
     extractor = getattr(model, "extractor", None)
     needed = getattr(extractor, "sampling_rate", None)
@@ -154,8 +154,8 @@ def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.floa
 def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np.float64]]:
     """Features of sound as it arrives, the same as those of the whole recording, (n, P) each.
 
-    A frame depends on little sound around it. So we compute features of stretches with enough sound
-    on both sides. Stretches begin at multiples of a block, where both a row and a frame begin.
+    A frame depends only on nearby sound. So we compute features of stretches with enough sound on
+    both sides. Stretches begin at multiples of a block, where both a row and a frame begin.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np
     frames_in_row /= Fraction(extractor.rate).limit_denominator(1000)
     rows, size = frames_in_row.denominator, frames_in_row.numerator * extractor.hop
     margin = ceil((_FRAMES * extractor.hop + extractor.window) / size)  # in blocks
-    sound, before = np.zeros(0, dtype=np.float32), 0  # blocks in it that are done
+    sound, before = np.zeros(0, dtype=np.float32), 0  # the first ``before`` blocks of it are done
     for chunk in chunks:
         sound = np.concatenate([sound, chunk.astype(np.float32)])
         done = len(sound) // size - margin

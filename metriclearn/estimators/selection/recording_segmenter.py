@@ -1,4 +1,4 @@
-"""RecordingSegmenter: from labelled recordings to labelled segments of new ones, in seconds."""
+"""RecordingSegmenter: learns from labeled recordings to segment and label new recordings."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ class RecordingSegmenter(ComponentParameters):
     """Segments of recordings, with names: a learned metric, its penalty, and scores of labels.
 
     Boundaries come from a consensus of metrics of several families and, if labels recur, of
-    classifiers of rows. Each is learned without some of the recordings; from a single recording
-    only one metric is learned. A segment gets the name that the models agree on, or else the label
-    with the largest mean score over its rows, by linear discriminant analysis with shrinkage
-    (Ledoit & Wolf) of all training rows. Neighbors with the same label are joined. If labels are
-    not classes, as for shots, segments get no labels.
+    classifiers of rows. Each model is learned without some of the recordings; from a single
+    recording only one metric is learned. A segment gets the name that the consensus predicts. If
+    the consensus predicts no names, it gets the label with the largest mean score over its rows,
+    by linear discriminant analysis with shrinkage (Ledoit & Wolf) of all training rows. Neighboring
+    segments with the same label are joined. If labels are not classes, as for shots, segments get
+    no labels.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class RecordingSegmenter(ComponentParameters):
         Number of parts of the recordings that are left out, one at a time; at most one per group,
         and none for a single recording.
     tolerance : float, optional
-        A boundary counts as found if it is at most so many seconds off; by default a tenth of the
+        A boundary counts as found if it is at most this many seconds off; by default a tenth of the
         median labeled segment, but at least one row.
 
     Attributes
@@ -77,8 +78,9 @@ class RecordingSegmenter(ComponentParameters):
     label_weights_, label_intercepts_ : arrays (n labels, P) and (n labels,)
         Linear scores of the labels.
     validation_loss_ : float or None
-        Mean ‖M − N‖² of recordings left out, segmented by models that have not seen them, except
-        for tuning the penalties and the power of the weights, see :class:`~metriclearn.Consensus`.
+        Mean ‖M − N‖² of recordings left out, segmented by models that were fitted without them.
+        Only the penalties and the power of the weights were tuned on these recordings, see
+        :class:`~metriclearn.Consensus`.
     validation_ : dict or None
         Figures for the same recordings: "one segment", the mean loss without any boundary; "equal
         cuts" and "Euclidean", the losses of segments of equal length and of the Euclidean metric of
@@ -131,7 +133,7 @@ class RecordingSegmenter(ComponentParameters):
             As :func:`metriclearn.datasets.load_recordings` reads it with the same extractor.
             Samples with the label −1 or NaN are left out, and so are stretches of one sample.
         progress : bool, optional
-            Whether a bar is shown; None in a terminal only.
+            Whether to show a progress bar; None shows it only in a terminal.
 
         Raises
         ------
@@ -199,7 +201,7 @@ class RecordingSegmenter(ComponentParameters):
         if tolerance is None:
             sizes = np.concatenate([truth.sizes for truth in truths])
             tolerance = typical_tolerance(sizes * step, step)
-        # True, found, predicted, right boundaries.
+        # Numbers of true, found, predicted and right boundaries.
         counts, losses = np.zeros(4), []
         for i, N in sorted(found.items()):
             losses.append(FrobeniusLoss().squared_norm(N, truths[i]))
@@ -239,7 +241,7 @@ class RecordingSegmenter(ComponentParameters):
         segments = self.segment_features(cached_features(path, self.extractor, cache))
         start, end, label = segments[-1]
         length = duration(path)
-        # The last row is not full, or missing.
+        # The last row is incomplete or missing.
         if start < length < end + 1 / self.rows_per_second:
             segments[-1] = (start, length, label)
             if (length - start) * self.rows_per_second < 1 and len(segments) > 1:
@@ -250,7 +252,8 @@ class RecordingSegmenter(ComponentParameters):
     def segment_features(self, X: NDArray[np.float64]) -> list[Segment]:
         """Segments of the features (T, P) of a recording, each with its best label.
 
-        That is the label with the largest mean score over the rows of the segment; neighbors with
+        The best label is the name that ``learner_`` predicts. If it predicts no names, it is the
+        label with the largest mean score over the rows of the segment. Neighboring segments with
         the same label are joined. Without classes all labels are empty.
         """
         check_is_fitted(self, "learner_")
@@ -278,7 +281,7 @@ class RecordingSegmenter(ComponentParameters):
         return float(self.rate if self.extractor is None else self.extractor.rate)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write to one file, see :func:`metriclearn.save`."""
+        """Write the model to one file, see :func:`metriclearn.save`."""
         import metriclearn
 
         return metriclearn.save(self, path)
@@ -333,7 +336,7 @@ def _plain_losses(
 
 
 def in_words(model: RecordingSegmenter) -> dict[str, str]:
-    """What a fitted model was trained on and how good it is, a line of text for each title."""
+    """A description of a fitted model: its training data and its quality, a text for each title."""
     learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
     models = getattr(learner, "models_", [learner])
     shares = getattr(learner, "weights_", [1.0])

@@ -66,7 +66,7 @@ class RegularizationPath:
     Attributes
     ----------
     strengths : array (S,)
-        Decreasing.
+        The strengths, decreasing.
     solutions : list of Solution
         Objective, lower bound and gap at every strength.
     learners : list
@@ -77,7 +77,7 @@ class RegularizationPath:
     validation_loss : array (S,), array (S, F) or None
         Mean loss ℓ on the validation data, or on the validation data of every fold.
     diagonal : bool
-        Whether ``weights`` are of features.
+        Whether ``weights`` are weights of features.
     """
 
     strengths: NDArray
@@ -163,10 +163,10 @@ def regularization_path(
 
     Notes
     -----
-    A grid is a geometric progression from a strength at which L1 and trace give B = 0. Every
-    subgradient of the risk is at least −H with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵀMX ⪰ 0. So if
-    μ is the largest eigenvalue (or diagonal entry) of H, no B ≠ 0 lowers the risk by more than μ Tr
-    B.
+    A grid is a geometric progression that begins at a strength at which L1 and trace give B = 0.
+    Every subgradient of the risk is at least −H with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵀMX ⪰ 0.
+    So if μ is the largest eigenvalue (or diagonal entry) of H, no B ≠ 0 lowers the risk by more
+    than μ Tr B.
 
     With partial labels, completion and learning alternate at every strength from a separate start,
     as in ``fit``, and the solution is that of the last metric step. There is no warm start from the
@@ -176,7 +176,7 @@ def regularization_path(
     References
     ----------
     Teo, Vishwanathan, Smola & Le, Bundle methods for regularized risk minimization, Journal of
-    Machine Learning Research 11, 2010 (the cuts, which no strength enters).
+    Machine Learning Research 11, 2010 (cuts do not depend on the strength).
     """
     parts = {"regularizer": learner.regularizer, "solver": learner.solver}
     for name, value in {"strengths": strengths, "ratio": ratio, **parts}.items():
@@ -189,7 +189,7 @@ def regularization_path(
     warm: Solution | None = None
     for strength in values:
         step = copy.copy(learner).set_params(regularizer__strength=float(strength))
-        # First completions depend on the strength.
+        # The first completions depend on the strength.
         if completed is not training:
             statement = state_problem(step, complete_labels(step, training))
         else:
@@ -222,8 +222,10 @@ def regularization_path(
 
 
 def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> NDArray:
-    """The given strengths in decreasing order, or a grid of that many, see the notes of the
-    path."""
+    """The given strengths in decreasing order, or a grid with this number of strengths.
+
+    See the notes of :func:`regularization_path`.
+    """
     if np.ndim(strengths) == 1:
         return np.unique(real_array("regularization_path", "strengths", strengths, 1))[::-1]
     greatest = -problem.cone.metric.least(-problem.risk.truth_slope)
@@ -273,14 +275,14 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     Attributes
     ----------
     strength_ : float
-        The chosen one.
+        The chosen strength.
     strengths_ : array (S,)
-        Decreasing.
+        All strengths, decreasing.
     loss_path_ : array (S, F)
         Mean loss ℓ on the left-out sequences of every fold.
     path_ : RegularizationPath
-        The path on all sequences, with the losses of the folds; ``path_.plot()`` draws both. Not
-        saved: a loaded learner has ``strengths_``, ``loss_path_`` and the chosen one, but no
+        The path on all sequences, with the losses of the folds; ``path_.plot()`` draws both. It is
+        not saved: a loaded learner has ``strengths_``, ``loss_path_`` and ``strength_``, but no
         ``path_``.
     components_, penalty_, solution_, scale_, n_features_in_, feature_names_in_
         As in :class:`ChangePointMetricLearner`, at the chosen strength.
@@ -288,7 +290,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     Raises
     ------
     ValueError
-        As of :class:`ChangePointMetricLearner`, and for strengths or folds that cannot be used.
+        As for :class:`ChangePointMetricLearner`, and for strengths or folds that cannot be used.
 
     See Also
     --------
@@ -385,7 +387,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
                 number_of_folds = GroupKFold(min(int(number_of_folds), len(np.unique(groups))))
             splitter = check_cv(number_of_folds)
             folds = [(places[a], places[b]) for a, b in splitter.split(places, None, groups)]
-        except Exception as error:  # splitters, and what stands in their place, fail in many ways
+        except Exception as error:  # splitters, and objects passed as splitters, fail in many ways
             raise ValueError(
                 f"{who} needs cv and groups that divide {n} sequences, got cv={shown(self.cv)} and "
                 f"groups={shown(groups)} ({error})."
