@@ -146,6 +146,9 @@ class Partition:
         """
         _SAMPLES.check("Partition", "n_samples", n_samples)
         given: Any = change_points
+        if isinstance(given, (list, tuple)) and set(map(type, given)) == {int}:
+            # Most lists are short, and the checks of other types take longer than all else.
+            given = np.array(given)
         if type(given) is not np.ndarray or given.dtype.kind not in "iu":
             given = _whole_numbers(change_points)
         if given.ndim != 1:
@@ -231,7 +234,10 @@ class Partition:
         rows = np.asarray(X).reshape(len(X), -1)
         # YᵀX as a sparse product reads the rows of X once, in order. Ones have the type of sums in
         # numpy, which is wider than that of bools and short integers.
-        ones, ends = np.ones(len(rows), dtype=rows[:0].sum(axis=0).dtype), np.arange(len(rows) + 1)
+        ones, ends = (
+            np.ones(len(rows), dtype=np.add.reduce(rows[:0]).dtype),
+            np.arange(len(rows) + 1),
+        )
         shape = (len(rows), self.n_clusters)
         sums = csr_array((ones, self.labels, ends), shape=shape).T @ rows
         return sums.reshape(self.n_clusters, *np.shape(X)[1:])
