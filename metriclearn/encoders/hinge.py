@@ -37,7 +37,7 @@ from metriclearn.problem.named_segments import (
     named_truths,
 )
 from metriclearn.running.executors import ThreadExecutor
-from metriclearn.running.parameters import component, either, needs, number, shown
+from metriclearn.running.parameters import Needs, component, either, needs, number, shown
 from metriclearn.similarities.joint import GaussianSimilarity
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.operators import SimilarityForm
@@ -159,6 +159,16 @@ class NamedProducts(InnerProducts):
         return found
 
 
+def _has_all_pairs(similarity: Any) -> bool:
+    """Whether a similarity is that of all pairs, whose slope in the outputs is known, or None."""
+    if similarity is None:
+        return True
+    return isinstance(similarity, GaussianSimilarity) and similarity.neighborhood is None
+
+
+_ALL_PAIRS = Needs("{a} {name} such as GaussianSimilarity() of all pairs or None", _has_all_pairs)
+
+
 class GaussianSimilarities:
     """A_Z = W/T with W_ij = exp(−‖z_i − z_j‖²) of the nodes of a graph: normalized cuts.
 
@@ -174,7 +184,8 @@ class GaussianSimilarities:
     Raises
     ------
     ValueError
-        From the loss, if the nodes do not fit into the memory of the similarity.
+        For another similarity, or one with a neighborhood, as outputs have no positions; from the
+        loss, if the nodes do not fit into the memory of the similarity.
 
     References
     ----------
@@ -183,16 +194,23 @@ class GaussianSimilarities:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> import torch
     >>> from metriclearn.encoders import GaussianSimilarities, StructuredHingeLoss
-    >>> from metriclearn import SpectralRelaxation
+    >>> from metriclearn.oracles.spectral import TopEigenvectors
+    >>> from metriclearn.similarities import NodeLabels
     >>> loss = StructuredHingeLoss(
     ...     forms=GaussianSimilarities(),
-    ...     oracle=SpectralRelaxation(),
+    ...     oracle=TopEigenvectors(),
     ...     n_clusters="given",
     ...     segments=False,
     ... )
+    >>> outputs = [torch.randn(4, 3, requires_grad=True)]
+    >>> counts = np.array([[5, 0], [3, 1], [0, 6], [0, 2]])  # samples of each region in each node
+    >>> loss(outputs, [NodeLabels(counts)]).backward()
     """
 
+    @needs(similarity=_ALL_PAIRS)
     def __init__(self, similarity: GaussianSimilarity | None = None) -> None:
         self.similarity = GaussianSimilarity() if similarity is None else similarity
 

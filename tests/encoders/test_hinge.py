@@ -12,7 +12,7 @@ from metriclearn.datasets import make_change_points
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.forms import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
-from metriclearn.similarities import NodeLabels
+from metriclearn.similarities import Neighborhood, NodeLabels
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
@@ -136,6 +136,15 @@ def test_the_hinge_of_names_is_the_maximum_over_all_named_segmentations() -> Non
 def test_outputs_and_codes_of_names_are_checked(columns: int, labels: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         StructuredHingeLoss(forms=NamedProducts(2, 0.1))([torch.ones(3, columns)], [labels])
+
+
+@pytest.mark.parametrize(
+    "similarity",
+    [ml.FourierSimilarity(), ml.GivenSimilarities(), ml.GaussianSimilarity(Neighborhood()), 1.0],
+)
+def test_similarities_of_outputs_are_gaussian_over_all_pairs(similarity: Any) -> None:
+    with pytest.raises(ValueError, match=r"GaussianSimilarities needs .* of all pairs or None"):
+        GaussianSimilarities(similarity)
 
 
 @pytest.mark.parametrize("segments", [True, False])
