@@ -72,8 +72,8 @@ class LearnedMetric(  # type: ignore[call-arg]
     def get_metric(self) -> Callable[..., float]:
         """The learned distance of two samples, ``metric(u, v, squared=False)``, for scikit-learn.
 
-        For example ``NearestNeighbors(metric=learner.get_metric())``. It does not change if the
-        learner is fitted again.
+        For example ``NearestNeighbors(metric=learner.get_metric())``. The returned function does
+        not change if the learner is fitted again.
         """
         check_is_fitted(self)
         components = self.components_.copy()

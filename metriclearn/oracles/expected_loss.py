@@ -9,7 +9,7 @@ with C_jk the segments of member j and V_c the cumulative votes for the name c.
 **Ends of members are enough.** Move one boundary t between neighboring ends of members. Every
 overlap is affine in t. Each term is the square of an affine function over a positive affine one, so
 it is convex. The votes are convex, too, as a maximum of affine functions. A convex function is
-largest at an end of its interval. That end is an end of a member, or a neighboring boundary. In the
+largest at an end of its interval, which is a member's segment end or a neighboring boundary. In the
 second case the segment between the two boundaries vanishes, and its value tends to 0. If the number
 K of segments is given, any other split makes up for a segment that vanishes, since splits never
 lower the sum of f + 1. If ``shifted`` turns −1 into a positive number, the value of a vanishing

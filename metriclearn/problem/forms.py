@@ -287,7 +287,7 @@ class DenseForm:
 class Samples:
     """One data set, with cached sums.
 
-    If samples have no order and their labels are passed, forms know the subspace that X and the
+    If samples have no order and their labels are passed, forms use the subspace that X and the
     labels span. Spectral inference then costs O((P+K)³), whatever the number of samples.
 
     Parameters

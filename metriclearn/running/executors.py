@@ -106,7 +106,9 @@ def shard_bounds(group_bounds: NDArray, count: int) -> NDArray:
 
 @dataclass(eq=False, repr=False)
 class ThreadExecutor(BaseEstimator):
-    """Threads of this process; compiled oracles and BLAS run outside Python's lock.
+    """Evaluate shards in threads of this process.
+
+    Compiled oracles and BLAS run outside Python's lock.
 
     A lazy shard reads one data set at a time in every round and then drops it, so memory holds at
     most one data set per thread. Learners give BLAS one thread if there are several threads here,
@@ -146,7 +148,7 @@ class ThreadExecutor(BaseEstimator):
 
 
 class DaskExecutor:
-    """Workers of a Dask cluster, on this machine or on many.
+    """Evaluate shards by workers of a Dask cluster, on this machine or on many.
 
     Data sets in memory are scattered once. Data sets on disk (see
     :class:`metriclearn.datasets.SequenceFolder`) are read once by the workers, which keep them. A

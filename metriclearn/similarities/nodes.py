@@ -5,10 +5,10 @@ matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and the pixel matrix of ev
 nodes is M = Ê M̃ Êᵀ with an S×S projection M̃. So traces and inner products of pixel matrices equal
 those for Êᵀ(·)Ê, with no approximation: sizes enter M exactly.
 
-Partial labels enter the loss of
-:class:`~metriclearn.problem.losses.FrobeniusLoss` in the same way, with D the diagonal of labeled
-pixels and H a completion: ÊᵀDÊ = Diag(share of labeled pixels) and ÊᵀDHÊ = R_D Rᵀ, where R is the
-root of H (ÊᵀHÊ = RRᵀ) and R_D the same with labeled pixels only.
+Partial labels enter the loss of :class:`~metriclearn.problem.losses.FrobeniusLoss` in the same way.
+Let D be the diagonal of labeled pixels, and H a completion. Then ÊᵀDÊ = Diag(share of labeled
+pixels). With the root R of H, ÊᵀHÊ = RRᵀ, we have ÊᵀDHÊ = R_D Rᵀ, where R_D is computed like R, but
+from labeled pixels only.
 """
 
 from __future__ import annotations

@@ -437,8 +437,8 @@ class Minimization(Iteration):
 
         b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum. This limits the penalty if the minorant grows with the
         penalty. The given minorant may not grow with it. But the minorant from the start, where
-        clusters are few, does, and so do mixtures of the two. The penalty has no regularizer, so if
-        the given minorant falls with the penalty, the bound needs that limit.
+        there are few clusters, grows with it, and so do mixtures of the two. The penalty has no
+        regularizer, so if the given minorant falls with the penalty, the bound needs that limit.
         """
         best, grows = self.objective, slope[-1] if self.cone.learns_penalty else 0.0
         bound = offset + self.terms.minimum(slope, self.cone, best)

@@ -66,7 +66,7 @@ class FactorDescent(BaseEstimator):
 
 
 class _Descent(Minimization):
-    """One run; a round is an evaluation that L-BFGS asks for."""
+    """One run, in which every evaluation by L-BFGS is a round."""
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
         """Prepare the variable, the vector of L (of full rank) and √λ, and scale the objective."""

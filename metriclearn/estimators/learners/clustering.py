@@ -120,7 +120,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         ``components_`` includes this scaling and applies to unscaled data.
     alternation : Alternation
         How to alternate between learning and completing partial labels (−1 where unknown). K-means
-        completes them and keeps the given ones. The loss then counts only the rows of labeled
+        completes the labels and keeps given ones. The loss then counts only the rows of labeled
         samples (:class:`~metriclearn.problem.losses.FrobeniusLoss`), K is the number of labels of
         each data set, and the relaxation uses the leading eigenvectors. Not used with full labels.
     callbacks : sequence of callbacks
@@ -154,8 +154,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     relaxed_objective_ : float
         The objective of the metric with the relaxed hinge, an upper bound on the exact objective.
     certificate_ : Certificate
-        Bounds on both objectives. With a local search, its gap is valid, but that of the solver
-        does not bound the exact objective.
+        Bounds on both objectives. With a local search, the gap of the certificate is valid, but the
+        gap of ``solution_`` does not bound the exact objective.
     scale_ : array (P,)
         The standard deviations by which features were divided (ones without ``standardize``).
     n_features_in_, feature_names_in_

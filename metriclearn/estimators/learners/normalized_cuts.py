@@ -222,7 +222,7 @@ class Cuts(Task):
         }
 
     def start(self, cone: MetricCone, training: Any = None, scale: Any = None) -> NDArray:
-        """The Euclidean metric; ``starts`` are multiples of it."""
+        """The Euclidean metric, of which ``starts`` gives multiples."""
         return self.learner.metric.identity(cone.n_features)
 
     def complete(self, training: Training, fit: Any = None) -> list[Any]:

@@ -217,8 +217,8 @@ class ReferenceMetricLearner(MappedSegmenter):
     strength : float
         μ > 0.
     retune : bool
-        After learning, set the penalty that has the least training loss (exactly), as it is done
-        for the reference.
+        After learning, set the penalty that has the least training loss (exactly). This is done
+        for the reference in any case.
 
     Attributes
     ----------

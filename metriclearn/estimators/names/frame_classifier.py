@@ -116,8 +116,8 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
 
         Parameters
         ----------
-        X : sequence of (T_i, P) arrays, or one
-        y : (T_i,) labels for each of them, −1 where unknown
+        X : sequence of (T_i, P) arrays, or a single one
+        y : (T_i,) labels for each array, −1 where unknown
         groups : array (N,), optional
             Group of every recording, such as its user; recordings of one group are left out
             together.
@@ -154,7 +154,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         ----------
         X : sequence of (T_i, P) arrays
             Recordings that were not used for training.
-        y : (T_i,) labels, change-points or partial labels, for each of them
+        y : (T_i,) labels, change-points or partial labels, for each array
         """
         self.tune_together([self], [(X, y)])
         return self

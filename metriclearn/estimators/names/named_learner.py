@@ -181,7 +181,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
         n_segments : int or sequence of int, optional
             Number of segments; by default it follows from ``penalty_``.
 

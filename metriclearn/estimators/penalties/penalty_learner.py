@@ -265,7 +265,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
 
         Parameters
         ----------
-        X : sequence of (T_i, P) arrays, or one
+        X : sequence of (T_i, P) arrays, or a single one
         known : sequence of PartialPartition, or one, optional
             Annotations of these sequences: the segmentation agrees with them (as in LOPART), and
             they move the penalty by ``own_weight``.

@@ -96,7 +96,7 @@ class EqualCuts(SegmenterWithoutMetric):
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
         n_segments : int or sequence of int, optional
             Number of segments, in place of the learned length.
         """

@@ -162,7 +162,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
         n_segments : int or sequence of int, optional
             Number of segments; by default it follows from ``penalty_``.
 
@@ -179,14 +179,14 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
         """How certain every predicted change-point is, exactly, in units of the penalty.
 
-        With the penalty this costs little more than two pruned programs. With given numbers of
-        segments it costs two more programs in a narrow window, and further ones in wider windows if
-        that is not enough. An ``oracle`` of the estimator is ignored: margins come from the exact
-        program.
+        At the learned penalty this costs little more than two pruned programs. With given numbers
+        of segments it costs two more programs in a narrow window, and further ones in wider windows
+        if that is not enough. An ``oracle`` of the estimator is ignored: margins come from the
+        exact program.
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
         n_segments : int or sequence of int, optional
             Number of segments; by default it follows from ``penalty_``.
         tolerance : int, optional
@@ -262,10 +262,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
             Sequences shorter than ``min_size`` are ignored, because they are always single
             segments.
-        y : labels, change-points or partial labels, for each of them
+        y : labels, change-points or partial labels, for each array
             With partial labels only the labeled parts count, see
             :class:`~metriclearn.problem.losses.KnownLoss`.
         unit : None or "variance"
@@ -525,7 +525,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         """The results of :meth:`segmented` for several penalties in place of ``penalty_``.
 
         Returns a list of partitions for each penalty. The form of a data set is computed once. With
-        given numbers of segments all penalties have the same answer.
+        given numbers of segments all penalties give the same result.
         """
         free, oracle = copy.copy(self), segmentation_oracle(self.oracle, self.min_size)
         free.penalty_ = 0.0

@@ -210,7 +210,7 @@ class SegmenterStream(ComponentParameters):
         return self._reported(self.followed(X), exact)
 
     def pending(self, margins: bool = True) -> StreamedSegments:
-        """The best segments of the samples since the last final change as of now.
+        """The current best segments of the samples since the last final change.
 
         Samples that wait for their neighbors in time are not included yet.
 

@@ -153,7 +153,7 @@ def auto_metric_learner(
     Parameters
     ----------
     X : sequence of (T_i, P) arrays, at least two
-    y : labels, change-points or partial labels, for each of them
+    y : labels, change-points or partial labels, for each array
         Only the families of ``ChangePointMetricLearner`` learn from partial labels.
     groups : array (N,), optional
         Group of every sequence, such as its user; groups are left out as a whole. By default every

@@ -173,7 +173,7 @@ class ClusteringConsensus(ComponentParameters):
 
         Parameters
         ----------
-        X : table, image, or sequence of them
+        X : table, image, or a sequence of these
         n_clusters : int or sequence of int, optional
             K. By default every model uses its default. The compromise then has the same number of
             clusters as the models if all models agree on it and ``n_clusters="given"``; otherwise
@@ -260,7 +260,7 @@ class ClusteringConsensus(ComponentParameters):
     def _agreed(
         self, given: Sequence[Partition], weights: NDArray, n_clusters: int | None = None
     ) -> Partition:
-        """The compromise; with "given", the number of clusters of the members if they agree."""
+        """The compromise; with "given" it has as many clusters as the members, if they agree."""
         numbers = {one.n_clusters for one in given}
         if self.n_clusters == "given" and n_clusters is None and len(numbers) == 1:
             n_clusters = numbers.pop()

@@ -182,7 +182,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         Parameters
         ----------
         X : sequence of (T_i, P) arrays, at least two
-        y : labels, change-points or partial labels, for each of them
+        y : labels, change-points or partial labels, for each array
         groups : array (N,), optional
             Group of every recording, such as its user; groups are left out as a whole.
         """
@@ -369,7 +369,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
         n_segments : int or sequence of int, optional
             Numbers of segments, which are also passed to members with a metric.
         known : partial labels of each array, optional
@@ -404,11 +404,11 @@ class Consensus(Streaming, SegmenterWithoutMetric):
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
         n_segments : int or sequence of int, optional
         tolerance : int ≥ 0
             In samples.
-        known : partial labels of each of them, optional
+        known : partial labels of each array, optional
         """
         number(whole=True).check(type(self).__name__, "tolerance", tolerance)
         return self._of_each(X, n_segments, known, partial(_shares, tolerance=tolerance))

@@ -139,7 +139,7 @@ class ConsensusStream(SegmenterStream):
         return [self._segments(self._path())]
 
     def pending(self, margins: bool = False) -> StreamedSegments:
-        """The best segments of the samples since the last final change as of now.
+        """The current best segments of the samples since the last final change.
 
         They are the segments that ``predict_change_points`` finds after the last final change if
         there are no more samples. Every model searches for its pending segments.

@@ -111,7 +111,7 @@ class GapSegmenter(ComponentParameters):
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
             A row is unknown if one of its features is NaN or None.
         y : labels, change-points or partial labels of all T samples, for each array
         **options
@@ -136,7 +136,7 @@ class GapSegmenter(ComponentParameters):
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
         n_segments : int or sequence of int, optional
         """
         data, rows = self._fitted(X)
@@ -149,7 +149,7 @@ class GapSegmenter(ComponentParameters):
 
         Parameters
         ----------
-        X : (T, P) array or sequence of them
+        X : (T, P) array or sequence of such arrays
         n_segments : int or sequence of int, optional
         """
         data, rows = self._fitted(X)

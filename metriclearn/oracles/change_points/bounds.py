@@ -211,7 +211,7 @@ def try_levels(signal, F, u, allowed, live, levels, best):
 
 @njit(**LIGHT)
 def renew(signal, F, u, low, fresh, live, levels, due):
-    """Renew the levels from ``due`` on at the checkpoint u, with the fresh starts, as one level.
+    """Merge the levels from ``due`` on and the fresh starts into a new level with checkpoint u.
 
     A start s is dropped once it cannot win. Claim: if F(s) + f(s,u) + slack(u) ≤ F(u), then u is at
     least as good as s at every end v where (s,v] may be split at u. Proof: by (*), F(s) + f(s,v) ≤

@@ -228,7 +228,7 @@ def boundary_margins(
 def _with_states(
     problem: PenalizedSegmentation, penalty: float, boundaries: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The best value with a change at every t, and W of every boundary.
+    """For every t the best value with a change at t, and W of every boundary.
 
     Every boundary takes a separate program.
     """
@@ -277,7 +277,9 @@ class Sides(NamedTuple):
 def _given_count(
     problem: PenalizedSegmentation, ends: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The best value with a change at every t, and W of every boundary, for K = len(ends) segments.
+    """For every t the best value with a change at t, and W of every boundary.
+
+    Only segmentations into K = len(ends) segments are considered.
 
     At any penalty λ, no segmentation into K segments has a value above λK plus the best value over
     all numbers of segments. Deficits are exact up to a window, which grows where needed.
@@ -331,7 +333,7 @@ def _given_count(
 def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> tuple[float, float]:
     """A penalty at which K = len(ends) segments are nearly best, and a window above their deficit.
 
-    The penalty is the largest such one, or close to it: the value of the weakest change. A change
+    We look for the largest such penalty, which is about the value of the weakest change. A change
     elsewhere usually replaces the weakest change.
     """
     given = low = high = problem.vertex(ends)
@@ -604,7 +606,7 @@ def _least_deficit(ahead, behind, s, u, n_segments):
 
 @called
 def _least_deficits(sides):
-    """The least deficit of n segments with a change at every t."""
+    """For every t the least deficit of n segments with a change at t."""
     least = np.empty(len(sides.forward))
     for t in range(len(least)):
         least[t] = _least_deficit(sides.ahead, sides.behind, t, t, sides.n_segments)[0]

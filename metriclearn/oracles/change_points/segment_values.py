@@ -159,8 +159,8 @@ def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
     of an overlap: before(t) belongs to a segment that ends at t and starts in an earlier true
     segment, and after(t) to a segment that starts at t and ends in a later one. So g(s,u) =
     before(u) + after(s), unless s and u lie in one true segment, where g(s,u) = (u−s)²/|C|. The
-    last columns are the end e of the true segment of sample t, and h = (e−t)(1 − (e−t)/|C|), which
-    is what any (t,u] with u ≥ e lacks of the full overlap at its left end.
+    last columns are the end e of the true segment of sample t, and h = (e−t)(1 − (e−t)/|C|), by
+    which the overlap of any (t,u] with u ≥ e is reduced at its left end.
     """
     table = np.empty((n_samples + 1, 6))
     for column in range(6):
