@@ -43,7 +43,7 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
         )
     try:
         sized = len(labelings) >= 0 and not hasattr(y, "toarray")
-    except Exception:  # an object fails in whatever way it likes
+    except Exception:  # a foreign object may raise any error
         sized = False
     if not data.single and (isinstance(y, _NO_LIST) or not sized):
         raise ValueError(

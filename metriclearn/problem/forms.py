@@ -150,7 +150,7 @@ class LowRankForm:
         return np.mean(self.factors, axis=0, dtype=float) if self._has_mean else np.zeros(1)
 
     def at(self, partition: Partition | Projector) -> float:
-        # A projector: M1 may differ from 1.
+        # M is a projector, so M1 may differ from 1.
         if not isinstance(partition, Partition):
             value = float(np.sum(partition.root(self.factors) ** 2))
         else:

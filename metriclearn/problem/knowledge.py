@@ -219,7 +219,7 @@ class PartialPartition:
 
     @classmethod
     def from_partition(cls, partition: Partition) -> PartialPartition:
-        """Partial labels that know everything about a partition."""
+        """Partial labels that contain all labels of a partition."""
         return cls(partition.n_samples, labels=partition.labels)
 
     def allows(self, partition: Partition) -> bool:

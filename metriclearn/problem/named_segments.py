@@ -80,8 +80,8 @@ class NamedPartition(Partition):
 class PartialNames(PartialPartition):
     """Partial labels of a segmentation whose labels are names.
 
-    Unlike a label of a cluster, a name has the same meaning in all recordings. Boundaries may be
-    given without names, and names without exact boundaries.
+    Unlike a label of a cluster, a name means the same in all recordings and wherever it recurs.
+    Boundaries may be given without names, and names without exact boundaries.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ from metriclearn.solvers.base import CutMemory, Cuts
 from metriclearn.solvers.mahalanobis import MetricCone
 
 _LOGGER = logging.getLogger(__name__)
-# An answer that differs from the truth by a smaller relative slope and loss counts as the truth.
+# Relative rounding: an answer this close to the truth in slope and loss counts as the truth.
 _ROUNDING = 1e-13
 # Relative gain of score that a new completion needs to replace the old one.
 _RISE = 1e-12
@@ -213,7 +213,7 @@ class HingeShard:
             near = np.max(np.abs(slope)) <= _ROUNDING * np.max(np.abs(cached.slope))
             most = _ROUNDING * terms.loss_scale * truth.n_clusters / samples.unit
             if near and loss <= most:
-                # Otherwise the solver would learn from rounding.
+                # Set both to 0, or the solver would learn from rounding.
                 values[row], slopes[row] = 0.0, 0.0
         # The data sets of a function are neighbors, so every sum is over a run of them.
         groups, starts = np.unique(self.owners[members], return_index=True)

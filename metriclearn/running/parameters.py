@@ -136,7 +136,7 @@ def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDAr
         array = raw if keep else np.asarray(raw, dtype=np.float64)
         if faulty:  # some data frames convert these to numbers
             raise ValueError("text or dates")
-    except Exception as error:  # an object fails in whatever way it likes
+    except Exception as error:  # a foreign object may raise any error
         raise NotNumbers(
             f"{who} needs a rectangular array of real numbers in {what}, got something else "
             f"{faulty}({shown(str(error))}); convert such columns, or drop them."
@@ -154,7 +154,7 @@ def _at_fault(table: Any) -> str:
                 np.asarray(column.tolist(), dtype=np.float64)
             if column.dtype.kind in "cmM":
                 raise TypeError
-        except Exception:  # an object fails in whatever way it likes
+        except Exception:  # a foreign object may raise any error
             faulty.append(str(name))
     return f"in {', '.join(faulty[:5])} " if faulty else ""
 
@@ -163,7 +163,7 @@ def dimensions(item: Any) -> int | None:
     """The number of dimensions of an array, or None if the object is not an array."""
     try:
         return np.ndim(item)
-    except Exception:  # an object fails in whatever way it likes
+    except Exception:  # a foreign object may raise any error
         return None
 
 

@@ -25,7 +25,7 @@ from metriclearn.similarities.nodes import NodeLabels
 
 _SMALLEST_BLOCK = 32  # rows: with fewer, products with many vectors take longer
 _CACHED = 1 << 16  # entries of a block that stays in the cache
-_PAIRS = 1 << 16  # at a time
+_PAIRS = 1 << 16  # number of pairs at a time
 _FLOOR = 1e-8  # least eigenvalue over the largest: B^(1/2) has no derivative at eigenvalue 0
 
 

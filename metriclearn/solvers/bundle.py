@@ -217,7 +217,7 @@ class _Bundle(Minimization):
         if cone.learns_penalty:
             # √(curvature at the penalty / curvature elsewhere); the former falls with ν to a floor
             typical = abs(float(self.anchor_slope[-1]))
-            if typical < 1e-12:  # at the start every answer has as many segments as its labels
+            if typical < 1e-12:  # at the start all answers have as many segments as the labels
                 typical = units[-1] * float(np.max(np.abs(cuts["slope"][:, -1]))) or 1.0
             at_penalty = _PENALTY_CURVATURE * typical**2 / max(self.scale, 1e-12)
             if terms.curvature > 0 and terms.slope.any():

@@ -278,7 +278,7 @@ class Turns(Iteration):
         _LOGGER.info("metric step %d: F %.6g, %d new completions", self.round, learned, changed)
 
     def solved(self) -> bool:
-        """False: only another completion can tell whether the alternation has converged."""
+        """False, because only another completion can show whether the alternation has converged."""
         return False
 
     def solution(self, reason: str) -> Solution:

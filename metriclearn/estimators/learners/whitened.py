@@ -43,9 +43,9 @@ from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
-# It is cloned before use.
+# The default is cloned before use.
 _WHITENED = ChangePointMetricLearner(regularizer=SquaredFrobenius(1.0), standardize=False)
-# It is cloned before use.
+# The default is cloned before use.
 _REFERRED = ChangePointMetricLearner(
     FullMetric(), solver=BundleDual(tolerance=1e-3, max_rounds=200), standardize=False
 )
@@ -58,7 +58,7 @@ class MappedLearner(LearnedMetric, ABC):
     may change the learner before it is fitted.
     """
 
-    # Whether every run of equal labels is a segment.
+    # Whether every run of equal labels is a segment; if not, all equal labels are one cluster.
     _segments: ClassVar[bool]
     learner: Any
 

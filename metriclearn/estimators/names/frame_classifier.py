@@ -117,7 +117,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         Parameters
         ----------
         X : sequence of (T_i, P) arrays, or a single one
-        y : (T_i,) labels for each array, −1 where unknown
+        y : (T_i,) labels for each sequence, −1 where unknown
         groups : array (N,), optional
             Group of every recording, such as its user; recordings of one group are left out
             together.
@@ -154,7 +154,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         ----------
         X : sequence of (T_i, P) arrays
             Recordings that were not used for training.
-        y : (T_i,) labels, change-points or partial labels, for each array
+        y : (T_i,) labels, change-points or partial labels, for each sequence
         """
         self.tune_together([self], [(X, y)])
         return self

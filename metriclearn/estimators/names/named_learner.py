@@ -148,7 +148,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
-        y : (T,) labels for each array, −1 where unknown
+        y : (T,) labels for each sequence, −1 where unknown
         tolerance : int ≥ 0
             For change-points, in samples.
 

@@ -229,7 +229,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
-        y : (T,) labels, or change-points as in ruptures, for each array
+        y : (T,) labels, or change-points as in ruptures, for each sequence
         tolerance : int ≥ 0
             In samples.
 
@@ -265,7 +265,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         X : (T, P) array or sequence of such arrays
             Sequences shorter than ``min_size`` are ignored, because they are always single
             segments.
-        y : labels, change-points or partial labels, for each array
+        y : labels, change-points or partial labels, for each sequence
             With partial labels only the labeled parts count, see
             :class:`~metriclearn.problem.losses.KnownLoss`.
         unit : None or "variance"
@@ -343,7 +343,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
-        y : (T,) labels for each array, −1 where unknown
+        y : (T,) labels for each sequence, −1 where unknown
         metric : estimator with ``components_``, optional
             Learns the metric of states. ``ClusteringMetricLearner()`` minimizes the hinge of
             ‖M − N‖², as for segments, but over partitions in which labels recur. By default states

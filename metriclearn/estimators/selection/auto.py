@@ -153,7 +153,7 @@ def auto_metric_learner(
     Parameters
     ----------
     X : sequence of (T_i, P) arrays, at least two
-    y : labels, change-points or partial labels, for each array
+    y : labels, change-points or partial labels, for each sequence
         Only the families of ``ChangePointMetricLearner`` learn from partial labels.
     groups : array (N,), optional
         Group of every sequence, such as its user; groups are left out as a whole. By default every
@@ -283,7 +283,7 @@ def _fitted(learner: Any, X: Any, truths: Sequence[Any], seconds: float) -> Any:
         fitted = clone(learner).set_params(**watched).fit(X, truths)
     fitted.set_params(**{name: learner.get_params()[name]})
     if fitted.solution_.reason == "interrupted":
-        # Half a comparison chooses nothing.
+        # An interrupted comparison must not choose.
         raise KeyboardInterrupt
     return fitted
 

@@ -182,7 +182,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         Parameters
         ----------
         X : sequence of (T_i, P) arrays, at least two
-        y : labels, change-points or partial labels, for each array
+        y : labels, change-points or partial labels, for each sequence
         groups : array (N,), optional
             Group of every recording, such as its user; groups are left out as a whole.
         """
@@ -558,7 +558,7 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
         usable = together.dtype.kind in "iu" and min(map(len, folds)) > 0
         usable = usable and bool(np.isin(together, np.arange(n)).all())
         usable = usable and len(np.unique(together)) == len(together)
-    except Exception:  # an object fails in whatever way it likes
+    except Exception:  # a foreign object may raise any error
         usable = False
     if not usable:
         raise ValueError(

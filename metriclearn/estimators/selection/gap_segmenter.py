@@ -113,7 +113,7 @@ class GapSegmenter(ComponentParameters):
         ----------
         X : (T, P) array or sequence of such arrays
             A row is unknown if one of its features is NaN or None.
-        y : labels, change-points or partial labels of all T samples, for each array
+        y : labels, change-points or partial labels of all T samples, for each sequence
         **options
             For the learner's ``fit``, such as ``sample_weight`` or ``groups``.
         """

@@ -363,7 +363,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
                 sample_weight=None if weights is None else weights[train],
             )
             if path.solutions[-1].reason == "interrupted":
-                # Half a comparison chooses nothing.
+                # An interrupted comparison must not choose.
                 raise KeyboardInterrupt
             losses.append(path.validation_loss)
         path = regularization_path(learner, X, y, values, sample_weight=sample_weight)
