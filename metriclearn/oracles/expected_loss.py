@@ -114,7 +114,7 @@ def best_consensus(
 def best_clustering(
     form: ConsensusForm, n_clusters: int | None = None, search: LocalSearch | None = None
 ) -> Bounds:
-    """A clustering of large ⟨A, M⟩, its value, and the upper bound of the spectral relaxation.
+    """A clustering with large ⟨A, M⟩, its value, and the upper bound of the spectral relaxation.
 
     Local searches start from the rounded relaxation and from the best member with ``n_clusters``
     clusters (any number if it is None). So the expected loss is never above that of such a member.

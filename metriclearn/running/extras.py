@@ -17,7 +17,7 @@ def optional(name: str, extra: str) -> Any:
     Raises
     ------
     ModuleNotFoundError
-        If it is missing; the message has the command that installs the extra.
+        If the package is missing; the message has the command that installs the extra.
     """
     try:
         return import_module(name)

@@ -48,7 +48,7 @@ class Nodes:
 
     See Also
     --------
-    metriclearn.ImageFeatures : which makes nodes of images.
+    metriclearn.ImageFeatures : makes nodes of images.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class NodeLabels:
 
     See Also
     --------
-    metriclearn.ImageFeatures : which makes nodes of images.
+    metriclearn.ImageFeatures : makes nodes of images.
 
     Examples
     --------

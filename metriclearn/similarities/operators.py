@@ -113,7 +113,7 @@ class GaussianOperator(Operator):
         self._left, self._right = np.hstack([2.0 * Z, squares, ones]), np.hstack([Z, ones, squares])
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray]]:
-        """Blocks of rows, and their similarities to the rows from the first of the block on.
+        """Blocks of rows, with their similarities to the first row of the block and all later rows.
 
         Each block occurs twice in W, once mirrored, except for its square on the diagonal.
         """

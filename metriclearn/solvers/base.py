@@ -97,7 +97,7 @@ class Trace:
     objective, lower_bound : list of float
         Best objective so far, and the best bound that no point can beat.
     seconds : list of float
-        Since the start.
+        Seconds since the start.
     oracle_calls : list of int
         Loss-augmented inferences so far, over all data sets or groups of them.
     cache_hits : list of int

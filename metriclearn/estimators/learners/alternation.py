@@ -5,13 +5,14 @@ them), and s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score. Alternation minim
 
     F(w, H) = Σ_i s_i { max_M [ α ℓ(M, known_i) + s_w(M) ] − s_w(H_i) } + Ω(w)
 
-over w = (B, λ) and the completions. ℓ(M, known) charges M only on labeled parts (for segmentations
-:class:`~metriclearn.problem.losses.KnownLoss`, for clusterings the rows of labeled samples,
-:class:`~metriclearn.problem.losses.FrobeniusLoss`), so missing labels cost nothing. On unlabeled
-stretches the hinge only requires that H_i is as good as the best M. Given H, F is convex in w, and
-equals Eq. (9) if all labels are known. Given w, the best H_i is the partition of highest score that
-agrees with known_i. This is the concave-convex procedure for the latent structured hinge max_M [α ℓ
-+ s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), of which F is an upper bound.
+over w = (B, λ) and the completions. ℓ(M, known) charges M only on labeled parts, so missing labels
+cost nothing. For segmentations it is :class:`~metriclearn.problem.losses.KnownLoss`; for
+clusterings :class:`~metriclearn.problem.losses.FrobeniusLoss` counts the rows of labeled samples.
+On unlabeled stretches the hinge only requires that H_i is as good as the best M. Given H, F is
+convex in w, and equals Eq. (9) if all labels are known. Given w, the best H_i is the partition with
+the highest score that agrees with known_i. This is the concave-convex procedure for the latent
+structured hinge max_M [α ℓ + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), of which F is an upper
+bound.
 
 Neither step raises F. The completion step is exact if its oracle is, as for change-points. It
 rejects completions that do not raise the score. If a step would raise F, the alternation ends; only

@@ -71,7 +71,7 @@ class ClusteringConsensus(ComponentParameters):
         clusters.
     n_folds : int
         Number of parts that are left out, one at a time. With several data sets, a part consists of
-        whole groups of them; with a single table, of samples, stratified.
+        whole groups of them; with a single table, it is a stratified sample of the rows.
     n_jobs : int, optional
         Number of fits at the same time, as in joblib.
     verbose : bool, optional

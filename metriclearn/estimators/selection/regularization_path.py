@@ -144,7 +144,7 @@ def regularization_path(
     learner : a large-margin learner
         It is not changed; the strength of its regularizer is ignored.
     X, y, sample_weight
-        As for its ``fit``.
+        As for the ``fit`` of the learner.
     strengths : int or array (S,)
         The strengths, or their number, see Notes.
     validation : (X, y), optional
