@@ -279,8 +279,9 @@ def filled(text: str, committed: Committed) -> str:
         try:
             value = environment.from_string("{{ " + expression + " }}").render(names).strip()
         except FileNotFoundError as missing:  # results that nobody has committed yet
-            file = Path(missing.filename).relative_to(committed.docs)
-            value = _AWAITED.format(file.with_suffix(""))
+            file = Path(missing.filename).relative_to(committed.docs).with_suffix("")
+            command = f"python -m experiments.run experiment={file.name}"
+            value = _AWAITED.format(command if file.parent.name == "results" else file)
         return f"<!-- made: {expression} -->{line}{value}{line}<!-- /made -->"
 
     return _MADE.sub(made, text)

@@ -10,7 +10,16 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from experiments.figures import DRAWN, TAKEN, draw, main, other_pages, unmarked
+from experiments.figures import (
+    DRAWN,
+    TAKEN,
+    Committed,
+    draw,
+    filled,
+    main,
+    other_pages,
+    unmarked,
+)
 from experiments.pages.pictures import ROOT, digest, texts_of
 
 DIGIT = re.compile(r"\d")
@@ -157,6 +166,21 @@ def test_a_run_is_published_without_paths_of_its_machine_and_all_is_made_again(
 )
 def test_measured_numbers_without_a_mark_are_named(text: str, numbers: list[str]) -> None:
     assert [number for _, number in unmarked(text)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("expression", "missing"),
+    [
+        ('headline("images")', "python -m experiments.run experiment=images"),
+        ('rows("scale", 0)', "benchmarks/scale"),
+    ],
+)
+def test_pages_name_the_command_of_missing_results(
+    expression: str, missing: str, tmp_path: Path
+) -> None:
+    text = filled(f"<!-- made: {expression} --><!-- /made -->", Committed(tmp_path, tmp_path))
+    sentence = f"Not run with this version yet (`{missing}`)."
+    assert text == f"<!-- made: {expression} -->{sentence}<!-- /made -->"
 
 
 @pytest.mark.parametrize("page", [p.relative_to(ROOT).as_posix() for p in other_pages(ROOT)])
