@@ -12,7 +12,7 @@ def local_cluster(n_workers: int) -> Any:
     """A cluster of ``n_workers`` processes with one thread each, and a dashboard on a free port.
 
     Calls with the same number return the same cluster, which ends with this process. Errors of
-    tasks are raised here, so logs of workers, also about their end, are switched off.
+    tasks are raised here, so the workers' logs, including those of their shutdown, are off.
     """
     from distributed import LocalCluster
 

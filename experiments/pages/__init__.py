@@ -1,1 +1,1 @@
-"""Pictures with the digest of their results, the chart of all results, the map of the house."""
+"""Pictures that state the hash of their results, the chart of all results, the map of the code."""

@@ -301,7 +301,7 @@ def packed(network: nn.Module) -> NDArray[np.uint8]:
 
 @contextmanager
 def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
-    """Let torch draw from a seed, with gradients and in single precision, and restore its state.
+    """Set torch's seed, gradients on and single precision, and restore its state at the end.
 
     Threads take turns, as torch has one state for all of them. If the device is the processor, the
     graphics cards' generators are left alone, because a forked process cannot use them. Initial

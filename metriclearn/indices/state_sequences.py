@@ -245,9 +245,9 @@ def weighted_normalized_mutual_info_score(
     """Mutual information of weighted samples, divided by the mean of the two unweighted entropies.
 
     Samples have the weights of :func:`weighted_adjusted_rand_score`. The value is at least 0. The
-    entropies ignore the weights, as in tsseg-eval, so equal partitions score 1 only if all segments
-    have the same length (.72 for lengths 50 and 10). The value is 1 when both partitions have one
-    cluster. O(n log n).
+    entropies ignore the weights, as in tsseg-eval, so equal partitions may score less than 1 if
+    their segments differ in length (.72 for lengths 50 and 10). The value is 1 when both partitions
+    have one cluster. O(n log n).
 
     Parameters
     ----------

@@ -126,8 +126,8 @@ def segmentation_path(
     ----------
     X : array (T, P), or (T,) for one feature
     penalty_range : (low, high), optional
-        Both at least 0. By default from about the mean residual of a sample, where the path and its
-        last interval end, up to the penalty of a single segment.
+        Both at least 0. By default low is about the mean residual of a sample, and high the penalty
+        from which on a single segment is optimal.
     components : array (r, P), optional
         Lᵀ of a metric, such as a learner's ``components_``.
     min_size : int

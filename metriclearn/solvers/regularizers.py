@@ -47,7 +47,7 @@ class RegularizationTerms:
 
     @cached_property
     def center(self) -> NDArray:
-        """The unconstrained minimum of Ω, for μ > 0; no large terms cancel near it."""
+        """The unconstrained minimum of Ω, for μ > 0; around it Ω has no cancellation."""
         return -self.slope / self.curvature
 
     @cached_property

@@ -1,6 +1,6 @@
 """
-Better than what costs nothing
-==============================
+Better than methods without training
+====================================
 
 Twenty of a hundred features change at the boundaries of segments; the others change at other times.
 All methods use the same exact search, each with the penalty that is best on the training sequences.

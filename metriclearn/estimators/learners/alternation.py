@@ -193,8 +193,8 @@ class AlternationTrace:
     Attributes
     ----------
     completed, learned : list of float
-        F after completing and after learning: completed[0] ≥ learned[0] ≥ completed[1] ≥ …
-        completed[0] is F of the first completion without a metric.
+        F after completing and after learning: completed[0] ≥ learned[0] ≥ completed[1], and so on.
+        The first value, completed[0], is F of the first completion and a metric of zero.
     changed : list of int
         How many completions differ from the previous ones.
     reason : str

@@ -72,8 +72,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         Penalty λ ≥ 0 of a segment; "learned" makes it a variable of the convex problem, and
         ``FeaturePenalty(features)`` a penalty that depends on the sequence and on the boundary.
     loss_scale : float
-        α > 0, the scale of ℓ inside the margin. With a learned penalty it only rescales B and λ
-        and acts as a factor on the regularizer's strength.
+        α > 0, the scale of ℓ inside the margin. With a learned penalty it rescales B and λ. For
+        squared norms it is also a factor on the strength; for L1 and trace it does nothing else.
     n_segments : None or "given"
         With "given", inference is given the number of segments; in training it comes from the
         labels.

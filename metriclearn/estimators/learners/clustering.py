@@ -106,8 +106,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         problem. As in Eq. (7) the penalty does not depend on the size of a cluster, so learn it on
         data sets about as large as those to be clustered.
     loss_scale : float
-        α > 0, the scale of ℓ inside the margin; it only rescales B and λ, and acts as a factor on
-        the regularizer's strength.
+        α > 0, the scale of ℓ inside the margin. It rescales B and λ. For squared norms it is also
+        a factor on the strength; for L1 and trace it does nothing else.
     n_clusters : "given", int or None
         With "given", inference is given K; in training K comes from the labels. A number has the
         same effect, and is also the default of :meth:`predict`. With None, K is unknown, and

@@ -219,7 +219,7 @@ class ConsensusStream(SegmenterStream):
         return self.segmenter.weights_ / self.segmenter.weights_.sum()
 
     def _count_votes(self, places: NDArray) -> None:
-        """Continue the cumulative votes for names from the first of the places to the others."""
+        """Extend the cumulative votes for names, known at ``places[0]``, to all other positions."""
         if self.segmenter.classes_ is None or not any(map(len, self.codes_)):
             return
         start, stop = int(places[0]), int(places[-1])

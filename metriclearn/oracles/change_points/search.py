@@ -322,8 +322,8 @@ class PenalizedSegmentation:
         """Segment ends of a maximizer with exactly ``n_segments`` segments.
 
         Every number between the smallest and the largest possible one occurs. Proof: the
-        annotations, and the number itself, bound sums over intervals of positions, and such an
-        interval matrix is totally unimodular.
+        annotations and the number are bounds on sums over intervals of positions, and the matrix
+        of such intervals is totally unimodular.
 
         Raises
         ------
