@@ -243,12 +243,13 @@ class Segmentations(Task):
         plain.components_ = np.diag(1.0 / fitted.scale_)[np.isfinite(fitted.scale_)]
         plain.feature_penalty_ = plain.name_weights_ = None
         plain.penalty_unit_ = None
-        # With M = 11ᵀ/T, Tr MN = 1, so that one segment has the loss (K − 1)/T.
-        counts = np.array(list(map(attrgetter("n_clusters"), truths)))
-        losses = {"one segment": float(np.mean((counts - 1) / lengths))}
         unit = len(plain.components_) * np.log(lengths).mean()
         penalties = (np.geomspace(0.01, 10.0, 10) * unit).tolist()
         metrics = {"learned": (fitted, [fitted.penalty_]), "Euclidean": (plain, penalties)}
+        # The learned metric comes first. With M = 11ᵀ/T, Tr MN = 1, so that one segment has the
+        # loss (K − 1)/T.
+        counts = np.array(list(map(attrgetter("n_clusters"), truths)))
+        losses = {"learned": np.inf, "one segment": float(np.mean((counts - 1) / lengths))}
         for name, (segmenter, tried) in metrics.items():
             forms, means = list(map(segmenter.form, arrays)), []
             for penalty in tried:
