@@ -1,4 +1,4 @@
-"""Indices that compare partitions, from labels, tables, points or graphs.
+"""Indices that compare partitions or judge clusterings, from labels, tables, points or graphs.
 
 The public names are listed in ``__init__.pyi`` and load on first use.
 """

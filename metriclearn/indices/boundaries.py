@@ -1,11 +1,11 @@
 """Compare two segmentations by the positions of their change-points.
 
-A change-point is the index of the first sample after a segment. As in ruptures, a list ends with
-the number of samples n; with ``n_samples`` given, the list may omit it (and may be empty). Order
-does not matter; repeated or out-of-range change-points raise ValueError. A contiguous
-:class:`~metriclearn.problem.partition.Partition` can replace a list; for labels, pass
-``Partition.from_runs(labels)``. The indices of two partitions compare segmentations too, in
-O(r + s) for r and s change-points:
+A change-point is the index of the first sample after a segment. As in ruptures, a list of
+change-points ends with the number of samples n. If ``n_samples`` is given, the list may omit n (and
+may be empty). The change-points may be in any order, but repeated or out-of-range ones raise
+ValueError. A contiguous :class:`~metriclearn.problem.partition.Partition` can be passed instead of
+a list; labels are converted by ``Partition.from_runs(labels)``. Indices of general partitions
+apply to segmentations as well, in O(r + s) time for r and s change-points:
 ``rand_score(Partition.from_change_points(true), Partition.from_change_points(pred))``.
 """
 
@@ -27,16 +27,18 @@ Annotations = Mapping[Hashable, ArrayLike | Partition]  # by annotator
 
 
 class PrecisionRecall(NamedTuple):
-    """Share of predicted change-points that are true, and share of true ones that are predicted.
+    """Precision and recall of predicted change-points.
 
     Parameters
     ----------
-    precision, recall : float
-        Both in [0, 1].
+    precision : float in [0, 1]
+        Fraction of the predicted change-points that match a true one.
+    recall : float in [0, 1]
+        Fraction of the true change-points that match a predicted one.
 
     See Also
     --------
-    precision_recall : returns it.
+    precision_recall : returns a PrecisionRecall.
 
     Examples
     --------
@@ -50,19 +52,22 @@ class PrecisionRecall(NamedTuple):
 
 
 class AnnotationError(NamedTuple):
-    """The share and the numbers of annotated regions that a segmentation contradicts.
+    """How many annotated regions a segmentation contradicts, as a rate and as counts.
 
     Parameters
     ----------
     rate : float in [0, 1]
         (false_positives + false_negatives) / n_regions.
-    false_positives, false_negatives : int
-        Regions with too many change-points, and regions with too few.
+    false_positives : int
+        Number of regions with too many change-points.
+    false_negatives : int
+        Number of regions with too few change-points.
     n_regions : int
+        Number of annotated regions.
 
     See Also
     --------
-    annotation_error : returns it.
+    annotation_error : returns an AnnotationError.
 
     Examples
     --------
@@ -85,20 +90,22 @@ def hausdorff(
     *,
     normalized: bool = False,
 ) -> float:
-    """Hausdorff distance of two sets of change-points, O((r + s) log(r + s)) time, O(r + s) memory.
+    """Hausdorff distance between two sets of change-points.
 
-    The largest distance from a change-point of one segmentation to the nearest one of the other, in
-    samples, or as a share of n (``normalized=True``). The end n is not a change-point. The distance
-    is 0 when neither segmentation has a change-point, and inf when only one has.
+    It is the largest distance from a change-point of one segmentation to the nearest change-point
+    of the other. It is in samples, or divided by n if ``normalized=True``. The end n is not a
+    change-point. The distance is 0 if neither segmentation has a change-point, and inf if only one
+    of them has any. It takes O((r + s) log(r + s)) time and O(r + s) memory for r and s
+    change-points.
 
     Parameters
     ----------
-    true, pred : sequences of change-points, the last one n, or Partition
+    true, pred : sequence of change-points that ends with n, or Partition
         The two segmentations.
     n_samples : int, optional
-        n, required if the lists do not end with it.
+        Number of samples n. Required if a list does not end with n.
     normalized : bool
-        Whether the distance is a share of n.
+        Whether to divide the distance by n.
 
     Returns
     -------
@@ -107,7 +114,8 @@ def hausdorff(
     Raises
     ------
     ValueError
-        For change-points that are repeated or outside the samples, or if the two lengths differ.
+        If a change-point is repeated or out of range, or if the two segmentations differ in their
+        number of samples.
 
     References
     ----------
@@ -129,32 +137,35 @@ def precision_recall(
     *,
     margin: float = 10,
 ) -> PrecisionRecall:
-    """Precision and recall of change-points by the largest one-to-one matching, O(r + s).
+    """Precision and recall of change-points, from the largest one-to-one matching.
 
-    A true and a predicted change-point match when they are at most ``margin`` samples apart
-    (ruptures: less than). Other packages match greedily and lose pairs: true [50, 55], predicted
-    [48, 53] and margin 10 give (1, 1) here. Precision is 1 when no change-point is predicted (no
-    false alarm); recall is 1 when there is no true one (none missed). The end n is not a
-    change-point. :func:`f_measure` matches greedily.
+    A true and a predicted change-point can be matched if they are at most ``margin`` samples apart
+    (in ruptures, they must be less than the margin apart). Other packages match greedily and can
+    miss pairs. Here, true [50, 55], predicted [48, 53] and margin 10 give precision and recall 1.
+    Precision is 1 if no change-point is predicted, because there is no false alarm. Recall is 1 if
+    there is no true change-point, because none is missed. The end n is not a change-point. It
+    takes O(r + s) time for r and s sorted change-points. In contrast, :func:`f_measure` matches
+    greedily.
 
     Parameters
     ----------
-    true, pred : sequences of change-points, the last one n, or Partition
+    true, pred : sequence of change-points that ends with n, or Partition
         The two segmentations.
     n_samples : int, optional
-        n, required if the lists do not end with it.
+        Number of samples n. Required if a list does not end with n.
     margin : float ≥ 0
-        Allowed error, in samples.
+        Largest distance between matched change-points, in samples.
 
     Returns
     -------
     PrecisionRecall
-        Two floats in [0, 1].
+        The two numbers, both in [0, 1].
 
     Raises
     ------
     ValueError
-        For change-points that are repeated or outside the samples, or if the two lengths differ.
+        If a change-point is repeated or out of range, or if the two segmentations differ in their
+        number of samples.
 
     References
     ----------
@@ -177,19 +188,20 @@ def covering(
 ) -> float:
     """Covering of the true segments by the predicted ones, Σ_k |A_k| max_l J(A_k, B_l) / n.
 
-    J is the Jaccard index |A ∩ B| / |A ∪ B|. It is in (0, 1], and 1 for equal segmentations only.
-    It is not symmetric. With several annotators it is the mean over them. O(r + s) after sorting,
-    per annotator. A Partition need not be contiguous, so the index also applies to regions of
-    images.
+    J is the Jaccard index |A ∩ B| / |A ∪ B| of a true segment A and a predicted segment B. The
+    covering is in (0, 1], and 1 for equal segmentations only. It is not symmetric. With several
+    annotators, their coverings are averaged. It takes O(r + s) time for each annotator, for r and s
+    sorted change-points. A Partition need not be contiguous, so the index also applies to regions
+    of images.
 
     Parameters
     ----------
-    true : change-points, Partition, or mapping of annotators to one of these
-        The true segmentation, or one per annotator.
+    true : change-points, Partition, or mapping from annotators to these
+        The true segmentation, or the segmentation by every annotator.
     pred : sequence of change-points, or Partition
-        The segmentation that covers.
+        The predicted segmentation.
     n_samples : int, optional
-        n, required if the lists do not end with it.
+        Number of samples n. Required if a list does not end with n.
 
     Returns
     -------
@@ -198,7 +210,8 @@ def covering(
     Raises
     ------
     ValueError
-        For change-points that are repeated or outside the samples, or if the two lengths differ.
+        If a change-point is repeated or out of range, or if the two segmentations differ in their
+        number of samples.
 
     References
     ----------
@@ -230,25 +243,26 @@ def f_measure(
     *,
     margin: float = 5,
 ) -> float:
-    """F1 of change-points against the true ones of one or several annotators.
+    """F1 score F = 2PR/(P + R) of change-points, for one or several annotators.
 
-    F = 2PR/(P + R). Precision P is the share of predicted change-points that some annotator has
-    marked; recall R is the share of an annotator's change-points that are predicted, averaged over
-    annotators; both within the margin. As in the Turing benchmark, every segmentation has a
-    change-point at 0, so F is in (0, 1], and each true change-point takes the nearest unused
-    prediction: a greedy matching, unlike :func:`precision_recall`. O(A (r + s) log s + A s²/64)
-    for A annotators.
+    Precision P is the fraction of the predicted change-points that match one marked by any
+    annotator. Recall R is the fraction of an annotator's change-points that match a predicted one,
+    averaged over annotators. Matched change-points are at most ``margin`` samples apart. As in the
+    Turing benchmark, every segmentation also has a change-point at 0, so F is in (0, 1]. The
+    matching is greedy, unlike that of :func:`precision_recall`: each true change-point is matched
+    with the nearest predicted one that is still free. For A annotators, the index takes
+    O(A (r + s) log s + A s²/64) time.
 
     Parameters
     ----------
-    true : change-points, Partition, or mapping of annotators to one of these
-        The true segmentation, or one per annotator.
+    true : change-points, Partition, or mapping from annotators to these
+        The true segmentation, or the segmentation by every annotator.
     pred : sequence of change-points, or Partition
         The predicted segmentation.
     n_samples : int, optional
-        n, required if the lists do not end with it.
+        Number of samples n. Required if a list does not end with n.
     margin : float ≥ 0
-        Allowed error, in samples.
+        Largest distance between matched change-points, in samples.
 
     Returns
     -------
@@ -257,7 +271,8 @@ def f_measure(
     Raises
     ------
     ValueError
-        For change-points that are repeated or outside the samples, or if the two lengths differ.
+        If a change-point is repeated or out of range, or if the two segmentations differ in their
+        number of samples.
 
     References
     ----------
@@ -280,30 +295,31 @@ def annotation_error(
     regions: Iterable[Sequence[int]],
     n_samples: int | None = None,
 ) -> AnnotationError:
-    """Share of annotated regions with too many or too few change-points.
+    """Fraction of the annotated regions that have too many or too few change-points.
 
-    O((s + m) log s) for s change-points and m regions.
+    It takes O((s + m) log s) time for s change-points and m regions.
 
     Parameters
     ----------
-    change_points : sequence of integers
+    change_points : sequence of integers, or Partition
         The segmentation.
     regions : sequence of (start, end, changes) or (start, end, at_least, at_most)
-        Samples start … end−1 (0-based, end excluded) hold exactly ``changes`` change-points, or
-        from ``at_least`` to ``at_most`` (None: any number). A change-point c lies in the region
-        when both samples it separates do, start < c < end.
+        Each region says how many change-points are between its samples start … end−1 (0-based, end
+        excluded): exactly ``changes``, or from ``at_least`` to ``at_most``. If ``at_most`` is None,
+        there is no upper limit. A change-point c is in the region if both samples that it separates
+        are, that is, if start < c < end.
     n_samples : int, optional
-        n, required if the change-points do not end with it.
+        Number of samples n. Required if the change-points do not end with n.
 
     Returns
     -------
     AnnotationError
-        The rate, in [0, 1], and three counts.
+        The rate, in [0, 1], and the three counts it is computed from.
 
     Raises
     ------
     ValueError
-        For repeated or out-of-range change-points, or regions outside the samples.
+        If a change-point is repeated or out of range, or a region is not within the samples.
 
     References
     ----------
@@ -337,7 +353,7 @@ def annotation_error(
 
 
 def _annotations(who: str, true: Any) -> list[Any]:
-    """The change-points of every annotator."""
+    """List the segmentations by all annotators; a single segmentation gives a list of one."""
     marked = list(true.values()) if isinstance(true, Mapping) else [true]
     if not marked:
         raise ValueError(f"{who} needs the change-points of at least one annotator, got none.")
@@ -345,17 +361,18 @@ def _annotations(who: str, true: Any) -> list[Any]:
 
 
 def _starts(change_points: NDArray[np.int64]) -> set[int]:
-    """First samples of all segments, including 0, from change-points without the end."""
+    """The set of the first samples of all segments: the given change-points (without n) and 0."""
     starts = set(change_points.tolist())
     starts.add(0)
     return starts
 
 
 def _detected(true: set[int], pred: list[int], margin: float) -> int:
-    """Number of true starts that find an unused predicted one, the nearest, within the margin.
+    """Match true with predicted change-points greedily, and return the number of matches.
 
-    When two true starts are near the same prediction, the first one takes it. "First" is in the
-    order of a Python set of integers, as in the benchmark's program.
+    Each true change-point is matched with the nearest predicted one that is still free, if it is
+    within the margin. The true change-points are visited in the order in which Python iterates over
+    the set, as in the program of the Turing benchmark.
     """
     left = pred.copy()
     for start in true:
@@ -368,7 +385,7 @@ def _detected(true: set[int], pred: list[int], margin: float) -> int:
 
 
 def _farthest(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
-    """Largest distance from a point of a to the nearest point of b, both sorted."""
+    """Largest distance from a point of a to the nearest point of b; both arrays are sorted."""
     right = np.searchsorted(b, a)
     after = np.abs(b[np.minimum(right, len(b) - 1)] - a)
     before = np.abs(a - b[np.maximum(right - 1, 0)])
@@ -378,7 +395,7 @@ def _farthest(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
 def _change_points(
     true: ArrayLike | Partition, pred: ArrayLike | Partition, n_samples: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """The sorted change-points of both without the end, and the end n."""
+    """Return the sorted change-points of both segmentations, without n, and then n."""
     a, b = _ends(true, n_samples), _ends(pred, n_samples)
     if a[-1] != b[-1]:
         raise ValueError(
@@ -389,7 +406,7 @@ def _change_points(
 
 
 def _ends(change_points: ArrayLike | Partition, n_samples: int | None) -> NDArray[np.int64]:
-    """Sorted segment ends, the last one n."""
+    """The sorted change-points, including n at the end."""
     if isinstance(change_points, Partition):
         return change_points.change_points
     return Partition.from_change_points(change_points, n_samples).change_points

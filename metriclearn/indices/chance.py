@@ -1,4 +1,4 @@
-"""Correction for chance of any index: (index − E[index]) / (maximum − E[index])."""
+"""Correct any index for chance: (index − E[index]) / (maximum − E[index])."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENUMERATED_TABLES = 5000
 
 
 class Estimate(float):
-    """A float with its standard error and the method that computed it.
+    """A float with its standard error and the name of the method that computed it.
 
     Parameters
     ----------
@@ -28,13 +28,13 @@ class Estimate(float):
     Attributes
     ----------
     standard_error : float
-        0 for "closed form" and "enumeration".
+        It is 0 for the methods "closed form" and "enumeration", which are exact.
     method : str
-        "closed form", "enumeration" (of all tables) or "sampling" (of random relabelings).
+        "closed form", "enumeration" (of all tables) or "sampling" (of random tables).
 
     See Also
     --------
-    expected_under_permutation, adjusted : return it.
+    expected_under_permutation, adjusted : return an Estimate.
 
     Examples
     --------
@@ -66,12 +66,13 @@ def adjusted(
     n_permutations: int = 1000,
     random_state: int | np.random.Generator | None = 0,
 ) -> Estimate:
-    """Any index corrected for chance, (i − E[i]) / (maximum − E[i]).
+    """Correct an index i for chance: (i − E[i]) / (maximum − E[i]).
 
-    It is 0 on average for random labels with the given cluster sizes, and 1 for equal partitions.
-    The standard error of a sampled expectation is propagated through the ratio to first order. When
-    every relabeling gives the maximum (0/0), the value is 1. The cost is that of one expectation,
-    see :func:`expected_under_permutation`.
+    The corrected index is 0 on average for random labels with the given cluster sizes, and 1 for
+    equal partitions. If E[i] is estimated by sampling, the standard error of the result is computed
+    from that of E[i] to first order. If every relabeling gives the maximum, the ratio is 0/0 and
+    the value is set to 1. The expectation takes most of the time, see
+    :func:`expected_under_permutation`.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ def adjusted(
     index : callable
         An index of this package, or any function of two labelings.
     maximum : float
-        Value of the index for equal partitions: 1 for a similarity, 0 for a distance.
+        Value of the index for equal partitions, such as 1 for a similarity and 0 for a distance.
     n_permutations, random_state : see :func:`expected_under_permutation`.
 
     Returns
@@ -117,10 +118,11 @@ def expected_under_permutation(
 ) -> Estimate:
     """Mean of an index over all relabelings of the samples that keep the cluster sizes.
 
-    Rand, Fowlkes–Mallows, mutual information, variation of information and ℓ have a closed form.
-    For any other index, all tables with these margins are enumerated when there are at most 5 000
-    (exact, with hypergeometric weights); otherwise seeded random tables are drawn, which gives a
-    standard error, O(n_permutations (n + K K′)).
+    There are closed forms for the Rand index, Fowlkes–Mallows, mutual information, variation of
+    information and the loss ℓ. For any other index, the method depends on the number of contingency
+    tables with these cluster sizes. If there are at most 5 000, all are enumerated with their
+    hypergeometric probabilities, and the mean is exact. Otherwise random tables are drawn in
+    O(n_permutations (n + K K′)) time, and the mean has a standard error.
 
     Parameters
     ----------
@@ -128,9 +130,9 @@ def expected_under_permutation(
     index : callable
         An index of this package, or any function of two labelings.
     n_permutations : int ≥ 2
-        Number of random tables, when sampling.
+        Number of random tables, if tables are drawn.
     random_state : int, Generator or None
-        Seed of the sampling; the default makes the result reproducible.
+        Seed for drawing tables. With the default, the result is reproducible.
 
     Returns
     -------
@@ -167,7 +169,7 @@ def expected_under_permutation(
 
 
 def _on_table(index: Callable[..., float]) -> Callable[[Any], float]:
-    """The index as a function of a contingency table, or of the array of its counts."""
+    """Turn an index into a function of a ContingencyTable or of a dense table of counts."""
     if "contingency" in inspect.signature(index).parameters:
         return lambda table: float(index(contingency=table))
     return lambda table: float(index(*contingency_table(contingency=table).to_labels()))
@@ -197,7 +199,10 @@ def _expected_variation(table: ContingencyTable) -> float:
 
 
 def _expected_loss(table: ContingencyTable) -> float:
-    """E Tr MN = 1 + (K−1)(K′−1)/(n−1), from mean and variance of the hypergeometric counts."""
+    """Expected loss ℓ, where E[Tr MN] = 1 + (K−1)(K′−1)/(n−1).
+
+    The latter follows from the mean and the variance of the hypergeometric counts.
+    """
     rows, columns, n = len(table.row_sizes), len(table.column_sizes), table.n_samples
     inner = 1.0 + (rows - 1) * (columns - 1) / max(n - 1, 1)
     return (rows + columns - 2.0 * inner) / n
@@ -213,7 +218,7 @@ _CLOSED_FORMS: dict[Callable[..., float], Callable[[ContingencyTable], float]] =
 
 
 def _all_tables(rows: list[int], columns: list[int]) -> Iterator[list[list[int]]]:
-    """Every table with the given margins, row by row."""
+    """Yield every table with the given row sums and column sums, as a list of rows."""
     if len(rows) == 1:
         yield [columns]
         return
@@ -224,7 +229,10 @@ def _all_tables(rows: list[int], columns: list[int]) -> Iterator[list[list[int]]
 
 
 def _splits(total: int, caps: list[int]) -> Iterator[list[int]]:
-    """Every way to spread a total over cells whose capacities sum to at least the total."""
+    """Yield every way to distribute ``total`` samples over cells that hold at most ``caps``.
+
+    The limits ``caps`` must sum to at least ``total``.
+    """
     if not caps:
         yield []
         return

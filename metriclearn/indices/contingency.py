@@ -1,4 +1,4 @@
-"""Contingency tables: the counts n_kl = |A_k ∩ B_l| behind every external index."""
+"""Contingency tables: the counts n_kl = |A_k ∩ B_l| from which external indices are computed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContingencyTable:
-    """The non-empty cells of a contingency table and its margins, O(number of cells) memory.
+    """The non-empty cells of a contingency table, and its row and column sums.
 
     Attributes
     ----------
     rows, columns, counts : int64 arrays, one entry per non-empty cell, ordered by (row, column)
-        k, l and n_kl > 0.
+        The row k, the column l and the count n_kl > 0 of every cell.
     row_sizes, column_sizes : int64 arrays, shapes (K,) and (K′,)
         Cluster sizes a_k and b_l, all positive.
     n_samples : int
-        n.
+        Number of samples n.
 
     See Also
     --------
-    contingency_table : returns it.
+    contingency_table : returns a ContingencyTable.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class ContingencyTable:
 
     @classmethod
     def from_array(cls, table: Any) -> ContingencyTable:
-        """Table from a dense or sparse (K, K′) array of counts, without empty rows and columns."""
+        """Table of a dense or sparse (K, K′) array of counts; drops empty rows and columns."""
         if hasattr(table, "tocsr"):
             from scipy.sparse import csr_array
 
@@ -66,7 +66,10 @@ class ContingencyTable:
 
     @classmethod
     def from_codes(cls, a: NDArray[np.int64], b: NDArray[np.int64]) -> ContingencyTable:
-        """Table of two arrays of codes ≥ 0, rows and columns in the order of the codes."""
+        """Table of two labelings by integers ≥ 0; rows and columns are ordered by these integers.
+
+        Integers that do not occur get no row or column.
+        """
         n_rows, n_columns = int(a.max()) + 1, int(b.max()) + 1
         cells = a * n_columns
         cells += b
@@ -96,7 +99,7 @@ class ContingencyTable:
         row_sizes: NDArray[np.int64],
         column_sizes: NDArray[np.int64],
     ) -> ContingencyTable:
-        """Table of sorted cells; drops rows and columns without samples."""
+        """Table of cells that are sorted by (row, column); drops empty rows and columns."""
         if not (row_sizes.all() and column_sizes.all()):
             rows = (np.cumsum(row_sizes > 0) - 1)[rows]
             columns = (np.cumsum(column_sizes > 0) - 1)[columns]
@@ -104,18 +107,18 @@ class ContingencyTable:
         return cls(rows, columns, counts, row_sizes, column_sizes, int(row_sizes.sum()))
 
     def to_array(self) -> NDArray[np.int64]:
-        """Dense table of shape (K, K′)."""
+        """The table as a dense array of shape (K, K′)."""
         table = np.zeros((len(self.row_sizes), len(self.column_sizes)), dtype=np.int64)
         table[self.rows, self.columns] = self.counts
         return table
 
     def to_labels(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """A pair of labelings with this table, two arrays of shape (n,)."""
+        """Two labelings, arrays of shape (n,), that have this contingency table."""
         return np.repeat(self.rows, self.counts), np.repeat(self.columns, self.counts)
 
     @property
     def equal(self) -> bool:
-        """Whether the two partitions are the same: every cell is a whole row and column."""
+        """Whether the two partitions are equal: every row and column has one non-empty cell."""
         return len(self.counts) == len(self.row_sizes) == len(self.column_sizes)
 
 
@@ -126,20 +129,20 @@ def contingency_table(
     contingency: Any = None,
     ignore_label: Hashable = None,
 ) -> ContingencyTable:
-    """Contingency table of two labelings, or the given table.
+    """Contingency table of two labelings, or of a given array of counts.
 
-    O(n) for integer labels, O(n log n) for others, O(K + K′) for two contiguous
+    It takes O(n) time for integer labels, O(n log n) for others, and O(K + K′) for two contiguous
     :class:`~metriclearn.problem.partition.Partition` objects.
 
     Parameters
     ----------
     labels_true, labels_pred : sequences of n hashable labels, or Partition
-        The two partitions; the names of the labels do not matter. Segmentations are fastest as
-        ``Partition.from_change_points(ends)``: O(K + K′), whatever n is.
+        The two partitions. Only equality of labels matters, not their names. For segmentations,
+        ``Partition.from_change_points(ends)`` is fastest, because the time does not depend on n.
     contingency : ContingencyTable or dense or sparse (K, K′) array of counts, optional
         The table itself, instead of the labels.
     ignore_label : hashable, optional
-        Samples with this label in either labeling are left out (e.g. −1 for noise).
+        Samples that have this label in either labeling are left out (e.g. −1 for noise).
 
     Returns
     -------
@@ -148,7 +151,7 @@ def contingency_table(
     Raises
     ------
     ValueError
-        If there are no samples, the lengths differ, or a label is None or NaN.
+        If there are no samples, the labelings differ in length, or a label is None or NaN.
 
     References
     ----------
@@ -186,10 +189,10 @@ def contingency_table(
 
 
 def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
-    """Let a function of a table take the arguments of :func:`contingency_table`.
+    """Decorate a function of a table so that it takes the arguments of :func:`contingency_table`.
 
     ``index(table, *, options)`` becomes ``index(labels_true, labels_pred, *, options,
-    contingency, ignore_label)``, which ``help`` and ``inspect`` also show; arguments before
+    contingency, ignore_label)``. ``help`` and ``inspect`` show this new signature. Arguments before
     ``table`` stay first.
     """
     shared = signature(contingency_table).parameters
@@ -210,7 +213,7 @@ def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def label_codes(labels: Labels) -> NDArray[np.int64]:
-    """Integers ≥ 0, equal exactly where the labels are equal; O(n) for integers of small range."""
+    """Encode labels as integers ≥ 0, in O(n) time if the labels are integers of small range."""
     values = label_array(labels)
     if values.ndim == 1 and values.size and values.dtype.kind in "biu":
         low, high = int(values.min()), int(values.max())
@@ -221,7 +224,7 @@ def label_codes(labels: Labels) -> NDArray[np.int64]:
 
 
 def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDArray]:
-    """Two labelings of the same samples as arrays."""
+    """Return both labelings as arrays; ValueError if they differ in length."""
     true, pred = label_array(labels_true), label_array(labels_pred)
     if len(true) != len(pred):
         raise ValueError(
@@ -232,7 +235,7 @@ def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDA
 
 
 def differs(values: NDArray, label: Hashable) -> NDArray[np.bool_]:
-    """Whether each value differs from the label; NaN equals NaN."""
+    """Whether each value differs from the label, (n,). NaN does not differ from NaN."""
     if not isinstance(label, Hashable) or isinstance(label, type) or hasattr(label, "__array__"):
         raise ValueError(
             f"Comparing partitions needs a label to ignore, got ignore_label={shown(label)}."

@@ -1,4 +1,4 @@
-"""Clusters of points and the distances between them, in blocks of bounded memory."""
+"""Points sorted by cluster, and their distances, computed in blocks to limit memory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,17 @@ class ClusteredPoints:
 
     Attributes
     ----------
-    points : float array, shape (n, d), in the metric's space
-    order : int array, shape (n,), where ``points = X[order]``
-    starts, sizes : int arrays, shape (K,), first point and size of every cluster
+    points : float array, shape (n, d)
+        The sorted points. If a metric is given, they are transformed so that their Euclidean
+        distances are those of the metric.
+    order : int array, shape (n,)
+        The sorted point i is point ``order[i]`` of X.
+    starts : int array, shape (K,)
+        Index of the first sorted point of every cluster.
+    sizes : int array, shape (K,)
+        Number of points of every cluster.
     centroids : float array, shape (K, d)
+        Mean of every cluster.
     """
 
     points: NDArray[np.float64]
@@ -35,14 +42,16 @@ class ClusteredPoints:
 
     @property
     def squared_spreads(self) -> NDArray[np.float64]:
-        """Squared distance of every sorted point to its centroid, shape (n,)."""
+        """Squared distance of every sorted point to the centroid of its cluster, shape (n,)."""
         offsets = _relative(self.points, self.centroids, self.sizes)
         return np.einsum("ij,ij->i", offsets, offsets)
 
     def distances_to(self, targets: NDArray) -> Iterator[tuple[int, slice, NDArray[np.float64]]]:
-        """Blocks of points of one cluster: the cluster, the rows, and the distances to all targets.
+        """Distances from all points to ``targets``, in blocks of points of the same cluster.
 
-        O(n d) time per target; a block holds at most 32 MB, or one row.
+        Yields the cluster, the slice of the sorted points, and their distances to all targets,
+        (points, targets). A block takes at most 32 MB, unless a single row takes more. The time is
+        O(n d) per target.
         """
         from scipy.spatial.distance import cdist
 
@@ -53,22 +62,23 @@ class ClusteredPoints:
                 yield k, rows, cdist(self.points[rows], targets)
 
     def unsorted(self, values: NDArray) -> NDArray:
-        """Values of the sorted points back in the order of X."""
+        """Reorder values of the sorted points to the order of X."""
         result = np.empty_like(values)
         result[self.order] = values
         return result
 
 
 def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> ClusteredPoints:
-    """Check the points and sort them by cluster; ValueError for fewer than two clusters.
+    """Check the points and sort them by cluster. Raises ValueError for fewer than two clusters.
 
     Parameters
     ----------
     X : array of shape (n, d)
     labels : n labels
-    metric : None, (d, d) matrix B, (d,) weights, or an object with ``transform``
-        Euclidean by default; B gives √((x−y)ᵀB(x−y)), weights its diagonal case, and a fitted
-        learner transforms the points.
+    metric : None, (d, d) matrix B, (d,) weights, or a learner
+        The Euclidean distance by default. B gives the distance √((x−y)ᵀB(x−y)), and weights are the
+        diagonal of B. A learner gives B by ``get_mahalanobis_matrix``, unless it has ``transform``,
+        which is then applied to the points.
     """
     points = _transformed(real_array("An internal index", "X", X), metric)
     check_scale("An internal index", points)
@@ -92,7 +102,7 @@ def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> Cluste
 
 
 def _relative(points: NDArray, origins: NDArray, sizes: NDArray) -> NDArray[np.float64]:
-    """Sorted points minus the origin of their cluster."""
+    """Subtract from every sorted point the origin of its cluster."""
     result = np.repeat(origins, sizes, axis=0)
     return np.subtract(points, result, out=result)
 

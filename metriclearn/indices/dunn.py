@@ -24,26 +24,29 @@ def dunn_score(
     diameter: str = "complete",
     metric: Any = None,
 ) -> float:
-    """Dunn's index min_{p≠q} δ(p, q) / max_l Δ(l); large is good.
+    """Dunn's index min_{p≠q} δ(p, q) / max_l Δ(l). Large values are good.
 
+    The separation δ of two clusters and the diameter Δ of a cluster can be chosen. This gives
     6 × 3 = 18 indices: Dunn's own and the 17 variants that Vendramin, Campello and Hruschka
-    compare. The value is inf when every diameter is 0. It takes O(n² d) time, or O(n K d) if both
-    choices need centroids only; see :func:`dunn_scores`.
+    compare. The value is inf if every diameter is 0. The time is O(n² d), or O(n K d) if both
+    choices use only distances to centroids. :func:`dunn_scores` computes all 18 indices at once.
 
     Parameters
     ----------
     X : array (n, d)
-        Points, finite.
+        The points, all finite.
     labels : n hashables
-        Their clusters, at least two.
+        The cluster of every point. There must be at least two clusters.
     separation : str
-        δ of two clusters: "single" (min), "complete" (max), "average" or "hausdorff" over the
-        distances from points of one to points of the other; "centroid", the distance of the
-        centroids; "average_to_centroids", the mean distance from the points of each cluster to the
-        centroid of the other.
+        The separation δ of two clusters. "single" is the smallest, "complete" the largest and
+        "average" the mean distance from a point of one cluster to a point of the other, and
+        "hausdorff" is their Hausdorff distance. "centroid" is the distance between the centroids.
+        "average_to_centroids" is the mean distance from the points of each cluster to the centroid
+        of the other.
     diameter : str
-        Δ of a cluster: "complete" (max) or "average" (mean over pairs; 0 for a single point)
-        distance of its points; "centroid", twice the mean distance to the centroid.
+        The diameter Δ of a cluster. "complete" is the largest and "average" the mean distance
+        between two of its points (0 for a single point). "centroid" is twice the mean distance to
+        its centroid.
     metric : see :func:`~metriclearn.indices.davies_bouldin_score`
 
     Returns
@@ -53,7 +56,7 @@ def dunn_score(
     Raises
     ------
     ValueError
-        If X is not finite, labels are not one per point, or there is only one cluster.
+        If X is not finite, if there is not one label per point, or if there is only one cluster.
 
     References
     ----------
@@ -73,31 +76,32 @@ def dunn_score(
 def dunn_scores(
     X: ArrayLike, labels: Labels, *, metric: Any = None
 ) -> dict[tuple[str, str], float]:
-    """All 18 indices of :func:`dunn_score` by (separation, diameter), in one pass over distances.
+    """All 18 indices of :func:`dunn_score`, computed in one pass over the distances.
 
-    O(n² d) time; O(block + K²) memory: the n × n distances are never held at once.
+    It takes O(n² d) time. The n × n distances are computed in blocks of at most 32 MB, and O(K²)
+    more memory is needed.
 
     Parameters
     ----------
     X : array (n, d)
-        Points, finite.
+        The points, all finite.
     labels : n hashables
-        Their clusters, at least two.
-    metric : array (d, d), optional
-        A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
+        The cluster of every point. There must be at least two clusters.
+    metric : see :func:`~metriclearn.indices.davies_bouldin_score`
 
     Returns
     -------
     dict of (str, str) to float
+        The index for every pair (separation, diameter).
 
     Raises
     ------
     ValueError
-        If X is not finite, labels are not one per point, or there is only one cluster.
+        If X is not finite, if there is not one label per point, or if there is only one cluster.
 
     See Also
     --------
-    dunn_score : one of them, and the references.
+    dunn_score : computes one of these indices, and gives the references.
     """
     separations, diameters = _all(clustered_points(X, labels, metric))
     return {
@@ -112,7 +116,7 @@ def _ratio(separation: float, diameter: float) -> float:
 
 
 def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
-    """Smallest separation and largest diameter of the kinds that need centroids only."""
+    """Smallest separations and largest diameters of the kinds that use only centroids, by kind."""
     from scipy.spatial.distance import cdist
 
     sizes = clusters.sizes
@@ -127,7 +131,7 @@ def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str
 
 
 def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
-    """Smallest separation and largest diameter of every kind."""
+    """Smallest separations and largest diameters of all kinds, by kind."""
     sizes, starts = clusters.sizes, clusters.starts
     shape = len(sizes), len(sizes)
     # entry (p, q) is over distances from points of p to points of q; nearest is max_i min_j
@@ -157,7 +161,7 @@ def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]
 
 
 def _smallest(values: NDArray) -> float:
-    """Smallest entry off the diagonal."""
+    """Smallest off-diagonal entry of a square matrix."""
     off = values.copy()
     np.fill_diagonal(off, np.inf)
     return float(off.min())

@@ -1,6 +1,6 @@
-"""The measures of two segmentations of one recording that are usual in each field.
+"""Compare two segmentations of a recording by the usual measures of a field, such as music.
 
-The measures of speech and music come from the libraries of these fields.
+The measures for speech and music are computed by pyannote.metrics and mir_eval.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Pair = tuple[Labels, Labels]  # true and predicted labels
 
 
 def measures_of(field: str, pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
-    """The measures of a field by name, see :func:`~metriclearn.indices.compare`."""
+    """Compute all measures of a field, see :func:`~metriclearn.indices.compare`."""
     either(*_FIELDS).check("compare", "field", field)
     if ignore_label is not None and field not in ("speech", "video"):
         raise ValueError(
@@ -101,7 +101,7 @@ def _music(pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
 
 
 def _timed(pair: Pair, rate: float, ignore_label: Hashable) -> Iterator[tuple[NDArray, NDArray]]:
-    """Start and end of every segment in seconds, and its state, for both sides."""
+    """For both labelings, yield the start and end of every segment in seconds, and its state."""
     for labels in pair:
         segments, names = state_sequences.runs(labels, ignore_label)
         ends = segments.change_points

@@ -1,7 +1,7 @@
-"""Indices that use the positions of the samples: random walk index and VI with neighbors.
+"""Compare two labelings of a graph's nodes: random walk index and VI with neighbors.
 
-Both compare two labelings of the nodes of a graph. Helpers build the graph from points or from the
-pixels of an image.
+The indices use the edges, so they depend on where the labelings differ. Other functions build the
+graph from points or from the pixels of an image.
 
 References
 ----------
@@ -26,24 +26,26 @@ def random_walk_index(
 ) -> float:
     """Random walk index H(k_t | k′_t, k_{t−1}) + H(k′_t | k_t, k′_{t−1}), Eq. (12).
 
-    It is the uncertainty of a node's label, given its label in the other labeling and the label of
-    the previous node, in a stationary random walk on S (Eqs. (8)–(11); Eq. (10) conditions on C_k).
-    It is symmetric in the labelings and does not change if S is scaled. O(edges) for sparse S,
-    O(n²) for dense; memory of the same order, also for thousands of clusters.
+    In a stationary random walk on S, k_t and k′_t are the two labels of the node at step t. The
+    first term is the uncertainty about k_t, given the other label k′_t and the previous label
+    k_{t−1}. The second term exchanges the labelings. See Eqs. (8)–(11), where Eq. (10) must
+    condition on C_k. The index is symmetric in the labelings and does not change if S is scaled.
+    Time and memory are O(edges) for sparse S and O(n²) for dense S, even with thousands of
+    clusters.
 
-    Contrary to the paper, it is not a metric, 0 does not imply equal partitions (on a path of 4
-    nodes, 0000 and 0101), and it can exceed VI on irregular graphs. It equals VI on the complete
-    graph with self-loops and is 0 with self-loops only. Nodes of degree 0 have no weight. The RWI
-    row of the table in section 5.2 contradicts the definition; this function follows the
-    definition.
+    Contrary to the paper, it is not a metric. It can be 0 for different partitions (0000 and 0101
+    on a path of 4 nodes), and it can exceed VI on irregular graphs. It equals VI on the complete
+    graph with self-loops, and it is 0 if all edges are self-loops. Nodes of degree 0 have no
+    influence. The RWI row of the table in section 5.2 contradicts the paper's definition; this
+    function follows the definition.
 
     Parameters
     ----------
     S : dense or sparse (n, n) array
-        Symmetric non-negative similarities.
+        Symmetric, non-negative similarities.
     labels_true, labels_pred : n labels each
     base : float, optional
-        Base of the logarithm, e by default.
+        Base of the logarithm, by default e.
 
     Returns
     -------
@@ -52,7 +54,7 @@ def random_walk_index(
     Raises
     ------
     ValueError
-        If S has no edges, negative or non-finite weights, or is not symmetric.
+        If S has no edges, has negative or non-finite entries, or is not symmetric.
     """
     from scipy.sparse import csr_array
     from scipy.special import entr
@@ -80,24 +82,27 @@ def vi_with_neighbors(
 ) -> float:
     """Variation of information between the neighborhood types of two labelings, Eq. (13).
 
-    Two nodes have the same type when they have the same label and each label occurs equally often
-    among their neighbors. VIN is the VI of the two partitions into types (Eq. (21)), so it obeys
-    the triangle inequality. It is symmetric, and equal to VI on a complete or an empty graph.
+    Two nodes have the same type if they have the same label and each label occurs equally often
+    among their neighbors. Each labeling thus gives a partition into types. VIN is the VI of these
+    two partitions (Eq. (21)), so it satisfies the triangle inequality. It is symmetric, and it
+    equals VI on a complete or an empty graph.
 
-    Types are found by hashing: A times two random 64-bit words per label, modulo 2⁶⁴. O(edges)
-    time, O(n) memory besides A, wrong with probability below (n d)²/2¹²⁸ for degrees up to d.
+    Types are found by hashing. Every label gets two random 64-bit words, which A sums over the
+    neighbors of every node, modulo 2⁶⁴. This takes O(edges) time and O(n) memory besides A. For
+    degrees up to d, a collision makes the result wrong with probability below (n d)²/2¹²⁸.
 
-    Contrary to the paper, it is only a pseudo-metric (on a path of 3 nodes VIN(000, 010) = 0). The
-    paper's listing multiplies labels by A, which fails for the label 0 and for weights. Here A is
-    binarized (non-zero means an edge), its diagonal is ignored, and labels are arbitrary.
+    Contrary to the paper, VIN is only a pseudo-metric (on a path of 3 nodes, VIN(000, 010) = 0).
+    The program in the paper multiplies A by the labels themselves, which fails for the label 0 and
+    for weighted edges. Here any labels are allowed, every non-zero entry of A is an edge of weight
+    1, and the diagonal of A is ignored.
 
     Parameters
     ----------
     A : dense or sparse (n, n) array
-        Adjacency; row i holds the neighbors of node i.
+        Adjacency matrix. Row i is non-zero at the neighbors of node i.
     labels_true, labels_pred : n labels each
     base : float, optional
-        Base of the logarithm, e by default.
+        Base of the logarithm, by default e.
 
     Returns
     -------
@@ -120,17 +125,17 @@ def vi_with_neighbors(
 
 @needs(radius=number())
 def epsilon_graph(X: ArrayLike, radius: float) -> Any:
-    """Sparse 0/1 graph that links points at most ``radius`` apart, without self-loops.
+    """Graph that links points at most ``radius`` apart, without self-loops.
 
-    About O(n log n + edges) in few dimensions. The graph of section 5.2 links points whose
-    similarity exp(−d²) exceeds a threshold s: pass ``radius = sqrt(−log s)``.
+    In few dimensions it takes about O(n log n + edges) time. Section 5.2 of the paper links points
+    whose similarity exp(−d²) exceeds a threshold s, which is ``radius = sqrt(−log s)``.
 
     Parameters
     ----------
     X : array (n, d)
-        Points, finite.
+        The points, all finite.
     radius : float ≥ 0
-        In the units of X.
+        Largest distance of linked points.
 
     Returns
     -------
@@ -148,20 +153,20 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
 
 
 def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
-    """Sparse symmetric 0/1 graph that links two points if one is a nearest neighbor of the other.
+    """Graph that links two points if either is among the nearest neighbors of the other.
 
-    About O(n log n) in few dimensions (scikit-learn's trees).
+    In few dimensions it takes about O(n log n) time, by the trees of scikit-learn.
 
     Parameters
     ----------
     X : array (n, d)
-        Points, finite.
+        The points, all finite.
     n_neighbors : int
-        From 1 to n − 1.
+        Number of nearest neighbors of every point, from 1 to n − 1.
 
     Returns
     -------
-    sparse 0/1 array (n, n)
+    sparse symmetric 0/1 array (n, n)
 
     Raises
     ------
@@ -187,29 +192,31 @@ def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
     reach=number(0, whole=True),
 )
 def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) -> Any:
-    """Sparse symmetric graph that links pixels of a grid at most ``reach`` apart on every axis.
+    """Graph that links pixels of a grid that are at most ``reach`` apart on every axis.
 
-    ``reach=2`` is the 5×5 neighborhood of section 5.3. No self-loops.
-    O(pixels (2 reach + 1)^axes).
+    There are no self-loops. ``reach=2`` is the 5×5 neighborhood of section 5.3 of the paper. It
+    takes O(pixels (2 reach + 1)^axes) time.
 
     Parameters
     ----------
     shape : sequence of int
-        Grid shape, e.g. ``image.shape[:2]``; nodes are numbered in C order, as by ``ravel()``.
+        Shape of the grid, e.g. ``image.shape[:2]``. Nodes are numbered in C order, as by
+        ``ravel()``.
     reach : int ≥ 0
-        Pixels.
+        Largest difference of linked pixels on every axis, in pixels.
     weighted : bool
-        Whether edges weigh exp(−d²), d the distance in pixels, as in section 5.3; 1 otherwise.
+        If True, an edge has the weight exp(−d²) as in section 5.3, where d is the distance in
+        pixels. If False, all weights are 1.
 
     Returns
     -------
-    sparse array (n, n)
-        For n pixels.
+    sparse symmetric array (n, n)
+        The weights of the edges, for n pixels.
 
     Raises
     ------
     ValueError
-        If the shape is not made of positive integers, or the reach is negative.
+        If the shape has an entry that is not a positive integer, or ``reach`` is negative.
     """
     from scipy.sparse import diags_array, eye_array, kron
 
@@ -264,7 +271,7 @@ def _similarities(S: Any, n: int) -> Any:
 
 
 def _indicator(codes: NDArray) -> Any:
-    """Assignment matrix Y, sparse (n, K)."""
+    """Sparse assignment matrix Y, (n, K): entry (i, k) is 1 if sample i is in cluster k."""
     from scipy.sparse import csr_array
 
     n = len(codes)
@@ -272,7 +279,11 @@ def _indicator(codes: NDArray) -> Any:
 
 
 def _neighborhood_types(A: Any, codes: NDArray, generator: np.random.Generator) -> NDArray:
-    """Numbers (n,), equal exactly for equal labels and equal label counts among the neighbors."""
+    """Number the types of nodes, (n,).
+
+    Two nodes have the same type if their labels are equal and each label occurs equally often among
+    their neighbors.
+    """
     words = generator.integers(0, 2**64, size=(int(codes.max()) + 1, 4), dtype=np.uint64)[codes]
     # no node is its own neighbor; its own label is hashed with other words than its neighbors'
     hashes = A @ words[:, :2] - A.diagonal()[:, None] * words[:, :2] + words[:, 2:]

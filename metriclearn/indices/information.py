@@ -2,8 +2,9 @@
 
 A random sample is in true cluster k with probability a_k / n, in predicted cluster l with
 probability b_l / n, and in both with probability n_kl / n. Logarithms are natural unless a ``base``
-is given. Every function takes labels or partitions, or ``contingency=``, and ``ignore_label=``;
-each costs O(n) for labels, O(cells) for a table and O(K + K′) for two segmentations.
+is given. Every index compares two labelings or partitions, or takes their table as
+``contingency=``. Samples labeled ``ignore_label`` are left out. An index takes O(n) time for
+labels, O(cells) for a table and O(K + K′) for two segmentations.
 
 References
 ----------
@@ -52,14 +53,14 @@ def entropy(
 ) -> float:
     """Entropy H(C) = −Σ_k (a_k/n) ln(a_k/n) of one labeling, or joint entropy H(C, C′) of two.
 
-    Entropy is in [0, ln K]; the joint entropy is at most H(C) + H(C′). Hussain & Meilă 2014, Eq.
-    (4).
+    The entropy is in [0, ln K]. The joint entropy is at most H(C) + H(C′). See Hussain & Meilă
+    2014, Eq. (4).
 
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     base : float, optional
-        Base of the logarithm, above 1; e by default (nats).
+        Base of the logarithm, above 1. By default it is e, and the value is in nats.
 
     Returns
     -------
@@ -68,7 +69,7 @@ def entropy(
     Raises
     ------
     ValueError
-        See :func:`contingency_table`; also for a base that is not above 1.
+        See :func:`contingency_table`. Also raised if the base is not above 1.
     """
     if labels_pred is None and contingency is None:  # the cells of (C, C) are the clusters of C
         labels_pred = labels_true
@@ -82,13 +83,14 @@ def entropy(
 def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> float:
     """Mutual information I = Σ_kl (n_kl/n) ln(n n_kl / (a_k b_l)), Hussain & Meilă 2014, Eq. (5).
 
-    It is in [0, min(H, H′)], 0 for independent partitions, and symmetric.
+    It is symmetric and in [0, min(H, H′)], where H and H′ are the entropies of the two partitions.
+    It is 0 if they are independent.
 
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     base : float, optional
-        Base of the logarithm, above 1; e by default (nats).
+        Base of the logarithm, above 1. By default it is e, and the value is in nats.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> 
     Raises
     ------
     ValueError
-        See :func:`contingency_table`; also for a base that is not above 1.
+        See :func:`contingency_table`. Also raised if the base is not above 1.
     """
     return _information(table) / log_base(base)
 
@@ -108,15 +110,16 @@ def normalized_mutual_info_score(
 ) -> float:
     """Mutual information divided by a normalizer, 2 I / (H + H′) by default.
 
-    It is in [0, 1] (``"sum"``: [0, 1/2]), and symmetric. When the normalizer is 0, the value is 1
-    for equal partitions and 0 otherwise. scikit-learn lacks "joint" and "sum". Vinh, Epps & Bailey
-    2010 list the variants.
+    It is symmetric, and in [0, 1] (in [0, 1/2] with ``"sum"``). If the normalizer is 0, the value
+    is 1 for equal partitions and 0 otherwise. Vinh, Epps & Bailey 2010 list the variants;
+    scikit-learn does not have "joint" and "sum".
 
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     average_method : "arithmetic", "joint", "sum", "geometric", "min" or "max"
-        (H + H′)/2, H(C, C′), H + H′, √(H H′), min(H, H′) or max(H, H′).
+        The normalizer is (H + H′)/2, H(C, C′), H + H′, √(H H′), min(H, H′) or max(H, H′),
+        respectively.
 
     Returns
     -------
@@ -125,7 +128,7 @@ def normalized_mutual_info_score(
     Raises
     ------
     ValueError
-        See :func:`contingency_table`; also for an unknown ``average_method``.
+        See :func:`contingency_table`. Also raised for an unknown ``average_method``.
     """
     normalizer = _normalizer(table, average_method)
     if normalizer == 0.0:
@@ -139,15 +142,16 @@ def adjusted_mutual_info_score(
 ) -> float:
     """Mutual information corrected for chance, (I − E[I]) / (normalizer − E[I]).
 
-    It is 0 on average for random labels with the same cluster sizes, 1 for equal partitions (except
-    with "sum"), and symmetric. Vinh, Epps & Bailey 2010. E[I] visits every *distinct* pair of
-    cluster sizes once: O(n + d d′ w), where w is the width of the hypergeometric distribution. The
-    value is 0 when the normalizer equals E[I] and the partitions differ (0/0).
+    It is symmetric. For random labels with the same cluster sizes it is 0 on average, and for equal
+    partitions it is 1 (except with "sum"). See Vinh, Epps & Bailey 2010. If the normalizer equals
+    E[I], the ratio is 0/0, and the value is 1 for equal partitions and 0 for others. E[I] is
+    computed by :func:`expected_mutual_information`, so the index takes O(n + d d′ w) time for d and
+    d′ distinct cluster sizes and hypergeometric distributions of width w.
 
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
-    average_method : see :func:`normalized_mutual_info_score`.
+    average_method : see :func:`normalized_mutual_info_score`
 
     Returns
     -------
@@ -156,7 +160,7 @@ def adjusted_mutual_info_score(
     Raises
     ------
     ValueError
-        See :func:`contingency_table`; also for an unknown ``average_method``.
+        See :func:`contingency_table`. Also raised for an unknown ``average_method``.
     """
     normalizer = _normalizer(table, average_method)
     if table.equal and average_method != "sum":
@@ -172,15 +176,15 @@ def adjusted_mutual_info_score(
 def variation_of_information(table: ContingencyTable, *, base: float | None = None) -> float:
     """Variation of information H(C|C′) + H(C′|C) = H + H′ − 2I, a metric on partitions.
 
-    It is in [0, ln n], and at most 2 ln max(K, K′). Equal partitions give exactly 0. Meilă 2007;
-    Hussain & Meilă 2014, Eqs. (6) and (7) (Eq. (6) prints H(C) twice: the second is H(C′)). Their
-    table in section 5.2 uses base 10.
+    It is in [0, ln n], and at most 2 ln max(K, K′). It is exactly 0 for equal partitions. See Meilă
+    2007, and Hussain & Meilă 2014, Eqs. (6) and (7). In their Eq. (6), the second H(C) must read
+    H(C′), and their table in section 5.2 uses base 10.
 
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     base : float, optional
-        Base of the logarithm, above 1; e by default (nats).
+        Base of the logarithm, above 1. By default it is e, and the value is in nats.
 
     Returns
     -------
@@ -189,7 +193,7 @@ def variation_of_information(table: ContingencyTable, *, base: float | None = No
     Raises
     ------
     ValueError
-        See :func:`contingency_table`; also for a base that is not above 1.
+        See :func:`contingency_table`. Also raised if the base is not above 1.
     """
     return _variation(table) / log_base(base)
 
@@ -198,16 +202,17 @@ def variation_of_information(table: ContingencyTable, *, base: float | None = No
 def normalized_variation_of_information(
     table: ContingencyTable, *, average_method: str = "joint"
 ) -> float:
-    """Variation of information divided by a normalizer, VI / H(C, C′) by default, in [0, 1].
+    """Variation of information divided by a normalizer, VI / H(C, C′) by default.
 
-    With "joint" it equals 1 − I / H(C, C′). It is a metric with "joint" and "log_n". With "sum" it
-    stays in [0, 1], with the other normalizers it can reach 2 or more. It is 0 for equal
-    partitions, and symmetric. Vinh, Epps & Bailey 2010 (the joint variant).
+    It is symmetric, and 0 for equal partitions. With the default "joint" it equals
+    1 − I / H(C, C′); see Vinh, Epps & Bailey 2010. With "joint" and "log_n" it is a metric. With
+    "joint", "log_n" and "sum" it is in [0, 1], and with the other normalizers it can be 2 or more.
 
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
-    average_method : as in :func:`normalized_mutual_info_score`, or "log_n" for ln n, the largest VI
+    average_method : as in :func:`normalized_mutual_info_score`, or "log_n"
+        "log_n" divides by ln n, the largest possible VI.
 
     Returns
     -------
@@ -216,7 +221,7 @@ def normalized_variation_of_information(
     Raises
     ------
     ValueError
-        See :func:`contingency_table`; also for an unknown ``average_method``.
+        See :func:`contingency_table`. Also raised for an unknown ``average_method``.
     """
     log_n = isinstance(average_method, str) and average_method == "log_n"
     normalizer = math.log(table.n_samples) if log_n else _normalizer(table, average_method)
@@ -226,17 +231,18 @@ def normalized_variation_of_information(
 
 
 def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> float:
-    """E[I] over random relabelings with the given cluster sizes (hypergeometric model).
+    """Expected mutual information E[I] of random labelings with the given cluster sizes.
 
-    Vinh, Epps & Bailey 2010, Eq. (24a). The weights of each hypergeometric distribution are built
-    by recurrence from its mode and divided by their sum: no factorial is computed, and the error
-    stays near 1e-16 for any n. The value is in [0, min(H, H′)]. O(d d′ w) for d and d′ distinct
-    sizes and windows of width w ≤ 2e5; wider distributions use a series.
+    It is in [0, min(H, H′)]; see Vinh, Epps & Bailey 2010, Eq. (24a). The count of a cell of the
+    random table has a hypergeometric distribution. Its probabilities are computed by recurrence
+    from the mode and divided by their sum. This needs no factorials, and the error is about 1e-16
+    for any n. For d and d′ distinct sizes it takes O(d d′ w) time, where w ≤ 2e5 is the number of
+    counts that are summed. For wider distributions a series is used instead.
 
     Parameters
     ----------
     row_sizes, column_sizes : arrays (K,) and (K′,)
-        Positive whole sizes of the clusters of the two partitions, with equal sums.
+        The cluster sizes of the two partitions: positive whole numbers with equal sums.
 
     Returns
     -------
@@ -245,7 +251,7 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
     Raises
     ------
     ValueError
-        If sizes are not positive whole numbers, or their sums differ.
+        If a size is not a positive whole number, or if the two sums differ.
     """
     from metriclearn.indices.kernels import expected_information
 
@@ -265,7 +271,7 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
 
 
 def log_base(base: float | None) -> float:
-    """The logarithm of a base, by which nats are divided; 1 for None."""
+    """The natural logarithm of a base, or 1 for None. A value in nats is divided by it."""
     if base is None:
         return 1.0
     number(1.0).check("An entropy", "logarithm base", base)
@@ -275,7 +281,7 @@ def log_base(base: float | None) -> float:
 
 
 def entropy_of(counts: NDArray[np.int64]) -> float:
-    """Entropy of clusters with positive sizes, in nats."""
+    """Entropy, in nats, of a partition into clusters of the given positive sizes."""
     n = counts.sum()
     return float(np.sum(counts * np.log(n / counts)) / n)
 

@@ -1,4 +1,7 @@
-"""Numba kernels of the indices, imported only where used to keep the package's import fast."""
+"""Numba kernels of the indices.
+
+They are imported only inside the functions that call them, so that the package imports fast.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,12 @@ _WIDE = 1e8  # variance above which two terms of a series are exact to rounding
 
 @njit(nogil=True, cache=True)
 def expected_information(a: Ints, a_times: Ints, b: Ints, b_times: Ints, n: int) -> float:
-    """Σ over distinct sizes of E[(m/n) ln(n m / (a b))], m hypergeometric."""
+    """Expected mutual information of random labelings with the given cluster sizes, in nats.
+
+    It is the sum of E[(m/n) ln(n m / (a b))] over all pairs of clusters, where the count m is
+    hypergeometric. ``a`` and ``b`` are the distinct sizes of each labeling, and ``a_times`` and
+    ``b_times`` tell how many clusters have each size.
+    """
     total = 0.0
     for i in range(len(a)):
         for j in range(len(b)):
@@ -52,11 +60,12 @@ def _expected_cell(a: int, b: int, n: int) -> float:
 
 @njit(nogil=True, cache=True)
 def disagreements(a: Ints, b: Ints) -> tuple[np.uint64, np.uint64]:
-    """Pairs split by exactly one of two segmentations, as (high, low) words of 64 bits.
+    """Number of sample pairs that exactly one of two segmentations splits, in O(r + s) time.
 
-    Algorithm 1 of L. Prates, "A more efficient algorithm to compute the Rand index for
-    change-point problems", arXiv, 2021: O(r + s) time, O(1) memory. ``a`` and ``b`` are sorted
-    segment ends, the last one N, any number below 2⁶³.
+    The number is returned as two 64-bit words, (high, low). ``a`` and ``b`` are the sorted ends of
+    the segments; the last one is the number of samples, below 2⁶³. This is Algorithm 1 of L.
+    Prates, "A more efficient algorithm to compute the Rand index for change-point problems", arXiv,
+    2021. It takes O(1) memory.
     """
     high, low = np.uint64(0), np.uint64(0)
     i = j = start = 0
@@ -72,7 +81,7 @@ def disagreements(a: Ints, b: Ints) -> tuple[np.uint64, np.uint64]:
 
 @njit(nogil=True, cache=True)
 def _multiply(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """The product x·y as two 64-bit words, from 32-bit halves."""
+    """The product x·y as two 64-bit words (high, low), computed from 32-bit halves."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     x1, x0, y1, y0 = x >> half, x & mask, y >> half, y & mask
     bottom = x0 * y0
@@ -83,10 +92,10 @@ def _multiply(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @njit(nogil=True, cache=True)
 def margin_matches(a: Ints, b: Ints, margin: float) -> int:
-    """Size of the largest one-to-one matching of two sorted lists with pairs |a − b| ≤ margin, O(r
-    + s).
+    """Size of the largest one-to-one matching between the points of two sorted arrays.
 
-    Matching the first pair that fits is optimal, because all points have the same margin.
+    Points may be matched if |a − b| ≤ margin. Matching the first such pair is optimal, because all
+    points have the same margin. It takes O(r + s) time for r and s points.
     """
     i = j = matches = 0
     while i < len(a) and j < len(b):
@@ -103,11 +112,12 @@ def margin_matches(a: Ints, b: Ints, margin: float) -> int:
 
 @njit(nogil=True, cache=True)
 def chain_matching(rows: Ints, columns: Ints, counts: Ints) -> np.int64:
-    """Heaviest one-to-one matching of the cells of two segmentations, O(cells).
+    """Number of samples in the best one-to-one matching between the segments of two segmentations.
 
-    Cells are sorted by row, and hence by column: a staircase. The earlier cells in the row or the
-    column of cell t are consecutive and end at t. So the best matching of the first t + 1 cells
-    either omits t, or adds t to the best matching of the cells before that block.
+    The cells are the overlaps of segments of the two segmentations. Sorted by row, they are also
+    sorted by column. So the earlier cells in the row or the column of cell t are a block just
+    before t. The best matching of the first t + 1 cells therefore either omits cell t, or adds
+    it to the best matching of the cells before this block. It takes O(cells) time.
     """
     best = np.zeros(len(counts) + 1, dtype=np.int64)
     row_start = column_start = 0
@@ -122,7 +132,11 @@ def chain_matching(rows: Ints, columns: Ints, counts: Ints) -> np.int64:
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def weighted_concordance(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float]:
-    """Σ ŵ and Σ |ŵ| over pairs i < j not tied in both; ŵ = ± smaller / larger difference."""
+    """Return Σ ŵ and Σ |ŵ| over all pairs i < j that are not tied in both a and b.
+
+    |ŵ| is the smaller of |a_i − a_j| and |b_i − b_j|, divided by the larger. The sign of ŵ is
+    positive if a and b order the pair in the same way.
+    """
     value = weight = 0.0
     for i in range(len(a)):
         part, size = 0.0, 0.0

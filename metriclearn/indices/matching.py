@@ -1,4 +1,4 @@
-"""Misclassification error: disagreement after the best one-to-one matching of clusters."""
+"""Misclassification error: the fraction of errors after the best one-to-one cluster matching."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _DRAWN_CELLS = 4_000_000
 
 @of_partitions
 def misclassification_error(table: ContingencyTable) -> float:
-    """Misclassification error 1 − max_π Σ_k n_{k,π(k)} / n over one-to-one matchings π, a metric.
+    """Misclassification error 1 − max_π Σ_k n_{k,π(k)} / n over one-to-one matchings π.
 
-    It is symmetric, 0 for equal partitions only, and at most 1 − 1/max(K, K′). The matching is
-    exact (linear assignment), O(K³) at worst. For two segmentations, whose overlaps form a
-    staircase, dynamic programming takes O(K + K′).
+    It is a metric on partitions: symmetric, and 0 for equal partitions only. It is at most
+    1 − 1/max(K, K′). The best matching is found by linear assignment in at most O(K³) time. For
+    two segmentations, dynamic programming finds it in O(K + K′) time.
 
     Parameters
     ----------
@@ -47,10 +47,11 @@ def misclassification_error(table: ContingencyTable) -> float:
 
 @of_partitions
 def plot_contingency(table: ContingencyTable) -> Figure:
-    """Heat map of the table, ordered by the best matching so that agreement is on the diagonal.
+    """Heat map of a contingency table, with matched clusters on the diagonal.
 
-    Shades are shares of the true cluster; small tables also show the counts. O(K³) at worst; at
-    most 4 million cells.
+    Rows and columns are ordered by the best one-to-one matching of the clusters. The shade of a
+    cell is the fraction of the true cluster that is in the predicted one. Small tables also show
+    the counts. A table can have up to 4 million cells. The matching takes at most O(K³) time.
 
     Parameters
     ----------
@@ -58,18 +59,17 @@ def plot_contingency(table: ContingencyTable) -> Figure:
 
     Returns
     -------
-    Figure
-        Of matplotlib.
+    matplotlib Figure
 
     Raises
     ------
     ValueError
-        See :func:`contingency_table`; also for more than 4 million cells.
+        See :func:`contingency_table`. Also raised for more than 4 million cells.
 
     See Also
     --------
-    contingency_table : the table.
-    misclassification_error : the matching.
+    contingency_table : computes the table.
+    misclassification_error : the fraction of samples that are not on the diagonal.
     """
     from metriclearn.running.figures import new_figure
 
@@ -104,7 +104,7 @@ def plot_contingency(table: ContingencyTable) -> Figure:
 
 
 def _matched(table: ContingencyTable) -> int:
-    """Number of samples in the cells of the heaviest matching."""
+    """Number of samples in the cells of the best one-to-one matching of clusters."""
     if np.all(table.columns[1:] >= table.columns[:-1]):  # a staircase, as cells are sorted by row
         from metriclearn.indices.kernels import chain_matching
 
@@ -123,7 +123,10 @@ def _matched(table: ContingencyTable) -> int:
 
 
 def assignment(table: NDArray[np.int64]) -> tuple[NDArray, NDArray]:
-    """Rows and columns of the heaviest one-to-one matching of a dense table, O(K³) at worst."""
+    """Match rows and columns one to one so that the sum of the matched cells is largest.
+
+    Returns the matched rows and their columns. It takes at most O(K³) time.
+    """
     from scipy.optimize import linear_sum_assignment
 
     return linear_sum_assignment(table, maximize=True)
@@ -134,8 +137,11 @@ def _matched_densely(table: NDArray[np.int64]) -> int:
 
 
 def _by_component(table: ContingencyTable) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Counts, rows and columns of the cells, ordered by connected component, and the start of each
-    component."""
+    """Sort the cells by connected component of the graph that links overlapping clusters.
+
+    Returns the counts, the rows and the columns of the sorted cells, and the index of the first
+    cell of each component.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -149,7 +155,7 @@ def _by_component(table: ContingencyTable) -> tuple[NDArray, NDArray, NDArray, N
 
 
 def _spread(codes: NDArray, starts: NDArray) -> NDArray[np.int64]:
-    """Largest minus smallest code of every component."""
+    """Largest minus smallest row (or column) number in every component."""
     return np.maximum.reduceat(codes, starts) - np.minimum.reduceat(codes, starts)
 
 

@@ -1,9 +1,9 @@
 """Indices that count pairs of samples: Rand, Jaccard, Fowlkes–Mallows and the paper's loss ℓ.
 
-All pair counts are exact integers of any size; the one division at the end is correctly rounded.
-Every function takes labels or partitions, or ``contingency=``, and ``ignore_label=``; see
-:func:`~metriclearn.indices.contingency_table`. Each costs O(n) for labels, O(cells) for a table
-and O(K + K′) for two segmentations.
+Pairs are counted exactly, whatever the number of samples. Every index compares two labelings or
+partitions, or takes their table as ``contingency=``. Samples labeled ``ignore_label`` are left out;
+see :func:`~metriclearn.indices.contingency_table`. An index takes O(n) time for labels, O(cells)
+for a table and O(K + K′) for two segmentations.
 """
 
 from __future__ import annotations
@@ -23,20 +23,24 @@ _SAFE_SIZE = 3_000_000_000  # largest n whose square fits in 64 bits
 
 
 class PairCounts(NamedTuple):
-    """Numbers of unordered pairs of samples, by whether each of two partitions puts them into one
-    cluster.
+    """Numbers of unordered sample pairs that are in the same cluster of both, one or no partition.
 
-    Python integers, exact for any number of samples; n11 + n10 + n01 + n00 = n(n−1)/2.
+    They are Python integers, which are exact for any number of samples, and sum to n(n−1)/2.
 
     Parameters
     ----------
-    n11, n10, n01, n00 : int
-        Numbers of pairs together in both, in the truth only, in the prediction only, and in
-        neither.
+    n11 : int
+        Number of pairs in the same cluster of both partitions.
+    n10 : int
+        Number of pairs in the same true cluster, but in different predicted clusters.
+    n01 : int
+        Number of pairs in the same predicted cluster, but in different true clusters.
+    n00 : int
+        Number of pairs in different clusters of both partitions.
 
     See Also
     --------
-    pair_counts : returns it.
+    pair_counts : returns a PairCounts.
 
     Examples
     --------
@@ -53,10 +57,10 @@ class PairCounts(NamedTuple):
 
 @of_partitions
 def pair_counts(table: ContingencyTable) -> PairCounts:
-    """Count pairs of samples by whether each partition puts them together (N11, N10, N01, N00).
+    """Count the pairs of samples that are in the same cluster of both, one or no partition.
 
-    The four counts sum to C(n, 2). N11 = Σ_kl C(n_kl, 2), and the same sums over the margins a_k
-    and b_l give N11 + N10 and N11 + N01.
+    Here C(n, 2) = n(n−1)/2, and the four counts sum to C(n, 2). They follow from the table:
+    N11 = Σ_kl C(n_kl, 2), N11 + N10 = Σ_k C(a_k, 2) and N11 + N01 = Σ_l C(b_l, 2).
 
     Parameters
     ----------
@@ -65,7 +69,7 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
     Returns
     -------
     PairCounts
-        Four whole numbers.
+        The counts N11, N10, N01 and N00.
 
     Raises
     ------
@@ -86,10 +90,10 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
 
 @of_partitions
 def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
-    """Ordered pairs [[2 N00, 2 N01], [2 N10, 2 N11]], laid out as in scikit-learn.
+    """Numbers of ordered pairs, [[2 N00, 2 N01], [2 N10, 2 N11]], laid out as in scikit-learn.
 
-    The entries sum to n(n − 1). They are 64-bit integers if they fit, and exact Python integers
-    (dtype object) if not; scikit-learn's overflow.
+    The entries sum to n(n − 1). They are 64-bit integers if they fit into these, and exact Python
+    integers (dtype object) if not. In scikit-learn they overflow.
 
     Parameters
     ----------
@@ -121,13 +125,13 @@ def rand_score(
     contingency: Any = None,
     ignore_label: Hashable = None,
 ) -> float:
-    """Rand index (N11 + N00) / C(n, 2), the share of pairs on which two partitions agree.
+    """Rand index (N11 + N00) / C(n, 2), the fraction of pairs on which two partitions agree.
 
-    It is in [0, 1], 1 for equal partitions only, and 1 when there are no pairs (n = 1). It is
-    symmetric, and not corrected for chance. For two contiguous
-    :class:`~metriclearn.problem.partition.Partition` objects with segment ends c and c*, it is 1 −
-    Σ_ij n_ij |c_{i+1} − c*_{j+1}| / C(n, 2). One merge of the ends sums it in O(K + K′) time and
-    O(1) memory, exactly, in 128-bit integers.
+    It is symmetric, in [0, 1], and 1 for equal partitions only (also if n = 1 and there are no
+    pairs). It is not corrected for chance. For two contiguous
+    :class:`~metriclearn.problem.partition.Partition` objects with segment ends c and c*, it is
+    1 − Σ_ij n_ij |c_{i+1} − c*_{j+1}| / C(n, 2). In this case, the sum is computed exactly, in
+    128-bit integers, by merging the two lists of ends in O(K + K′) time and O(1) memory.
 
     Parameters
     ----------
@@ -167,8 +171,9 @@ def rand_score(
 def adjusted_rand_score(table: ContingencyTable) -> float:
     """Rand index corrected for chance: 0 on average for random labels, 1 for equal partitions.
 
-    2(N11 N00 − N10 N01) / ((N11+N10)(N10+N00) + (N11+N01)(N01+N00)), in [−1/2, 1]. It is symmetric.
-    The random labels keep the cluster sizes. The value is 1 when there are no pairs.
+    The formula is 2(N11 N00 − N10 N01) / ((N11+N10)(N10+N00) + (N11+N01)(N01+N00)). The index is
+    symmetric and in [−1/2, 1]. Random labels here have the same cluster sizes as the given ones. If
+    n = 1 and there are no pairs, the value is 1.
 
     Parameters
     ----------
@@ -191,7 +196,7 @@ def adjusted_rand_score(table: ContingencyTable) -> float:
 
 
 def corrected_for_chance(n11: int, n10: int, n01: int, n00: int) -> float:
-    """The adjusted Rand index of the four pair counts."""
+    """Adjusted Rand index, computed from the four pair counts."""
     if n10 == 0 and n01 == 0:
         return 1.0
     chance = (n11 + n10) * (n10 + n00) + (n11 + n01) * (n01 + n00)
@@ -200,10 +205,11 @@ def corrected_for_chance(n11: int, n10: int, n01: int, n00: int) -> float:
 
 @of_partitions
 def jaccard_score(table: ContingencyTable) -> float:
-    """Jaccard index of the pairs that are together, N11 / (N11 + N10 + N01), in [0, 1]. Symmetric.
+    """Jaccard index N11 / (N11 + N10 + N01) of the pairs of samples in the same cluster.
 
-    It is 1 when both partitions are all singletons, where the formula is 0/0. Pairs that neither
-    partition puts together do not count: N11 over all C(n, 2) pairs is Russell and Rao's index.
+    It is symmetric and in [0, 1]. If all clusters of both partitions are single samples, the
+    formula is 0/0, and the value is 1. Pairs in different clusters of both partitions do not enter.
+    Dividing N11 by all C(n, 2) pairs would give the index of Russell and Rao.
 
     Parameters
     ----------
@@ -232,10 +238,11 @@ def jaccard_score(table: ContingencyTable) -> float:
 
 @of_partitions
 def fowlkes_mallows_score(table: ContingencyTable) -> float:
-    """Geometric mean of pair precision and recall, N11 / √((N11+N10)(N11+N01)), in [0, 1].
+    """Fowlkes–Mallows index N11 / √((N11+N10)(N11+N01)), in [0, 1].
 
-    It is symmetric, 1 when both partitions are all singletons (scikit-learn: 0), and 0 when only
-    one is.
+    It is the geometric mean of precision and recall of the pairs in the same cluster, and it is
+    symmetric. If all clusters of both partitions are single samples, it is 1 (0 in scikit-learn).
+    If this holds for only one of the partitions, it is 0.
 
     Parameters
     ----------
@@ -268,14 +275,15 @@ def fowlkes_mallows_score(table: ContingencyTable) -> float:
 def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float:
     """The loss ℓ = ‖M − N‖²_F / n of the metric-learning paper, or ‖M − N‖²_F itself.
 
-    M = Y(YᵀY)⁻¹Yᵀ, and ‖M − N‖² = K + K′ − 2 Σ_kl n_kl² / (a_k b_l).
-    ℓ is symmetric, a squared metric, 0 for equal partitions only, and at most (K + K′ − 2) / n.
+    M = Y(YᵀY)⁻¹Yᵀ represents a partition with the assignment matrix Y, and N the other partition.
+    The loss is computed from ‖M − N‖²_F = K + K′ − 2 Σ_kl n_kl² / (a_k b_l). It is symmetric, the
+    square of a metric, 0 for equal partitions only, and at most (K + K′ − 2) / n.
 
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     normalized : bool
-        True for ℓ; False for n ℓ = ‖M − N‖²_F, which the tables of the paper report.
+        If True, return ℓ. If False, return n ℓ = ‖M − N‖²_F, as in the tables of the paper.
 
     Returns
     -------

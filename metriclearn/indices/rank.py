@@ -1,4 +1,4 @@
-"""Rank association and the Mann–Whitney test, for judging validity indices against each other."""
+"""Rank correlation and the Mann–Whitney test, with which validity indices can be compared."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ _EXACT_SIZE = 60  # largest total number of samples with an exact permutation di
 
 
 class MannWhitney(NamedTuple):
-    """U of each sample (U1 + U2 = n1 n2), two-sided p-value, and "exact" or "asymptotic".
+    """Result of a Mann–Whitney test.
 
     Parameters
     ----------
     u1, u2 : float
-        U of the first and of the second sample.
+        The statistic U of the first and of the second sample; u1 + u2 = n1 n2.
     p_value : float
-        Two-sided.
+        The two-sided p-value.
     method : "exact" or "asymptotic"
+        How the p-value was computed.
 
     See Also
     --------
-    mann_whitney_u : returns it.
+    mann_whitney_u : returns a MannWhitney.
 
     Examples
     --------
@@ -59,17 +60,19 @@ def goodman_kruskal_gamma(
     ties: Ties = "ignore",
     contingency: Any = None,
 ) -> float:
-    """Goodman–Kruskal γ = (S₊ − S₋) / (S₊ + S₋), from concordant and discordant pairs.
+    """Goodman–Kruskal γ = (S₊ − S₋) / (S₊ + S₋) for S₊ concordant and S₋ discordant pairs.
 
-    γ is nan when every pair is tied (0/0). O(n log n); the counts are exact integers.
+    If there are no such pairs, the ratio is 0/0, and γ is nan. The pairs are counted exactly, in
+    O(n log n) time.
 
     Parameters
     ----------
     a, b : sequences of n sortable values
     contingency : ContingencyTable or (K, K′) array, optional
-        Counts of *ordered* categories, instead of a and b.
+        The table of a and b, instead of them. Its rows and columns must be in the order of the
+        values.
     ties : "ignore" or "agree"
-        "agree" counts pairs tied in both as agreement.
+        Whether pairs that are tied in both a and b are ignored, or counted as concordant.
 
     Returns
     -------
@@ -109,17 +112,20 @@ def weighted_goodman_kruskal(
 ) -> float:
     """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|, between rank and Pearson correlation.
 
-    ŵ is the smaller of the two scaled differences divided by the larger, with the sign of their
-    product; w is that sign. The index is ±1 exactly when b is an affine function of a, and nan when
-    every pair is tied (0/0). O(n²) time, O(n) memory.
+    The sums are over pairs i, j of positions. The differences a_i − a_j and b_i − b_j are first
+    divided by the ranges of a and b. |ŵ_ij| is the smaller of their absolute values divided by the
+    larger. The sign of ŵ_ij is w_ij, the sign of the product of the differences. The index is ±1 if
+    and only if b is an affine function of a. If the denominator is 0, the index is nan. It takes
+    O(n²) time and O(n) memory.
 
     Parameters
     ----------
     a, b : sequences of n finite numbers
     ties : "agree" (default) or "ignore"
-        Whether pairs tied in both count as full agreement.
+        Whether pairs that are tied in both a and b count as full agreement, or are ignored.
     denominator : "signs" or "weights"
-        Σ |w_ij|, or Σ |ŵ_ij|, for which the index can be ±1 without an affine function.
+        Divide by Σ |w_ij| or by Σ |ŵ_ij|. With "weights", the index can be ±1 even if b is not an
+        affine function of a.
 
     Returns
     -------
@@ -150,17 +156,18 @@ def mann_whitney_u(
 ) -> MannWhitney:
     """Wilcoxon–Mann–Whitney test of two independent samples: U and a two-sided p-value.
 
-    U1 is the number of pairs with y < x; ties count half. "exact" computes P(|U − n1 n2/2| ≥
-    observed) from the permutation distribution given the ties, by dynamic programming over groups
-    of tied values, in at most O((n1+n2)² n1 n2). "asymptotic" is scipy's, tie-corrected, with
-    continuity correction. "auto" is exact up to 60 samples in total. scipy's exact method ignores
-    ties.
+    U1 is the number of pairs (x, y) with y < x, where a tie counts as half a pair. The exact
+    p-value is the probability that a random permutation gives a |U − n1 n2/2| at least as large as
+    the observed one. In contrast to the exact method of scipy, it takes ties into account. It is
+    computed by dynamic programming over groups of tied values, in at most O((n1+n2)² n1 n2) time.
 
     Parameters
     ----------
     x, y : arrays (n1,) and (n2,)
         Finite values of two independent samples.
     method : "auto", "exact" or "asymptotic"
+        "asymptotic" is the normal approximation of scipy, with corrections for ties and continuity.
+        "auto" is exact up to 60 samples in total, and asymptotic above.
 
     Returns
     -------
@@ -191,15 +198,15 @@ def mann_whitney_u(
 def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> float:
     """Normal score (U − n1 n2/2) / σ of the smaller U of :func:`mann_whitney_u`; at most 0.
 
-    σ² = n1 n2/12 · (N + 1) (1 − Σ(t³ − t)/(N³ − N)) for groups of t tied values. The score is 0
-    when all values are tied. O(N log N).
+    σ² = n1 n2/12 · (N + 1) (1 − Σ(t³ − t)/(N³ − N)), where N = n1 + n2 and the sum is over groups
+    of t tied values. If all values are tied, the score is 0. It takes O(N log N) time.
 
     Parameters
     ----------
     x, y : arrays (n1,) and (n2,)
         Finite values of two independent samples.
     continuity : bool
-        Whether U is moved by 1/2 towards its mean.
+        Whether to correct for continuity: U is moved by 1/2 towards its mean.
 
     Returns
     -------
@@ -212,7 +219,7 @@ def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> f
 
     See Also
     --------
-    mann_whitney_u : the test, and the reference.
+    mann_whitney_u : runs the test, and gives the reference.
     """
     from scipy.stats import tiecorrect
 
@@ -228,14 +235,15 @@ _SIZE = number(1, 1000, whole=True)  # exact counts take n1 · n1 n2 steps on lo
 
 @needs(n1=_SIZE, n2=_SIZE, u=number())
 def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
-    """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) of a U without ties.
+    """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) of a statistic u without ties.
 
-    Integer counts and one division: correct to the last bit. O(n1 · n1 n2).
+    It is computed with exact integers and one division, so only the result is rounded. It takes
+    O(n1 · n1 n2) time.
 
     Parameters
     ----------
     u : float
-        From 0 to n1 n2.
+        The statistic U of either sample, from 0 to n1 n2.
     n1, n2 : int
         Sizes of the samples, from 1 to 1000.
 
@@ -250,7 +258,7 @@ def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
 
     See Also
     --------
-    mann_whitney_u : the test, and the reference.
+    mann_whitney_u : runs the test, and gives the reference.
     """
     counts = _u_counts(n1, n2)
     if not 0 <= u <= n1 * n2:
@@ -265,17 +273,17 @@ def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
     alpha=Needs("an alpha between 0 and 1", lambda alpha: 0 < Fraction(str(alpha)) < 1),
 )
 def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | None:
-    """Largest U that is significant at two-sided level alpha; None when no U is.
+    """Largest U that is significant at the two-sided level alpha, or None if no U is significant.
 
-    Compares exact rational numbers, O(n1 · n1 n2). A common printed table is wrong at level .05 for
-    sizes (4, 20), (9, 10), (14, 17) and (17, 14).
+    It takes O(n1 · n1 n2) time and compares exact rational numbers. A widespread printed table is
+    wrong at level .05 for sizes (4, 20), (9, 10), (14, 17) and (17, 14).
 
     Parameters
     ----------
     n1, n2 : int
         Sizes of the samples, from 1 to 1000.
     alpha : float or str
-        Level between 0 and 1, read as the decimal number it prints as.
+        Level between 0 and 1. A float stands for the decimal number as which it prints.
 
     Returns
     -------
@@ -288,7 +296,7 @@ def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | 
 
     See Also
     --------
-    mann_whitney_u : the test, and the reference.
+    mann_whitney_u : runs the test, and gives the reference.
     """
     level = Fraction(str(alpha)) * comb(n1 + n2, n1)
     tail = 0
@@ -304,7 +312,7 @@ def _finite(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable:
-    """Contingency table of two sequences, rows and columns in the order of the values."""
+    """Contingency table of two sequences, with rows and columns in the order of the values."""
     rows, columns = map(label_values, label_arrays(a, b))  # type: ignore[arg-type]
     try:
         _, row_codes = np.unique(rows, return_inverse=True)
@@ -317,18 +325,23 @@ def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable
 
 
 def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]:
-    """Number of pairs that differ in both sequences, and number of pairs that are tied in both."""
+    """Number of pairs that differ in both sequences, and number of pairs that count as agreeing.
+
+    Pairs that are tied in both sequences count as agreeing if ``ties="agree"``. Otherwise the
+    second number is 0.
+    """
     either("agree", "ignore").check("A Goodman–Kruskal index", "ties", ties)
     counts = pair_counts(contingency=table)
     return counts.n00, counts.n11 if ties == "agree" else 0
 
 
 def _discordant(table: ContingencyTable) -> int:
-    """Number of pairs of samples in opposite orders, O(cells log cells).
+    """Number of pairs of samples that rows and columns put into opposite orders.
 
-    Cells are sorted by row, so these pairs are the inversions of their columns. A merge sort counts
-    them: a cell of the left half of a block is inverted with all samples of the right half that
-    are merged before it.
+    Cells are sorted by row, so these pairs are the inversions of the sequence of their columns. A
+    merge sort counts inversions in O(cells log cells) time. When two halves of a block are merged,
+    a cell of the left half forms an inversion with all samples of the right half that come before
+    it.
     """
     n_cells = len(table.counts)
     size = 1 << (n_cells - 1).bit_length()
@@ -350,7 +363,10 @@ def _discordant(table: ContingencyTable) -> int:
 def _ranked(
     x: ArrayLike, y: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]:
-    """The checked samples, the ranks of the pooled values (ties averaged), and U1."""
+    """Check the samples, and return them, the ranks of the pooled values, and U1.
+
+    Tied values get the mean of their ranks.
+    """
     from scipy.stats import rankdata
 
     x, y = _finite(x), _finite(y)
@@ -361,7 +377,7 @@ def _ranked(
 
 
 def _permutation_p(u1: float, n1: int, n2: int, ranks: NDArray[np.float64]) -> float:
-    """P(|U − n1 n2/2| ≥ |u1 − n1 n2/2|) over all choices of n1 of the midranks."""
+    """P(|U − n1 n2/2| ≥ |u1 − n1 n2/2|) if the first sample gets a random n1 of the ranks."""
     whole = np.rint(2 * ranks).astype(np.int64)  # midranks are multiples of ½
     doubled, sizes = np.unique(whole, return_counts=True)
     ways = np.zeros((n1 + 1, int(np.sort(whole)[-n1:].sum()) + 1))
@@ -379,7 +395,10 @@ def _permutation_p(u1: float, n1: int, n2: int, ranks: NDArray[np.float64]) -> f
 
 
 def _u_counts(n1: int, n2: int) -> Sequence[int]:
-    """Arrangements with each U = 0 … n1 n2: coefficients of the Gaussian binomial, exact."""
+    """For each U = 0 … n1 n2, the number of arrangements of the two samples that give it.
+
+    These are the coefficients of the Gaussian binomial, computed as exact integers.
+    """
     if n1 < 1 or n2 < 1:
         raise ValueError(f"The Mann–Whitney test needs sizes of at least 1, got {n1} and {n2}.")
     counts = [1] + [0] * (n1 * n2)

@@ -1,4 +1,7 @@
-"""Stability of a clustering method: how much its clusterings of resampled data differ."""
+"""Stability of a clustering method: how much its clusterings of resampled data differ.
+
+Small differences mean that the method is stable.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,25 @@ _ABSENT = -1
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """Distances between clusterings of resampled data; a stable method has small ones.
+    """Distances between clusterings of resampled data, which are small for a stable method.
+
+    A replicate is the clustering of one bootstrap sample.
 
     Attributes
     ----------
-    distances : float array, shape (n_bootstrap,) or one entry per pair of replicates
-    labelings : int array, shape (n_bootstrap, n), −1 for points that a replicate did not draw
-        Clusters are numbered from 0; noise (−1 in scikit-learn) counts as one cluster.
-    reference : int array, shape (n,), or None when replicates were compared with each other
-    distance : str, name of the distance
+    distances : float array, shape (n_bootstrap,) or (number of pairs of replicates,)
+        Distances of the replicates to the reference, or distances between all pairs of replicates.
+    labelings : int array, shape (n_bootstrap, n)
+        The labels of every replicate, and −1 for points that are not in its sample. Clusters are
+        numbered from 0. The noise points of a clusterer (−1 in scikit-learn) form a cluster.
+    reference : int array, shape (n,), or None
+        The clustering of all points, or None if replicates were compared with each other.
+    distance : str
+        Name of the distance.
 
     See Also
     --------
-    stability : returns it.
+    stability : returns a Stability.
 
     Examples
     --------
@@ -67,7 +76,7 @@ class Stability:
         return float(np.quantile(self.distances, level))
 
     def plot(self) -> Figure:
-        """Distribution of the distances with mean, median and 90 % quantile marked."""
+        """Plot a histogram of the distances, with their mean, median and 90 % quantile."""
         from metriclearn.running.figures import new_figure
 
         figure = new_figure((6.4, 3.2))
@@ -103,32 +112,37 @@ def stability(
 ) -> Stability:
     """Bootstrap stability of a clustering method.
 
-    Each replicate clusters n points drawn with replacement. On these points, it is compared with
-    the clustering of all points. Alternatively, every two replicates are compared on the points
-    that both drew. n_bootstrap + 1 fits; O(n) per comparison.
+    Each replicate is a clustering of n points drawn with replacement. By default it is compared, on
+    these points, with the clustering of all points. With ``compare="pairwise"``, every two
+    replicates are compared instead, on the points that are in both samples. The method is fitted
+    n_bootstrap + 1 times, or n_bootstrap times with "pairwise". A comparison takes O(n) time.
 
     Parameters
     ----------
     estimator : clusterer with ``fit_predict`` that scikit-learn can clone
-        Its ``random_state`` parameters, if any, get a new seed in every replicate.
+        The clustering method. Its ``random_state`` parameters, if any, get a new seed in every
+        replicate.
     X : array of shape (n, d)
     n_bootstrap : int ≥ 2
+        Number of replicates.
     distance : callable
         Any index of this package that compares two labelings.
     compare : "reference" or "pairwise"
+        Compare replicates with the clustering of all points, or with each other.
     n_jobs : int, optional
-        Parallel fits, as in scikit-learn. The result does not depend on it.
+        Number of parallel fits, as in scikit-learn. The result does not depend on it.
     random_state : int, Generator or None
+        Seed of the samples and of the fits.
 
     Returns
     -------
     Stability
-        ``distances``, (n_bootstrap,) or one for each pair, with mean and quantiles.
+        The distances, with their mean and quantiles.
 
     Raises
     ------
     ValueError
-        For an estimator that cannot be cloned, X that is not finite, or parameters out of range.
+        If the estimator cannot be cloned, X is not finite, or a parameter is out of range.
 
     References
     ----------
@@ -160,31 +174,31 @@ def stability_pairwise(
     *,
     absent: Hashable = None,
 ) -> list[float]:
-    """Distances between all pairs of labelings, (0,1), (0,2), …, on the points that both label.
+    """Distances between all pairs of labelings, on the points that both of them label.
 
-    :func:`stability` calls it for ``compare="pairwise"``.
+    :func:`stability` calls this function for ``compare="pairwise"``.
 
     Parameters
     ----------
     labelings : sequences of n labels each
     distance : callable
-        Distance of two labelings of equal length.
+        A function of two labelings of equal length.
     absent : hashable
-        Marks points that a labeling omits, None by default.
+        Mark of the points without a label in a labeling, None by default.
 
     Returns
     -------
     list of float
-        One for each pair, R(R − 1)/2 for R labelings.
+        The distances of the pairs (0,1), (0,2), …; R(R − 1)/2 numbers for R labelings.
 
     Raises
     ------
     ValueError
-        For labelings of different lengths, or two that share no point.
+        If labelings differ in length, or if two of them have no labeled point in common.
 
     See Also
     --------
-    stability : the whole procedure, and the reference.
+    stability : runs the whole procedure, and gives the reference.
     """
     return [distance(*_common(a, b, absent)) for a, b in combinations(labelings, 2)]
 
@@ -197,56 +211,57 @@ def stability_reference(
     *,
     absent: Hashable = None,
 ) -> list[float]:
-    """Distance of every labeling to a reference, on the points that both label.
+    """Distance of every labeling to a reference labeling, on the points that both of them label.
 
-    :func:`stability` calls it for ``compare="reference"``.
+    :func:`stability` calls this function for ``compare="reference"``.
 
     Parameters
     ----------
     reference : n labels
     labelings : sequences of n labels each
     distance : callable
-        Distance of two labelings of equal length.
+        A function of two labelings of equal length.
     absent : hashable
-        Marks points that a labeling omits, None by default.
+        Mark of the points without a label in a labeling, None by default.
 
     Returns
     -------
     list of float
-        One for each labeling.
+        One distance for each labeling.
 
     Raises
     ------
     ValueError
-        For labelings of different lengths, or two that share no point.
+        If labelings differ in length, or if one has no labeled point in common with the reference.
 
     See Also
     --------
-    stability : the whole procedure, and the reference.
+    stability : runs the whole procedure, and gives the reference.
     """
     return [distance(*_common(reference, labels, absent)) for labels in labelings]
 
 
 def stability_summary(values: ArrayLike) -> dict[str, float]:
-    """Mean, median and 90 % quantile ("q90", linear interpolation) of distances.
+    """Mean, median and 90 % quantile of distances.
 
     Parameters
     ----------
     values : array (m,)
-        Distances, finite.
+        The distances, all finite.
 
     Returns
     -------
     dict of str to float
+        The values of "mean", "median" and "q90". The quantile is interpolated linearly.
 
     Raises
     ------
     ValueError
-        If there are no values, or one is not finite.
+        If there are no distances, or if one is not finite.
 
     See Also
     --------
-    stability : the whole procedure, and the reference.
+    stability : runs the whole procedure, and gives the reference.
     """
     distances = real_array("stability_summary", "values", values, None)
     return {
@@ -257,7 +272,7 @@ def stability_summary(values: ArrayLike) -> dict[str, float]:
 
 
 def _replicate(estimator: Any, X: NDArray, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Cluster one bootstrap sample: labels of the drawn points, −1 for the others."""
+    """Cluster one bootstrap sample. Returns labels (n,), −1 for points that are not in it."""
     drawn = generator.integers(0, len(X), size=len(X))
     labels = np.full(len(X), _ABSENT)
     labels[drawn] = label_codes(_reseeded(estimator, generator).fit_predict(X[drawn]))
@@ -273,7 +288,7 @@ def _reseeded(estimator: Any, generator: np.random.Generator) -> Any:
 
 
 def _common(a: Any, b: Any, absent: Hashable) -> tuple[NDArray, NDArray]:
-    """Two labelings on the points that both label."""
+    """Restrict two labelings to the points that both of them label."""
     a, b = label_arrays(a, b)
     if a.ndim != 1 or b.ndim != 1:
         raise ValueError(

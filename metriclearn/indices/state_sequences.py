@@ -1,10 +1,11 @@
 """Compare two sequences of states: the label of every sample, in the order of time.
 
-A segment is a maximal run of equal labels, and a label may recur. Some indices compare names of
-states. Labels have names. The clusters of a :class:`~metriclearn.problem.partition.Partition` have
-none, so each predicted cluster first gets the name of a true one, by the one-to-one assignment with
-the largest overlap, or a new name. For segmentations, pass ``Partition.from_change_points(ends)``:
-each segment is a cluster.
+A segment is a maximal run of equal labels. A label may occur in several segments. Some indices
+compare the names of the states, which are the labels. The clusters of a
+:class:`~metriclearn.problem.partition.Partition` have no names. They are therefore matched one to
+one so that the overlap is largest, and each predicted cluster gets the name of its true cluster, or
+a new name if it has none. In a segmentation ``Partition.from_change_points(ends)``, each segment is
+a cluster of its own.
 """
 
 from __future__ import annotations
@@ -36,20 +37,23 @@ def segmental_f1(
     overlap: float = 0.5,
     ignore_label: Hashable = None,
 ) -> float:
-    """F1 of segments: F1@10, F1@25, F1@50 of action segmentation at ``overlap`` .1, .25, .5.
+    """F1 score of segments, as used for action segmentation.
 
-    Each predicted segment A is compared with the true segment B of the same name for which |A ∩ B|
-    / |A ∪ B| is largest. It is correct if this share is at least ``overlap``; each true segment
-    counts once. The score is in [0, 1], where papers print percent, and 1 when neither side has a
-    segment. Small errors of boundaries cost nothing, splitting a segment costs much. O(n) for
-    labels; the assignment that names the clusters of partitions takes O(K³) at worst.
+    F1@10, F1@25 and F1@50 are this score with ``overlap`` .1, .25 and .5. Each predicted segment A
+    is compared with the true segment B of the same name for which |A ∩ B| / |A ∪ B| is largest. It
+    is correct if this ratio is at least ``overlap``. If several predicted segments have the same B,
+    only one of them counts as correct. The score is in [0, 1], while papers print percent. It is 1
+    if neither labeling has a segment. Small errors of boundaries do not lower the score, but
+    splitting a segment lowers it much. The time is O(n) for labels. For partitions, matching the
+    clusters takes at most O(K³).
 
     Parameters
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     overlap : float in (0, 1]
+        The smallest |A ∩ B| / |A ∪ B| of a correct segment.
     ignore_label : hashable, optional
-        Name of the background; its segments are ignored on both sides.
+        Label of the background. Its segments are ignored in both labelings.
 
     Returns
     -------
@@ -58,7 +62,7 @@ def segmental_f1(
     Raises
     ------
     ValueError
-        If there are no samples, the lengths differ, or a parameter is out of range.
+        If there are no samples, the labelings differ in length, or a parameter is out of range.
 
     References
     ----------
@@ -73,8 +77,10 @@ def segmental_f1(
 
 
 def runs_f1(of_true: Runs, of_pred: Runs, overlap: float) -> float:
-    """:func:`segmental_f1` for codes of names that are the same on both sides; −1 is ignored. O(K +
-    K′)."""
+    """:func:`segmental_f1` of segments whose states are numbered, in O(K + K′) time.
+
+    Both labelings use the same number for the same state. Segments with the number −1 are ignored.
+    """
     (true, true_names), (pred, pred_names) = of_true, of_pred
     n_segments = int(np.sum(true_names >= 0) + np.sum(pred_names >= 0))
     if n_segments == 0:
@@ -91,18 +97,18 @@ def runs_f1(of_true: Runs, of_pred: Runs, overlap: float) -> float:
 
 
 def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashable = None) -> float:
-    """Edit score of action segmentation, 1 − d / max(K, K′), from the order of segments alone.
+    """Edit score 1 − d / max(K, K′) of action segmentation, which compares the order of segments.
 
     d is the Levenshtein distance: the least number of segments to insert, delete or rename so that
-    the names of the K′ predicted segments become the names of the K true ones. The score is in [0,
-    1], where papers print percent, and 1 when neither side has a segment. The positions of
-    boundaries do not matter. O(n + K K′).
+    the names of the K′ predicted segments become the names of the K true ones. The positions of
+    boundaries do not matter. The score is in [0, 1], while papers print percent. It is 1 if neither
+    labeling has a segment. It takes O(n + K K′) time.
 
     Parameters
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     ignore_label : hashable, optional
-        Name of the background; its segments are ignored on both sides.
+        Label of the background. Its segments are ignored in both labelings.
 
     Returns
     -------
@@ -111,7 +117,7 @@ def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashab
     Raises
     ------
     ValueError
-        If there are no samples, the lengths differ, or a parameter is out of range.
+        If there are no samples, the labelings differ in length, or a parameter is out of range.
 
     References
     ----------
@@ -122,8 +128,10 @@ def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashab
 
 
 def runs_edit_score(of_true: Runs, of_pred: Runs) -> float:
-    """:func:`edit_score` for codes of names that are the same on both sides; −1 is ignored. O(K
-    K′)."""
+    """:func:`edit_score` of segments whose states are numbered, in O(K K′) time.
+
+    Both labelings use the same number for the same state. Segments with the number −1 are ignored.
+    """
     true, pred = (names[names >= 0] for _, names in (of_true, of_pred))
     steps = np.arange(len(pred) + 1)
     distances = steps  # from an empty list to the first l predicted names
@@ -146,24 +154,25 @@ def state_matching_score(
     missing: float = 0.5,
     isolation: float = 0.8,
 ) -> float:
-    """State matching score, 1 − Σ (1 + penalty) |error| / n over stretches of error, in [−1, 1].
+    """State matching score 1 − Σ_E (1 + penalty of E) |E| / n over error stretches E, in [−1, 1].
 
-    Predicted states are first matched with true ones, whatever their names are. A stretch is a
-    maximal run of wrong samples within one predicted segment. Its penalty is
+    Predicted states are first matched with true states, whatever their names are. An error stretch
+    is a maximal run of wrong samples within one predicted segment. Its penalty is
 
-    * ``delay``, when it lies in one true segment and is part of a predicted segment,
-    * ``isolation`` · 2d/n, when it lies in one true segment and is a whole predicted segment,
-    * ``transition`` · 2d/n, when the true state changes once in it,
-    * ``missing`` · (1 + 3 (missing − 1) / m), when it spans m > 2 true segments,
+    * ``delay``, if it is in one true segment and is only a part of a predicted segment,
+    * ``isolation`` · 2d/n, if it is in one true segment and is a whole predicted segment,
+    * ``transition`` · 2d/n, if it is in two true segments,
+    * ``missing`` · (1 + 3 (missing − 1) / m), if it is in m > 2 true segments,
 
-    where d is the distance of its middle from the nearest true change-point, 0 and n included. 1
-    for equal partitions only. O(n) for labels, O(K³) at worst for the matching.
+    where d is the distance of its middle from the nearest true change-point, or from 0 or n if one
+    of these is nearer. The score is 1 for equal partitions only. It takes O(n) time for labels, and
+    at most O(K³) for the matching.
 
     Parameters
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     delay, transition, missing, isolation : float in [0, 1]
-        Extra weight of the errors of each kind.
+        Extra weight of each kind of error.
 
     Returns
     -------
@@ -172,7 +181,7 @@ def state_matching_score(
     Raises
     ------
     ValueError
-        If there are no samples, the lengths differ, or a parameter is out of range.
+        If there are no samples, the labelings differ in length, or a parameter is out of range.
 
     References
     ----------
@@ -204,18 +213,19 @@ def state_matching_score(
 def weighted_adjusted_rand_score(
     labels_true: Labels, labels_pred: Labels, *, slope: float = 0.1
 ) -> float:
-    """Adjusted Rand index in which samples weigh more the farther they are from a true boundary.
+    """Adjusted Rand index in which errors near true boundaries have less weight.
 
-    A sample weighs 1 + slope·d, where d is the number of samples between it and the nearer end of
-    its true segment. The formula equals :func:`adjusted_rand_score` with weighted pairs, whose four
-    sums are truncated to integers as in tsseg-eval. The value is at most 1, exactly 1 for equal
-    partitions, and near 0 for random labels. Errors near boundaries cost less. O(n log n).
+    The weight of a sample is 1 + slope·d, where d is its distance from the nearer of the first and
+    the last sample of its true segment. The formula is that of :func:`adjusted_rand_score`, with
+    weighted pairs. As in tsseg-eval, the four sums over pairs are truncated to integers. The value
+    is at most 1, exactly 1 for equal partitions, and near 0 for random labels. It takes O(n log n)
+    time.
 
     Parameters
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     slope : float ≥ 0
-        Weight per sample of distance.
+        How much the weight grows per sample.
 
     Returns
     -------
@@ -224,7 +234,7 @@ def weighted_adjusted_rand_score(
     Raises
     ------
     ValueError
-        If there are no samples, the lengths differ, or a parameter is out of range.
+        If there are no samples, the labelings differ in length, or a parameter is out of range.
 
     References
     ----------
@@ -244,16 +254,16 @@ def weighted_normalized_mutual_info_score(
 ) -> float:
     """Mutual information of weighted samples, divided by the mean of the two unweighted entropies.
 
-    Samples have the weights of :func:`weighted_adjusted_rand_score`. The value is at least 0. The
-    entropies ignore the weights, as in tsseg-eval, so equal partitions may score less than 1 if
-    their segments differ in length (.72 for lengths 50 and 10). The value is 1 when both partitions
-    have one cluster. O(n log n).
+    Samples have the weights of :func:`weighted_adjusted_rand_score`. The value is at least 0. As in
+    tsseg-eval, the entropies ignore the weights. So the value can be below 1 for equal partitions
+    if their segments differ in length (.72 for lengths 50 and 10). If both partitions have one
+    cluster, it is 1. It takes O(n log n) time.
 
     Parameters
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     slope : float ≥ 0
-        Weight per sample of distance.
+        How much the weight grows per sample.
 
     Returns
     -------
@@ -262,11 +272,11 @@ def weighted_normalized_mutual_info_score(
     Raises
     ------
     ValueError
-        If there are no samples, the lengths differ, or a parameter is out of range.
+        If there are no samples, the labelings differ in length, or a parameter is out of range.
 
     See Also
     --------
-    weighted_adjusted_rand_score : the same weights, and the reference.
+    weighted_adjusted_rand_score : uses the same weights, and gives the reference.
     """
     from sklearn.metrics import mutual_info_score
 
@@ -279,7 +289,10 @@ def weighted_normalized_mutual_info_score(
 
 
 def runs(labels: Labels, ignore_label: Hashable = None) -> Runs:
-    """The segments of a labeling and their states, numbered in sorted order; −1 is ignored."""
+    """The segments of a labeling, and the number of the state of each segment.
+
+    States are numbered in sorted order. Segments labeled ``ignore_label`` get the number −1.
+    """
     if isinstance(labels, Partition):
         if ignore_label is not None:
             raise ValueError(
@@ -295,7 +308,10 @@ def runs(labels: Labels, ignore_label: Hashable = None) -> Runs:
 
 
 def _named(labels_true: Labels, labels_pred: Labels, ignore_label: Hashable) -> tuple[Runs, Runs]:
-    """Both sides, with the same numbers for the same states; −1 is ignored."""
+    """The runs of both labelings, with the same number for the same state.
+
+    Segments labeled ``ignore_label`` get the number −1.
+    """
     if isinstance(labels_true, Partition) or isinstance(labels_pred, Partition):
         return _matched(runs(labels_true, ignore_label), runs(labels_pred, ignore_label))
     true, pred = label_arrays(labels_true, labels_pred)
@@ -305,13 +321,16 @@ def _named(labels_true: Labels, labels_pred: Labels, ignore_label: Hashable) -> 
 
 
 def _runs(codes: NDArray[np.int64]) -> Runs:
-    """The runs of an array of states."""
+    """The segments of an array of state numbers, and the state number of each segment."""
     segments = Partition.from_runs(codes)
     return segments, codes[segments.change_points - 1]
 
 
 def _matched(true: Runs, pred: Runs) -> tuple[Runs, Runs]:
-    """Give every predicted state the number of the true state that it overlaps most."""
+    """Match predicted states with true states one to one so that the overlap is largest.
+
+    Every predicted state gets the number of its true state, or a new number if it has none.
+    """
     (segments, names), (others, old) = true, pred
     rows, columns, counts = segments.intersections(others)
     n_true = int(names.max()) + 1
@@ -326,7 +345,7 @@ def _matched(true: Runs, pred: Runs) -> tuple[Runs, Runs]:
 def _weighted_table(
     labels_true: Labels, labels_pred: Labels, slope: float
 ) -> tuple[csr_array, float]:
-    """Sums of sample weights by true and predicted state, and the total weight."""
+    """Weighted contingency table of the states, and the total weight of all samples."""
     from scipy.sparse import coo_array
 
     label_arrays(labels_true, labels_pred)  # raises unless they have one length

@@ -1,4 +1,4 @@
-"""All external indices of two partitions at once, or the measures of a field."""
+"""Compare two partitions by all external indices at once, or by the usual measures of a field."""
 
 from __future__ import annotations
 
@@ -40,44 +40,46 @@ def compare(
     contingency: Any = None,
     ignore_label: Hashable = None,
 ) -> Any:
-    """Every external index of two partitions, or the measures that are usual in a field.
+    """Compare two partitions by all external indices, or by the usual measures of a field.
 
-    Without ``field``, all indices from one pass over the samples, O(n). With ``field``, labels are
-    in the order of time, and a segment is a run of equal labels:
+    Without ``field``, all external indices are computed from one pass over the samples, in O(n)
+    time. With ``field``, labels must be in the order of time, a segment is a run of equal labels,
+    and the measures are:
 
     =============== ===================================================================
     field           measures
     =============== ===================================================================
-    "change_points" covering, F, weighted indices, state matching
+    "change_points" covering, F1, two weighted indices, state matching score
     "video"         F1 of segments at three overlaps, edit score
-    "speech"        diarization error, purity, coverage (pyannote.metrics)
-    "music"         hit rates of boundaries, pairs and entropies of states (mir_eval)
+    "speech"        diarization error rate, purity, coverage (by pyannote.metrics)
+    "music"         boundary hit rates, pairwise and entropy scores (by mir_eval)
     =============== ===================================================================
 
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
-        Segmentations can be ``Partition.from_change_points(ends)``. With ``field`` there can be no
-        contingency table. For speech and video, ``ignore_label`` is the label of silence or
-        background.
+        A segmentation can be passed as ``Partition.from_change_points(ends)``. With ``field``, a
+        contingency table is not allowed. For speech and video, ``ignore_label`` is the label of
+        silence or background.
     field : "change_points", "video", "speech" or "music", optional
+        The field whose measures are computed.
     rate : float > 0
         Samples per second, for speech and music.
     as_frame : bool
-        False: dict from the function's name to its value, in the order of the documentation.
-        True: pandas DataFrame with columns index, value and better ("higher" or "lower").
+        If False, return a dict from the name of each function or measure to its value. If True,
+        return a pandas DataFrame with the columns index, value and better ("higher" or "lower").
 
     Returns
     -------
     dict of str to float, or DataFrame
-        See ``as_frame``.
+        The values, see ``as_frame``.
 
     Raises
     ------
     ImportError
-        If the library of the field is not installed.
+        If the library for the field is not installed.
     ValueError
-        See :func:`contingency_table`; also for an unknown field.
+        See :func:`contingency_table`. Also raised for an unknown field.
 
     References
     ----------
@@ -111,18 +113,23 @@ def compare_times(
     found: Sequence[tuple[float, float, str]],
     tolerance: float,
 ) -> list[float]:
-    """The numbers of ``metriclearn compare`` for one recording, in continuous time.
+    """Compute the numbers that ``metriclearn compare`` prints for one recording.
 
-    Times in seconds are rounded to microseconds. The numbers are ‖M − N‖², ‖M − N‖² of a prediction
-    without boundaries, F1, precision and recall of boundaries, the share of time with the same
-    label, edit score, and F1 at overlap .1, .25 and .5.
+    Segments are given in seconds; all times are rounded to microseconds.
 
     Parameters
     ----------
     true, found : sequences of (start, end, label)
-        Segments without gaps; both lists end at the same time.
+        The true and the predicted segments, without gaps. Both lists end at the same time.
     tolerance : float
-        Largest error of a boundary that counts as found, in seconds.
+        Largest distance, in seconds, between a true boundary and a predicted one that matches it.
+
+    Returns
+    -------
+    list of float
+        In this order: ‖M − N‖², ‖M − N‖² of a prediction without boundaries; F1, precision and
+        recall of boundaries; the fraction of time with the correct label, the edit score, and the
+        F1 of segments at overlap .1, .25 and .5.
     """
     partitions, names = [], []
     for spans in (true, found):

@@ -1,9 +1,9 @@
 """Internal validity: Davies–Bouldin, Calinski–Harabasz and four silhouettes.
 
-They judge a clustering by its points, without a true clustering. All raise ValueError for fewer
-than two clusters and take ``metric=``: None, a learned matrix B or its diagonal, or anything with
-``transform``. Unlike scikit-learn's, they give exact values for degenerate clusters and lose no
-digits far from the origin.
+These indices judge a clustering by its points, without a true clustering. All of them raise
+ValueError for fewer than two clusters. With ``metric=``, distances are those of a learned metric: a
+matrix B, its diagonal, or a fitted learner. Unlike those in scikit-learn, these indices give exact
+values for degenerate clusters, and are accurate for points far from the origin.
 
 References
 ----------
@@ -27,19 +27,20 @@ SilhouetteKind = Literal["original", "simplified", "alternative", "hybrid"]
 
 
 def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) -> float:
-    """Davies–Bouldin index (1/K) Σ_i max_{j≠i} (s_i + s_j) / ‖c_i − c_j‖; small is good.
+    """Davies–Bouldin index (1/K) Σ_i max_{j≠i} (s_i + s_j) / ‖c_i − c_j‖. Small values are good.
 
-    s_i is the mean distance to the centroid c_i. The index is inf when two centroids coincide
-    (scikit-learn drops such pairs and returns 0). O(n d + K² d).
+    s_i is the mean distance from the points of cluster i to its centroid c_i. If two centroids
+    coincide, the index is inf (scikit-learn drops such pairs). It takes O(n d + K² d) time.
 
     Parameters
     ----------
     X : array (n, d)
-        Points, finite.
+        The points, all finite.
     labels : n hashables
-        Their clusters, at least two.
-    metric : array (d, d), optional
-        A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
+        The cluster of every point. There must be at least two clusters.
+    metric : array (d, d) or (d,), or fitted learner, optional
+        A Mahalanobis matrix or its diagonal, or an object with ``transform`` or
+        ``get_mahalanobis_matrix``. By default, distances are Euclidean.
 
     Returns
     -------
@@ -48,7 +49,7 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
     Raises
     ------
     ValueError
-        If X is not finite, labels are not one per point, or there is one cluster only.
+        If X is not finite, if there is not one label per point, or if there is only one cluster.
 
     References
     ----------
@@ -69,18 +70,20 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
 
 
 def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None) -> float:
-    """Variance ratio criterion (tr B / tr W) · (n − K) / (K − 1); large is good. O(n d).
+    """Variance ratio criterion (tr B / tr W) · (n − K) / (K − 1). Large values are good.
 
-    It is inf when W = 0 (scikit-learn: 1).
+    B is the scatter matrix between the clusters and W the one within them. If W = 0, the value is
+    inf (1 in scikit-learn). It takes O(n d) time.
 
     Parameters
     ----------
     X : array (n, d)
-        Points, finite.
+        The points, all finite.
     labels : n hashables
-        Their clusters, at least two.
-    metric : array (d, d), optional
-        A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
+        The cluster of every point. There must be at least two clusters.
+    metric : array (d, d) or (d,), or fitted learner, optional
+        A Mahalanobis matrix or its diagonal, or an object with ``transform`` or
+        ``get_mahalanobis_matrix``. By default, distances are Euclidean.
 
     Returns
     -------
@@ -89,8 +92,8 @@ def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None)
     Raises
     ------
     ValueError
-        If X is not finite, labels are not one per point, there is only one cluster, or every
-        cluster is a single point, so that the ratio is 0/0.
+        If X is not finite, if there is not one label per point, or if there is only one cluster.
+        Also if every cluster is a single point, because n = K and W = 0.
 
     References
     ----------
@@ -118,7 +121,7 @@ def silhouette_score(
     metric: Any = None,
     epsilon: float = 1e-6,
 ) -> float:
-    """Mean silhouette of all points; large is good.
+    """Mean silhouette of all points. Large values are good.
 
     Parameters
     ----------
@@ -127,16 +130,16 @@ def silhouette_score(
     Returns
     -------
     float
-        Its range depends on the kind.
+        The range depends on ``kind``.
 
     Raises
     ------
     ValueError
-        If X is not finite, labels are not one per point, or there is one cluster only.
+        If X is not finite, if there is not one label per point, or if there is only one cluster.
 
     See Also
     --------
-    silhouette_samples : values of single points, and the reference.
+    silhouette_samples : computes the value of every point, and gives the reference.
     """
     samples = silhouette_samples(X, labels, kind=kind, metric=metric, epsilon=epsilon)
     return float(samples.mean())
@@ -151,8 +154,10 @@ def silhouette_samples(
     metric: Any = None,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
-    """Silhouette of every point, from its distances a to its cluster and b to the nearest other
-    one.
+    """Silhouette of every point.
+
+    It compares the distance a of the point to its own cluster with its distance b to the nearest
+    other cluster:
 
     ============= ============================ ================= ==================
     kind          distance to a cluster        value             range, cost
@@ -163,21 +168,23 @@ def silhouette_samples(
     "hybrid"      to its centroid              b/(a+ε)           [0, b/ε], O(n K d)
     ============= ============================ ================= ==================
 
-    Points alone in their cluster score 0 (all points when K = n, where scikit-learn raises), and
-    so do points with a = b = 0. Memory beyond X: about 100 MB, or O(n) if larger.
+    A point that is alone in its cluster has the value 0, and so has a point with a = b = 0. If all
+    points are alone (K = n), all values are 0, where scikit-learn raises an error. The distances
+    are computed in blocks, which take about 100 MB, or O(n) memory if that is more.
 
     Parameters
     ----------
     X : array (n, d)
-        Points, finite.
+        The points, all finite.
     labels : n hashables
-        Their clusters, at least two.
+        The cluster of every point. There must be at least two clusters.
     kind : str
         One of the kinds in the table.
-    metric : array (d, d), optional
-        A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
+    metric : array (d, d) or (d,), or fitted learner, optional
+        A Mahalanobis matrix or its diagonal, or an object with ``transform`` or
+        ``get_mahalanobis_matrix``. By default, distances are Euclidean.
     epsilon : float > 0
-        ε of "alternative" and "hybrid", in the unit of the distances.
+        The number ε of "alternative" and "hybrid", in the unit of the distances.
 
     Returns
     -------
@@ -186,7 +193,7 @@ def silhouette_samples(
     Raises
     ------
     ValueError
-        If X is not finite, labels are not one per point, or there is one cluster only.
+        If X is not finite, if there is not one label per point, or if there is only one cluster.
 
     References
     ----------
