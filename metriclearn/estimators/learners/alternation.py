@@ -5,20 +5,21 @@ them), and s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score. Alternation minim
 
     F(w, H) = Σ_i s_i { max_M [ α ℓ(M, known_i) + s_w(M) ] − s_w(H_i) } + Ω(w)
 
-over w = (B, λ) and the completions. ℓ(M, known) charges M only on labeled parts, so missing labels
-cost nothing. For segmentations it is :class:`~metriclearn.problem.losses.KnownLoss`; for
-clusterings :class:`~metriclearn.problem.losses.FrobeniusLoss` counts the rows of labeled samples.
-On unlabeled stretches the hinge only requires that H_i is as good as the best M. Given H, F is
-convex in w, and equals Eq. (9) if all labels are known. Given w, the best H_i is the partition with
-the highest score that agrees with known_i. This is the concave-convex procedure for the latent
-structured hinge max_M [α ℓ + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), of which F is an upper
-bound.
+over w = (B, λ) and the completions. The loss ℓ(M, known) is zero on unlabeled parts. For
+segmentations it is :class:`~metriclearn.problem.losses.KnownLoss`; for clusterings it is
+:class:`~metriclearn.problem.losses.FrobeniusLoss`, which sums only the rows of M − H_i that belong
+to labeled samples. On unlabeled stretches the hinge has no margin: it only requires that no M has a
+higher score than H_i. Given H, F is convex in w, and equals Eq. (9) if all labels are known. Given
+w, the best H_i is the partition with the highest score that agrees with known_i. This alternation
+is the concave-convex procedure for the latent structured hinge
+max_M [α ℓ + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), and F is an upper bound on that hinge.
 
-Neither step raises F. The completion step is exact if its oracle is, as for change-points. It
-rejects completions that do not raise the score. If a step would raise F, the alternation ends; only
-a loss that depends on the completions can cause this. The metric step starts from the present w,
-and converts all its cuts to the new completions. They stay valid, because only the linear part
-−s_w(H) changes.
+The completion step finds the best H_i if its oracle is exact, as for change-points. It keeps an old
+completion unless the new one has a higher score. Neither step raises F if the loss does not depend
+on the completions. With another loss, new completions may raise F; the alternation then ends
+without them. The metric step starts from the present w. If the loss does not depend on the
+completions, it also converts its cuts to the new completions: only their linear part −s_w(H)
+changes.
 
 References: R. Lajugie, S. Arlot, F. Bach, Large-Margin Metric Learning for Partitioning Problems,
 section 5.2; C.-N. Yu and T. Joachims, Learning structural SVMs with latent variables, ICML 2009.
@@ -56,7 +57,7 @@ CutKnown = Callable[[NDArray, PartialPartition], list[Piece]]
 
 @runtime_checkable
 class FirstMetric(Protocol):
-    """The metric for the first completion."""
+    """Computes the metric under which partial labels are completed for the first time."""
 
     def components(
         self,
@@ -65,22 +66,22 @@ class FirstMetric(Protocol):
         fit: FitComponents | None = None,
         cut: CutKnown | None = None,
     ) -> NDArray:
-        """Lᵀ, (r, P), of the first metric.
+        """The components Lᵀ, (r, P), of the first metric.
 
-        A start that learns from the labeled parts needs two functions: ``cut`` cuts them out, and
-        ``fit`` learns from them with the settings of the learner.
+        To learn this metric from the labeled parts, a class uses two functions: ``cut`` cuts these
+        parts out, and ``fit`` learns from them with the settings of the learner.
         """
         ...
 
 
 @dataclass(eq=False, repr=False)
 class PrincipalStart(BaseEstimator):
-    """Principal components of the standardized data sets, as in section 5.2 of the paper.
+    """Start from principal components of the standardized data, as in section 5.2 of the paper.
 
     Parameters
     ----------
     n_components : int
-        At most the number of features.
+        Number of components; all of them if there are fewer features.
 
     Raises
     ------
@@ -99,14 +100,15 @@ class PrincipalStart(BaseEstimator):
 
 
 class KnownStart(BaseEstimator):
-    """The metric learned only from the labeled parts: annotated stretches, or labeled samples.
+    """Start from a metric that is learned from the labeled parts only.
 
-    Each stretch of a sequence is a separate data set, and so are the labeled samples of a table.
-    This is the convex problem of full labels, so no wrong completion can affect it. On one draw of
-    the synthetic data with 30 % of the labels, the validation loss was 0.25, 0.44 and 1.11 for
-    three regularizers, against 1.32, 1.04 and 1.69 with principal components. Annotated regions are
-    cut out, too, and completed under principal components. If the labeled parts contain no changes,
-    principal components are used instead.
+    The labeled parts of a sequence are its annotated stretches, each of which becomes a separate
+    data set. The labeled samples of a table become one data set. Learning from these data sets is
+    the convex problem for full labels, so no wrong completion can affect it. On one draw of the
+    synthetic data with 30 % of the labels, the validation loss was 0.25, 0.44 and 1.11 for three
+    regularizers, against 1.32, 1.04 and 1.69 with principal components. Annotated regions, in which
+    the positions of changes are unknown, are also cut out, and are completed under principal
+    components. If the labeled parts contain no changes, principal components are used instead.
 
     See Also
     --------
@@ -126,7 +128,11 @@ class KnownStart(BaseEstimator):
         fit: FitComponents,
         cut: CutKnown,
     ) -> NDArray:
-        """Components learned from the stretches, or principal components if there are none."""
+        """The components learned from the labeled parts.
+
+        They are principal components if these parts contain no change, or if the learned metric is
+        zero.
+        """
         pieces: list[Piece] = []
         weights: list[float] = []
         # All data sets have the same weight, which their parts share by length.
@@ -159,11 +165,11 @@ class Alternation(BaseEstimator):
     max_alternations : int
         Largest number of metric steps; 1 learns from the first completion only.
     start : FirstMetric
-        The metric of the first completion: ``KnownStart()``, or ``PrincipalStart()`` as in the
+        The metric for the first completion: ``KnownStart()``, or ``PrincipalStart()`` as in the
         paper.
     checkpoint : str or None
-        File that keeps the state after every metric step; an interrupted run of the same problem
-        resumes from it, with the same result.
+        A file in which the state is saved after every metric step. An interrupted run of the same
+        problem resumes from it, with the same result.
 
     Raises
     ------
@@ -194,11 +200,13 @@ class AlternationTrace:
     ----------
     completed, learned : list of float
         F after completing and after learning: completed[0] ≥ learned[0] ≥ completed[1], and so on.
-        The first value, completed[0], is F of the first completion and a metric of zero.
+        The first value, completed[0], is F of the first completion at the solver's start, where the
+        metric is zero or small.
     changed : list of int
-        How many completions differ from the previous ones.
+        Number of data sets whose completion differs from the previous one; in the first entry, the
+        number of data sets.
     reason : str
-        "settled" (completions repeat), "stalled" (completing does not lower F),
+        "settled" (completions repeat), "stalled" (new completions would raise F),
         "max_alternations", or the solver's "interrupted" or "callback".
     """
 
@@ -212,10 +220,11 @@ class AlternationTrace:
 
 
 class Turns(Iteration):
-    """Learn from the completions of a risk, complete again, and so on until completions repeat.
+    """Alternate between completing labels and learning the metric until completions repeat.
 
-    A round completes the labels and then makes a metric step. After ``run``, the attribute
-    ``hinge`` is the hinge with its last completions, and ``trace`` the record of all steps.
+    Every round except the first completes the labels anew, and every round learns the metric. After
+    ``run``, the attribute ``hinge`` is the hinge with its last completions, and ``trace`` is the
+    record of all steps.
 
     Parameters
     ----------
@@ -223,8 +232,8 @@ class Turns(Iteration):
         Its risk is a :class:`StructuredHinge` with the first completions and one function per data
         set.
     solve : callable (Problem) -> Solution
-        Minimizes the problem with other completions, from an earlier solution if the problem has
-        one.
+        Minimizes the problem for the present completions. It starts from the solution for earlier
+        completions if the problem has one.
     settings : Alternation
     """
 
@@ -240,7 +249,10 @@ class Turns(Iteration):
         self.rows = np.empty((0, 3))
 
     def identity(self) -> Sequence[Any]:
-        """The first cuts, the settings of the hinge, and the first completions."""
+        """What identifies the problem in a checkpoint.
+
+        These are the cuts at w = 0, the settings of the hinge, and the first completions.
+        """
         cuts = self.hinge(np.zeros(self.problem.cone.size))
         return *cuts, self.hinge.identity, *(truth.labels for truth in self.hinge.truths)
 
@@ -274,12 +286,12 @@ class Turns(Iteration):
             raise Stop(self.last.reason)
 
     def record(self) -> None:
-        """Returns nothing, because the solver has already reported its rounds."""
+        """Log the step. It returns nothing, because the solver has already reported its rounds."""
         _, learned, changed = self.rows[-1]
         _LOGGER.info("metric step %d: F %.6g, %d new completions", self.round, learned, changed)
 
     def solved(self) -> bool:
-        """False, because only another completion can show whether the alternation has converged."""
+        """False, because only the next completion shows whether the alternation has converged."""
         return False
 
     def solution(self, reason: str) -> Solution:

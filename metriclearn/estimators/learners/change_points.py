@@ -49,16 +49,17 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 
         Σ_i s_i L_i(B, λ) + Ω(B),   B ⪰ 0, λ ≥ 0,
 
-    where L_i is the margin-rescaled hinge for segmenting sequence i by maximizing
-    (1/T)[Tr(XBXᵀM) − λ Tr M] under the loss ℓ = ‖M − N‖²_F / T, by exact loss-augmented dynamic
-    programs. New sequences are segmented exactly with the learned B and λ.
+    where s_i are the weights of the sequences. A sequence X of T samples is segmented by maximizing
+    (1/T)[Tr(XBXᵀM) − λ Tr M] over the matrices M of segmentations. L_i is the margin-rescaled hinge
+    of this maximization, for the loss ℓ = ‖M − N‖²_F / T against the labels N. Dynamic programs
+    compute the hinge exactly. New sequences are segmented exactly with the learned B and λ.
 
     The defaults (one weight per feature, L1 of strength 1e-3 on standardized features, learned
     penalty) are within one standard error of the best setting in 3-fold cross-validation on the
-    training parts of the synthetic sequences, HAPT and Gesture Phase:
-    ``python -m experiments.run experiment=default_settings``, docs/results/default_settings.md.
-    With few, correlated features, such as in HAPT, ``FullMetric()`` and ``SquaredFrobenius(0.1)``
-    are better.
+    training parts of the synthetic sequences, HAPT and Gesture Phase. The command
+    ``python -m experiments.run experiment=default_settings`` measures this; the results are in
+    docs/results/default_settings.md. With few, correlated features, such as in HAPT,
+    ``FullMetric()`` and ``SquaredFrobenius(0.1)`` are better.
 
     Parameters
     ----------
@@ -69,14 +70,15 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     solver : Solver
         ``BundleDual`` (certified) or ``ProjectedSubgradient``.
     penalty : "learned", FeaturePenalty or float
-        Penalty λ ≥ 0 of a segment; "learned" makes it a variable of the convex problem, and
-        ``FeaturePenalty(features)`` a penalty that depends on the sequence and on the boundary.
+        Penalty λ ≥ 0 of a segment. With "learned", λ is a variable of the convex problem. With
+        ``FeaturePenalty(features)``, the learned penalty depends on the sequence and the boundary.
     loss_scale : float
-        α > 0, the scale of ℓ inside the margin. With a learned penalty it rescales B and λ. For
-        squared norms it is also a factor on the strength; for L1 and trace it does nothing else.
+        α > 0, the scale of ℓ inside the margin. If the penalty is learned, B and λ are proportional
+        to α. With squared norms, α also multiplies the strength; with L1 and trace it has no other
+        effect.
     n_segments : None or "given"
-        With "given", inference is given the number of segments; in training it comes from the
-        labels.
+        With "given", inference is given the number of segments. In training this number comes from
+        the labels, and :meth:`predict` has a parameter for it.
     min_size : int
         Smallest number of samples in a segment, both in prediction and in training.
     standardize : bool
@@ -84,20 +86,21 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         ``strength`` has the same meaning for all data; ``components_`` includes this scaling and
         applies to unscaled data.
     oracle : Oracle, optional
-        Inference over segmentations, ``oracle(form, n_clusters)``, in place of ``ChangePoints``,
-        in learning from full labels and in :meth:`predict`. If the oracle has a parameter
-        ``min_size``, it is set to that of the learner.
+        Finds the best segmentation of a form, as ``oracle(form, n_clusters)``, in place of
+        ``ChangePoints``. It is used in learning from full labels and in :meth:`predict`. If the
+        oracle has a parameter ``min_size``, it is set to that of the learner.
     alternation : Alternation
         How to alternate between completing partial labels and learning; not used with full labels.
     callbacks : sequence of callbacks
-        Objects with ``on_round(progress)``, which may return True to stop, and
-        ``on_end(solution)``: see :mod:`metriclearn.running.callbacks`.
+        Objects with the methods ``on_round(progress)``, which may return True to stop the solver,
+        and ``on_end(solution)``, see :mod:`metriclearn.running.callbacks`.
     n_jobs : int, optional
-        Threads over sequences, as in joblib. BLAS gets one thread if there are fewer than 500
-        features, because more threads would only wait for each other.
+        Number of threads that evaluate sequences in parallel, as in joblib. BLAS uses one thread if
+        ``n_jobs`` is not 1, or if there are fewer than 500 features, because more BLAS threads
+        would only wait for each other.
     executor : Executor, optional
-        Determines where data sets are kept and oracles run, such as ``DaskExecutor(client)``, see
-        :mod:`metriclearn.running.executors`; replaces ``n_jobs``.
+        Determines where data sets are kept and where oracles run, for example
+        ``DaskExecutor(client)``; replaces ``n_jobs``. See :mod:`metriclearn.running.executors`.
     verbose : bool, optional
         Show a progress bar at once (True), never (False), or in a terminal if fitting takes longer
         than a few seconds (None).
@@ -109,15 +112,17 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     penalty_ : float or None
         λ; None after fitting with ``n_segments="given"``.
     feature_penalty_ : FeaturePenalty or None
-        The fitted penalty of changes that is added to λ, with ``coef_``; None for other penalties.
+        If ``penalty`` is a FeaturePenalty, a fitted copy with the learned weights ``coef_``. Its
+        penalties of changes are added to λ. None for other penalties.
     training_losses_ : dict of str to float
-        Mean ℓ of "learned", "one segment" and "Euclidean" (with the best of ten penalties) on the
-        first 5,000 training samples; empty with partial labels, with given numbers of segments, and
-        with an ``executor``.
+        Mean ℓ of the learned metric ("learned"), of "one segment" and of the "Euclidean" metric
+        with the best of ten penalties. The mean is over the sequences that begin within the first
+        5,000 training samples. Empty with partial labels, with given numbers of segments, and with
+        an ``executor``.
     completions_ : list of int arrays (T_i,), or None
         The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
-        Objective F after every completion and every metric step.
+        Objective F after every completion and every metric step; None if no label was unknown.
     solution_ : Solution
         Objective, lower bound, gap, trace and reason for stopping.
     scale_ : array (P,)
@@ -132,9 +137,10 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 
     Notes
     -----
-    The paper fixes λ = α = 1 (see :meth:`paper`). The cost of a segment inside the loss-augmented
-    problem is then (α − λ) Tr M = 0, so with noisy data the certified optimum shrinks B and
-    predicts too few segments; a learned λ has no such defect and is the default.
+    The paper fixes λ = α = 1 (see :meth:`paper`). In the loss-augmented problem, the penalty of a
+    segment and its share in the loss then cancel: (α − λ) Tr M = 0. With noisy data, the certified
+    optimum therefore shrinks B and predicts too few segments. A learned λ, which is the default,
+    does not have this defect.
 
     Examples
     --------
@@ -167,7 +173,10 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 
     @classmethod
     def paper(cls, **parameters: Any) -> Self:
-        """The paper's exact setting, ``penalty=1, loss_scale=1``; see the notes on noise."""
+        """A learner with the exact setting of the paper, ``penalty=1`` and ``loss_scale=1``.
+
+        The notes of the class explain why it predicts too few segments of noisy data.
+        """
         return cls(**{"penalty": 1.0, "loss_scale": 1.0, **parameters})
 
     @property
@@ -178,12 +187,13 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 
 @dataclass(frozen=True)
 class Segmentations(Task):
-    """Contiguous segments of sequences."""
+    """The task of dividing sequences into contiguous segments."""
 
     def read(self, X: Any, y: Any) -> Training:
         """Read sequences and labels; every run of equal labels is a segment.
 
-        Inference must be able to return the labels, or the hinge would not be an upper bound.
+        Labeled segments shorter than ``min_size`` raise an error. Inference could not return them,
+        so the hinge would not be an upper bound on the loss.
         """
         learner, who = self.learner, type(self.learner).__name__
         data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
@@ -206,10 +216,10 @@ class Segmentations(Task):
         return Training(data, truths)
 
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
-        """Best segmentations that agree with the labels, under the first metric.
+        """Complete labels by the best segmentations that agree with them, under a first metric.
 
-        Their penalty is the one at which segmentations that ignore the annotations have the least
-        loss on the labels.
+        The penalty is chosen with segmentations that ignore the labels: it is the one at which they
+        have the least loss on the labeled parts.
         """
         learner, arrays, truths = self.learner, training.data.arrays, training.truths
         refuse_unlabeled(type(learner).__name__, truths)
@@ -227,9 +237,9 @@ class Segmentations(Task):
     def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
         """Mean ℓ of the fitted learner, of one segment, and of the Euclidean metric.
 
-        They are computed on the first data sets, up to ``_COMPARED`` samples, which costs little
-        compared with a fit. The Euclidean metric of standardized features has the best of ten
-        penalties.
+        They are computed on the data sets that begin within the first ``_COMPARED`` samples, which
+        takes little time compared with a fit. The Euclidean metric is that of standardized
+        features, and has the best of ten penalties.
         """
         # We compute them only if all labels are known and the data are in this process.
         here = fitted.completions_ is None and self.learner.executor is None
@@ -259,7 +269,7 @@ class Segmentations(Task):
         return losses
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
-        """Features, loss and oracles; with partial labels, a loss on the labeled parts only."""
+        """Features, loss and oracles; with partial labels the loss is on the labeled parts only."""
         learner, features = self.learner, LinearFeatures(self.learner.metric)
         if truths[0].partial_labels is None:
             oracle = segmentation_oracle(learner.oracle, learner.min_size)
@@ -279,7 +289,7 @@ WITHOUT_FEATURE_PENALTY = Needs(
 
 
 def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
-    """Maximal stretches that constraints cover.
+    """Cut out the maximal stretches that constraints cover, each with its labels.
 
     Constraints that share a position are in one stretch.
     """

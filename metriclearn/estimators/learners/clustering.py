@@ -34,37 +34,38 @@ _LEAST_WITHIN = 1e-2
 
 @runtime_checkable
 class RelaxableOracle(Oracle, Protocol):
-    """Loss-augmented inference of clusterings, exact or not, with an upper bound.
+    """An oracle for loss-augmented inference of clusterings that also provides an upper bound.
 
-    ``over_partitions`` is true if the oracle always returns partitions. ``relaxation`` is an oracle
-    whose values are upper bounds of the maximum over partitions. The two may be the same oracle.
+    The oracle may be exact or not. ``over_partitions`` is true if it always returns partitions.
+    ``relaxation`` is an oracle whose values are upper bounds on the maximum over partitions; it may
+    be the oracle itself.
     """
 
     over_partitions: bool
 
     @property
     def relaxation(self) -> Oracle:
-        """The relaxed oracle."""
+        """An oracle whose values are upper bounds on the maximum over partitions."""
         ...
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bounds on the fitted metric's objective F, with the exact hinge.
+    """Bounds on the objective F of the fitted metric, with the exact hinge.
 
-    F takes the maximum over partitions, which is too costly to compute at scale; the relaxed
-    objective F̄ ≥ F takes it over projections.
+    The hinge in F is a maximum over partitions, which takes too long to compute except for small
+    data. The relaxed objective F̄ ≥ F has the maximum over projections instead.
 
     Attributes
     ----------
     upper : float
-        F̄ at the fitted metric; F there is at most this.
+        F̄ of the fitted metric, and so an upper bound on its F.
     lower_bound : float
-        Lower bound over all metrics, on F if ``over_partitions``, else on F̄. With partial labels
-        it holds for the final completions.
+        A lower bound that holds for all metrics: on F if ``over_partitions``, else on F̄. With
+        partial labels it holds for the final completions.
     over_partitions : bool
-        Whether all cuts came from partitions, as with a local search. A local search may miss the
-        maximum, so the gap of its ``solution_`` does not bound F.
+        Whether all cuts of the solver came from partitions, as with a local search. A local search
+        may miss the maximum, so the gap of the learner's ``solution_`` is no bound for F.
     """
 
     upper: float
@@ -73,7 +74,10 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """upper − lower_bound: how far from optimal F or F̄ of the metric can be."""
+        """upper − lower_bound: the most by which the metric's objective exceeds the optimum.
+
+        The objective is F if ``over_partitions``, else F̄.
+        """
         return self.upper - self.lower_bound
 
 
@@ -85,44 +89,48 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
         Σ_i s_i L_i(B, λ) + Ω(B),   B ⪰ 0, λ ≥ 0,
 
-    where L_i is the margin-rescaled hinge for clustering data set i by maximizing
-    (1/T)[Tr(XBXᵀM) − λ Tr M] under the loss ℓ = ‖M − N‖²_F / T. Its loss-augmented problem is
-    relaxed to projections M, solved exactly by an eigendecomposition in the span of the data and
-    the labels (section 4.2): after one pass over the data, a round costs O((P+K)³), whatever the
-    number of samples. New data are clustered by K-means, or DP-means, under the learned metric.
+    where s_i are the weights of the data sets. A table X of T samples is clustered by maximizing
+    (1/T)[Tr(XBXᵀM) − λ Tr M] over the matrices M of partitions. L_i is the margin-rescaled hinge of
+    this maximization, for the loss ℓ = ‖M − N‖²_F / T against the labels N. The loss-augmented
+    problem is relaxed: M may be any projection. An eigendecomposition in the span of the data and
+    the labels solves the relaxed problem exactly (section 4.2). After one pass over the data, a
+    round costs O((P+K)³), whatever the number of samples. New data are clustered under the learned
+    metric, by K-means if K is known and otherwise by DP-means.
 
     Parameters
     ----------
     metric : Metric
         ``FullMetric()`` or ``DiagonalMetric()`` (one weight per feature).
     regularizer : Regularizer
-        ``SquaredFrobenius``, ``Trace`` or ``L1`` (diagonal metrics), each with ``strength``. The
-        effect of the strength of ``Trace`` does not depend on the number of samples T; that of
-        ``SquaredFrobenius`` falls like 1/T.
+        ``SquaredFrobenius``, ``Trace`` or ``L1`` (diagonal metrics), each with ``strength``. With
+        ``Trace``, the effect of the strength does not depend on the number of samples T; with
+        ``SquaredFrobenius`` it decreases like 1/T.
     solver : Solver
         ``BundleDual`` (certified) or ``ProjectedSubgradient``.
     penalty : "learned" or float
-        Penalty λ ≥ 0 of a cluster, if K is unknown; "learned" makes it a variable of the convex
-        problem. As in Eq. (7) the penalty does not depend on the size of a cluster, so learn it on
-        data sets about as large as those to be clustered.
+        Penalty λ ≥ 0 of a cluster, if K is unknown. With "learned", λ is a variable of the convex
+        problem. As in Eq. (7), the penalty does not depend on the size of a cluster, so learn it
+        from data sets about as large as the data sets that you want to cluster.
     loss_scale : float
-        α > 0, the scale of ℓ inside the margin. It rescales B and λ. For squared norms it is also
-        a factor on the strength; for L1 and trace it does nothing else.
+        α > 0, the scale of ℓ inside the margin. B and λ are proportional to α. With squared norms,
+        α also multiplies the strength; with L1 and trace it has no other effect.
     n_clusters : "given", int or None
-        With "given", inference is given K; in training K comes from the labels. A number has the
-        same effect, and is also the default of :meth:`predict`. With None, K is unknown, and
-        clusters have a penalty.
+        With "given", inference is given K. In training K comes from the labels, and
+        :meth:`predict` has a parameter for it. A number has the same effect, and is also the
+        default of :meth:`predict`. With None, K is unknown, and each cluster has a penalty.
     oracle : Oracle
-        Loss-augmented inference: ``SpectralRelaxation`` (an upper bound, the default),
-        ``LocalSearch`` (a lower bound) or ``Averaged`` (both); see the notes for the choice.
+        Loss-augmented inference: ``SpectralRelaxation`` (an upper bound on the hinge, the default),
+        ``LocalSearch`` (a lower bound) or ``Averaged`` (a mean of the two). The notes compare them.
     standardize : bool
         Divide features by their pooled standard deviation within the clusters before learning;
         ``components_`` includes this scaling and applies to unscaled data.
     alternation : Alternation
         How to alternate between learning and completing partial labels (−1 where unknown). K-means
-        completes the labels and keeps given ones. The loss then counts only the rows of labeled
-        samples (:class:`~metriclearn.problem.losses.FrobeniusLoss`), K is the number of labels of
-        each data set, and the relaxation uses the leading eigenvectors. Not used with full labels.
+        completes the labels and keeps those that are given. The loss is then a sum over only those
+        rows of M − N that belong to labeled samples
+        (:class:`~metriclearn.problem.losses.FrobeniusLoss`). K is the number of different labels in
+        each data set. Whatever ``oracle`` is, the hinge is relaxed to projections, and leading
+        eigenvectors solve the relaxed problem. This parameter is not used with full labels.
     callbacks : sequence of callbacks
         See :mod:`metriclearn.running.callbacks`.
     n_init : int
@@ -130,12 +138,13 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     random_state : int, RandomState or None
         Seed of these starts; fitting is deterministic.
     n_jobs : int, optional
-        Threads over data sets, as in joblib.
+        Number of threads that evaluate data sets in parallel, as in joblib.
     executor : Executor, optional
-        Determines where data sets are kept and oracles run, such as ``DaskExecutor(client)``, see
-        :mod:`metriclearn.running.executors`; replaces ``n_jobs``.
+        Determines where data sets are kept and where oracles run, for example
+        ``DaskExecutor(client)``; replaces ``n_jobs``. See :mod:`metriclearn.running.executors`.
     verbose : bool, optional
-        Show a progress bar at once (True), never (False), or if fitting takes long (None).
+        Show a progress bar at once (True), never (False), or in a terminal if fitting takes longer
+        than a few seconds (None).
 
     Attributes
     ----------
@@ -144,15 +153,17 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     penalty_ : float or None
         λ; None after fitting with ``n_clusters="given"``.
     n_clusters_ : int or None
-        K of the training sets, if it is the same for all; else None.
+        K of the training data sets if it is the same for all of them, else None.
     solution_ : Solution
-        Objective, lower bound, gap, trace and reason for stopping, with the oracle's values.
+        The result of the solver: objective, lower bound, gap, trace and reason for stopping. Its
+        hinge is computed by ``oracle``, so the values may be bounds.
     completions_ : list of int arrays (T_i,), or None
         The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
-        Objective F after every completion and every metric step.
+        Objective F after every completion and every metric step; None if no label was unknown.
     relaxed_objective_ : float
-        The objective of the metric with the relaxed hinge, an upper bound on the exact objective.
+        The objective of the metric with the relaxed hinge. It is an upper bound on the exact
+        objective.
     certificate_ : Certificate
         Bounds on both objectives. With a local search, the gap of the certificate is valid, but the
         gap of ``solution_`` does not bound the exact objective.
@@ -217,18 +228,18 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
     @property
     def task(self) -> Clusterings:
-        """The task for samples without order: equal labels are one cluster."""
+        """The task for samples without order: all samples with equal labels are one cluster."""
         return Clusterings(self, self.n_clusters is not None, (True, 'n_clusters="given"'))
 
 
 @dataclass(frozen=True)
 class Clusterings(Task):
-    """Clusters of tables."""
+    """The task of clustering the rows of tables."""
 
     spans_truths: ClassVar[bool] = True
 
     def read(self, X: Any, y: Any) -> Training:
-        """Read tables and labels; all equal labels of a table are one cluster."""
+        """Read tables and labels; all samples of a table with equal labels are one cluster."""
         learner, who = self.learner, type(self.learner).__name__
         data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
         truths = read_labelings(who, y, data, segments=False, partial=True)
@@ -236,14 +247,14 @@ class Clusterings(Task):
 
     @property
     def completion(self) -> ConstrainedKMeans:
-        """K-means among the partitions that agree with the labels."""
+        """K-means that considers only partitions that agree with the labels."""
         return ConstrainedKMeans(self.learner.n_init, random_state=self.learner.random_state)
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """Features, loss and oracles.
 
-        With partial labels the oracle takes the leading eigenvectors, which solves the relaxed
-        problem with the loss on labeled samples exactly.
+        With partial labels, the oracle computes leading eigenvectors. They solve the relaxed
+        problem exactly when the loss is on labeled samples only.
         """
         terms = {"features": LinearFeatures(self.learner.metric), "loss": FrobeniusLoss()}
         if truths[0].partial_labels is None:
@@ -251,7 +262,7 @@ class Clusterings(Task):
         return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}
 
     def scale(self, training: Training, unit_bits: int = 20) -> NDArray:
-        """Pooled standard deviations within the clusters, at least 1 % of the total ones."""
+        """Pooled standard deviations within clusters, but at least 1 % of the total deviations."""
         scale = super().scale(training, unit_bits)
         if not self.learner.standardize:
             return scale

@@ -1,10 +1,10 @@
-"""The steps of all large-margin learners.
+"""The steps that are the same for all large-margin learners.
 
-They read data, complete labels, state the problem, minimize it, keep the result and report it.
+A learner reads data, completes labels, states the problem, minimizes it, keeps the result and
+reports it.
 
-A learner has a :class:`~metriclearn.estimators.learners.task.Task`, which holds the differences
-between samples in order (change-points), samples without order (clustering) and nodes (normalized
-cuts).
+Everything that differs between change-points (ordered samples), clustering (unordered samples) and
+normalized cuts (nodes) is in the learner's :class:`~metriclearn.estimators.learners.task.Task`.
 """
 
 from __future__ import annotations
@@ -88,9 +88,10 @@ _HARDLY_BETTER, _WORSE = 0.95, 1.1
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LargeMarginLearner(LearnedMetric, ABC):
-    """Learn B and the penalty λ of a cluster from labeled data sets.
+    """Learn a metric B and the penalty λ of a cluster from labeled data sets.
 
-    The convex problem is Eq. (9) of Lajugie, Arlot & Bach. A subclass names its ``task``.
+    The learner solves the problem of Eq. (9) of Lajugie, Arlot & Bach, which is convex except for
+    normalized cuts. Every subclass defines the property ``task``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -127,7 +128,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     @property
     @abstractmethod
     def task(self) -> Task:
-        """The task for this kind of labels, with the parameters of this learner."""
+        """The :class:`Task` for this kind of labels, which reads the parameters of the learner."""
 
     def fit(
         self,
@@ -142,17 +143,18 @@ class LargeMarginLearner(LearnedMetric, ABC):
         Parameters
         ----------
         X : sequence of (T_i, P) arrays or data frames, or one (T, P) array
-            Another object with ``__len__`` and ``__getitem__`` is read one data set at a time, in
-            every round; workers of Dask keep their data sets. A (T,) array is a signal with one
-            feature.
-        y : sequence of (T_i,) labels (any hashable values) or Partition, or a single one
-            The labels of a sequence can also be change-points as in ruptures: increasing integers
-            up to T_i.
+            Any other object with ``__len__`` and ``__getitem__`` is read lazily, one data set at a
+            time, and again in every round. Only Dask workers read it once and keep their data sets
+            in memory. A (T,) array is a signal with one feature.
+        y : sequence of (T_i,) labels, Partition or PartialPartition, or a single one
+            Labels are any hashable values; −1 means that the label is unknown. The labels of a
+            sequence can also be change-points as in ruptures: increasing integers up to T_i.
         sample_weight : array (N,), optional
-            Weight of every data set.
+            Weight of every data set. Data sets of weight 0 are left out.
         groups : array (N,), optional
-            Group of every data set, such as its user; cross-fitting does not divide groups. Only
-            learners of names cross-fit.
+            Group of every data set, such as the user who recorded it. Cross-fitting never divides
+            a group. Only learners that also learn the names of segments use cross-fitting; the
+            others ignore the groups.
 
         Raises
         ------
@@ -164,7 +166,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
         Warns
         -----
         UserWarning
-            If labels or the strength leave nothing to learn, or features are constant.
+            If labels or the strength leave nothing to learn, if features are constant, if a single
+            sequence does not determine the penalty, or if the training loss is not clearly better
+            than that of simple baselines.
         ConvergenceWarning
             If the solver stops before its tolerance is reached.
         """
@@ -182,19 +186,19 @@ class LargeMarginLearner(LearnedMetric, ABC):
 
 @dataclass(frozen=True)
 class Statement:
-    """A convex problem, and the numbers that convert its solution to the units of the data.
+    """A problem for the solver, and the numbers that convert its solution to units of the data.
 
     Attributes
     ----------
     problem : Problem
     training : Training
-        The data from which the problem was stated; partial labels are completed.
+        The training data; partial labels have been completed.
     scale : array (P,)
-        The standard deviations by which features are divided, in addition to the unit of the
-        problem's cone.
+        The numbers by which features are divided, in addition to the unit of the problem's cone:
+        standard deviations, or ones without ``standardize``; ∞ for constant features.
     extra : FeaturePenalty, NameWeights or None
-        A further term that is learned with the metric. It is linear in weights, which are not set
-        yet.
+        A further term of the score that is learned together with the metric. It is linear in its
+        weights, which have not been learned yet.
     """
 
     problem: Problem
@@ -210,7 +214,7 @@ def read_training(
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> Training:
-    """Check the parameters of a learner, its data and labels; leave out data sets of weight 0."""
+    """Check the parameters, data and labels of a learner, and drop data sets of weight 0."""
     check_parameters(learner)
     who, training = type(learner).__name__, learner.task.read(X, y)
     data, truths = training.data, training.truths
@@ -229,9 +233,10 @@ def read_training(
 
 
 def complete_labels(learner: LargeMarginLearner, training: Training) -> Training:
-    """The training data with first completions of partial labels, under a first metric.
+    """Complete partial labels for the first time, under a first metric; returns the training data.
 
-    If some labels are partial, complete ones become partial labels without unknown parts.
+    If the labels of any data set are partial, full labels of other data sets are also converted to
+    partial labels, which then have no unknown parts.
 
     Raises
     ------
@@ -250,7 +255,11 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
         )
 
     def fit(arrays: list[NDArray], truths: list[Any], weights: NDArray, **changes: Any) -> NDArray:
-        """Components of a quiet copy of the learner that begins with principal components."""
+        """Fit a copy of the learner to pieces of the data, and return its components.
+
+        The copy has no callbacks and no progress bar. If labels of the pieces are partial, it
+        completes them under principal components.
+        """
         start = Alternation(start=PrincipalStart())
         quiet = replace(learner, alternation=start, callbacks=(), verbose=False, **changes)
         pieces = Training(DataSets(arrays, False, None), truths, weights / weights.max())
@@ -261,7 +270,10 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
 
 
 def state_problem(learner: LargeMarginLearner, training: Training) -> Statement:
-    """The convex problem of a learner and its training data; changes and trains nothing."""
+    """State the problem that a learner has to solve for its training data.
+
+    This function neither solves the problem nor changes the learner.
+    """
     task, truths = learner.task, training.truths
     scale = task.scale(training)
     unit = 1.0 if learner.standardize else float(scale.min())
@@ -300,9 +312,9 @@ def minimize(
 ) -> tuple[LargeMarginLearner, Solution]:
     """Solve the problem; returns a fitted copy of the learner, and the solution with its cuts.
 
-    With partial labels, completion and learning alternate. The solver gets the callbacks and a
-    progress bar. BLAS uses one thread if there are fewer than 500 features, because more threads
-    would wait for each other.
+    With partial labels, completing labels and learning the metric alternate. The solver gets the
+    callbacks and a progress bar. BLAS uses one thread if there are fewer than 500 features or if
+    several threads evaluate data sets, because more BLAS threads would only wait for each other.
     """
     fitted, problem = copy.copy(learner), statement.problem
     keep_features(fitted, statement.training.data)
@@ -347,7 +359,7 @@ def minimize(
 def with_metric(
     learner: LargeMarginLearner, statement: Statement, w: NDArray
 ) -> LargeMarginLearner:
-    """A copy of a learner with the metric and the penalty of a point of the cone."""
+    """A copy of a learner whose metric and penalty are those of a point ``w`` of the cone."""
     fitted, cone = copy.copy(learner), statement.problem.cone
     metric, penalty = cone.split(w)
     fitted.scale_ = statement.scale
@@ -367,7 +379,7 @@ def with_metric(
 
 
 def report(learner: LargeMarginLearner, statement: Statement) -> None:
-    """Log how fitting ended, and warn if the result does not meet the request."""
+    """Log how fitting ended, and warn if the result is degenerate or the solver stopped early."""
     solution, who, problem = learner.solution_, type(learner).__name__, statement.problem
     rounds = len(solution.trace.objective)
     # If a problem is not convex, the solver's bound does not hold for the original problem.
@@ -402,7 +414,7 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
 
 
 def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str | None:
-    """The reason why a fit is degenerate, a key of ``_CONCERNS``, or None."""
+    """The key in ``_CONCERNS`` of the warning that a fit deserves, or None if all is well."""
     truths, varies = problem.risk.truths, np.isfinite(learner.scale_)
     counts = np.array(list(map(attrgetter("n_clusters"), truths)))
     lengths = np.array(list(map(attrgetter("n_samples"), truths)))
@@ -432,7 +444,10 @@ def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str 
 
 
 def _leaves_penalty_open(learner: LargeMarginLearner, problem: Problem) -> bool:
-    """Whether a penalty below the learned one has the same risk, up to the gap."""
+    """Whether a penalty one third lower than the learned one fits the labels as well.
+
+    It does if its risk exceeds that of the learned penalty by no more than the solver's gap.
+    """
     solution, cone = learner.solution_, problem.cone
     if not (cone.learns_penalty and solution.converged and learner.completions_ is None):
         return False

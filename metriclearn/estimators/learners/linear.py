@@ -1,4 +1,4 @@
-"""Metrics from covariances: estimators with ``fit(X, y)`` and ``components_`` = Lᵀ."""
+"""Metrics that are computed from covariances; each is an estimator with ``components_`` = Lᵀ."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from metriclearn.running.parameters import Needs, either, number
 
 
 class MetricOfData(LearnedMetric, ABC):
-    """Learners of metrics without labels; subclasses compute ``_components(data)``, (r, P)."""
+    """Learn a metric without labels; subclasses compute its ``_components(data)``, (r, P)."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from one (T, P) array or several, at most O(TP² + P³); y is not used."""
+        """Learn from one or several (T, P) arrays; y is not used. At most O(TP² + P³)."""
         fitted, data, _ = read_labeled(self, X)
         data, varies = data.varying(fitted)
         fitted.components_ = spread(self._components(data), varies)
@@ -49,7 +49,9 @@ class MetricOfData(LearnedMetric, ABC):
 
 @dataclass(eq=False, repr=False)
 class Euclidean(MetricOfData):
-    """Divide features by their standard deviations around the data sets' means, pooled.
+    """Divide features by their standard deviations within data sets.
+
+    Deviations are those from the mean of each data set, pooled over all data sets.
 
     Parameters
     ----------
@@ -59,7 +61,8 @@ class Euclidean(MetricOfData):
     Attributes
     ----------
     components_ : array (P, P)
-        A diagonal matrix of the inverse standard deviations of the features.
+        A diagonal matrix of the inverse standard deviations of the features; 0 for features that
+        are constant in every data set.
 
     Raises
     ------
@@ -81,12 +84,14 @@ class Euclidean(MetricOfData):
 
 @dataclass(eq=False, repr=False)
 class PrincipalComponents(MetricOfData):
-    """Leading principal components of the standardized, centered data sets, pooled.
+    """Project on the leading principal components of all data sets together.
+
+    Features are standardized, and each data set is centered.
 
     Parameters
     ----------
     n_components : int
-        At most the number of features.
+        Number of components; all of them if there are fewer features.
     whiten : bool
         Divide every component by its standard deviation.
 
@@ -122,23 +127,25 @@ class PrincipalComponents(MetricOfData):
 class RelevantComponents(LearnedMetric):
     """Whiten the covariance within segments, clusters or chunklets (RCA, Bar-Hillel et al. 2003).
 
-    Ĉ = Σ_k Σ_{x∈C_k} (x − μ_k)(x − μ_k)ᵀ / N and B = Ĉ⁻¹. A chunklet C_k is a group of samples that
-    are known to belong together; with full labels it is a cluster. N is the number of samples in
-    chunklets.
+    The metric is B = Ĉ⁻¹ with the covariance Ĉ = Σ_k Σ_{x∈C_k} (x − μ_k)(x − μ_k)ᵀ / N. A chunklet
+    C_k is a group of samples that are known to belong together, and μ_k is its mean. With full
+    labels every cluster is a chunklet. N is the number of samples in chunklets.
 
     Parameters
     ----------
     n_components : int, optional
-        Keep the directions with the least within-segment share of the total variance (Fisher).
+        Number of directions to keep: those in which the variance within chunklets is the smallest
+        fraction of the total variance (Fisher). By default all are kept.
     diagonal : bool
-        Use only variances: one weight per feature.
+        Use only variances, so that the metric has one weight per feature. ``shrinkage`` and
+        ``n_components`` are then ignored.
     shrinkage : float in [0, 1]
-        Share of the diagonal mixed into the covariance, for few samples.
+        s in (1 − s)Ĉ + s·(diagonal of Ĉ), which replaces Ĉ; useful if there are few samples.
     contiguous : bool
         How labels that are not a Partition are read. With True, as for sequences, each run of equal
-        labels is a chunklet, and a PartialPartition gives its known segments. With False, as for
-        tables, all samples of a label are a chunklet, and a PartialPartition gives chunklets by its
-        labels and its ``same`` spans. Samples with −1 are in no chunklet.
+        labels is a chunklet, and so is each known segment of a PartialPartition. With False, as for
+        tables, all samples with the same label form a chunklet. The samples in a ``same`` span of a
+        PartialPartition then also belong together. All other samples are in no chunklet.
 
     Attributes
     ----------
@@ -167,7 +174,7 @@ class RelevantComponents(LearnedMetric):
     contiguous: bool = True
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Whiten within the chunklets of y, O(TP² + P³).
+        """Learn the metric that whitens the covariance within the chunklets of y; O(TP² + P³).
 
         Raises
         ------
@@ -197,9 +204,9 @@ class RelevantComponents(LearnedMetric):
 
 
 def _chunklets(known: Partition | PartialPartition, contiguous: bool) -> tuple[Partition, int]:
-    """Groups of samples known to belong together, and the number of samples in groups.
+    """A partition into chunklets, and the number of samples in chunklets.
 
-    Every other sample forms a separate group.
+    In the partition, each sample outside of chunklets forms a separate group.
     """
     if isinstance(known, Partition):
         return known, known.n_samples

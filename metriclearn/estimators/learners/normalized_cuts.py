@@ -39,22 +39,22 @@ from metriclearn.solvers.regularizers import Regularizer, Trace
 class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     """Learn the similarity of normalized cuts from images that people have segmented.
 
-    The similarity W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)) of superpixels or pixels, with B
-    learned as in section 5.1 of Lajugie, Arlot & Bach. Training minimizes the structured hinge for
-    max_M Tr W_B M, with the loss ‖M − N‖²_F of the full-resolution label maps. Its concave part −Tr
-    W_B N is repeatedly replaced by the tangent (CCCP). Images are then divided by normalized cuts
-    under the learned similarity.
+    The similarity of two superpixels or pixels is W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)), and B
+    is learned as in section 5.1 of Lajugie, Arlot & Bach. Training minimizes the structured hinge
+    for max_M Tr W_B M, with the loss ‖M − N‖²_F of the full-resolution label maps. The concave part
+    of the hinge, −Tr W_B N, is repeatedly replaced by its tangent (CCCP). Images are then divided
+    by normalized cuts under the learned similarity.
 
-    Data sets are (H, W, 3) RGB images, :class:`ImageNodes` or (T, P) arrays; their labels are
-    (H, W) label maps, (T,) labels, or a Partition or PartialPartition of the pixels row by row,
-    with −1 where unknown.
+    Data sets are (H, W, 3) RGB images, :class:`ImageNodes` or (T, P) arrays. Their labels are
+    (H, W) label maps, (T,) labels, or a Partition or PartialPartition of the pixels row by row; −1
+    means that a label is unknown.
 
-    We depart from the paper in two ways, because with its α = 1 training drives B to a useless,
-    nearly diagonal W. First, similarities are divided by the number of pixels, so that α,
-    ``loss_scale``, is of the order of their eigenvalues at any resolution. Second, several starts
+    We depart from the paper in two ways, because with the paper's α = 1, training leads to a nearly
+    diagonal W, which is useless. First, similarities are divided by the number of pixels. Then α
+    (``loss_scale``) is of the order of their eigenvalues at any resolution. Second, several starts
     are tried, because the objective is not convex. The relaxed M may have negative entries, and
-    then the majorant is not convex in B either. So every outer step is checked,
-    ``solution_.trace`` never increases, and there is no lower bound.
+    then the majorant with the tangent is not convex in B either. So every outer step is checked:
+    ``solution_.trace`` never increases, but there is no lower bound.
 
     Parameters
     ----------
@@ -63,13 +63,14 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     regularizer : Regularizer
         ``Trace``, ``L1`` or ``SquaredFrobenius``, each with ``strength``.
     solver : CCCP
-        It may contain any solver of this package. After one outer step from every start, only the
-        best start is continued (``trial_rounds=1``). ``CCCP()`` continues all starts, at about
-        three times the cost.
+        The convex-concave procedure; its parameter ``solver`` may be any solver of this package. By
+        default (``trial_rounds=1``) only the best start is continued after one outer step from
+        every start. ``CCCP()`` continues all starts, at about three times the cost.
     similarity : Similarity
-        ``GaussianSimilarity`` (all pairs, or a sparse neighborhood; with a memory budget),
-        ``FourierSimilarity`` (random features), or ``GivenSimilarities``, whose data sets are
-        (n, S, S) arrays of similarities and whose learned weights make the problem convex.
+        ``GaussianSimilarity`` has the entries above, for all pairs or in a sparse neighborhood,
+        within a memory budget. ``FourierSimilarity`` approximates them by random features. With
+        ``GivenSimilarities``, data sets are (n, S, S) arrays of similarities, and learning their
+        weights is a convex problem.
     features : ImageFeatures
         Computes features of images; not used for feature arrays.
     rounding : Rounding
@@ -81,35 +82,37 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         Whether to train on D^(-1/2) W D^(-1/2). The degrees D are constant within an outer step
         unless ``ramp`` is set.
     ramp : bool
-        Use max_M Tr W_B M in place of Tr W_B N. The difference of the two maxima, divided by α,
-        tends to the loss of the relaxed prediction for α → 0 (structured ramp loss, Do et al. 2008;
-        direct loss, McAllester, Hazan & Keshet 2010). This suits labels that no metric separates by
-        a margin, such as tens of regions, for which the hinge is least with a metric near 0. The
-        objective is then minimized by descent, without majorants.
+        Use max_M Tr W_B M in place of Tr W_B N in the hinge, which becomes the difference of two
+        maxima, with and without the loss. Divided by α, it tends to the loss of the relaxed
+        prediction for α → 0 (structured ramp loss, Do et al. 2008; direct loss, McAllester, Hazan &
+        Keshet 2010). This suits labels that no metric separates by a margin, such as tens of
+        regions in an image; their ordinary hinge is least for a metric near 0. With the ramp, the
+        objective is minimized by descent, without majorants.
     balance : float
         b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k is the number of labeled
-        samples in the same cluster, and n the number of all labeled samples. 0 is the paper's loss.
-        With 1 small regions count more, and with −1 regions count in proportion to their sizes, as
-        in a covering.
+        samples in the same cluster, and n the number of all labeled samples. b = 0 gives the loss
+        of the paper, in which all regions have the same influence. With b = −1 their influence is
+        proportional to their sizes, as in the covering index. With b = 1 small regions have more
+        influence.
     starts : sequence of float
-        Training begins at each of these multiples of the Euclidean metric of standardized features,
-        and continues from the one with the least objective.
+        Factors by which the Euclidean metric of standardized features is multiplied. Training
+        begins at each of the products, and continues from the one with the least objective.
     standardize : bool
         Divide features by their pooled within-image standard deviation before learning. If False,
-        ``starts`` refer to features divided by the power of 2 nearest to the largest of these
-        deviations.
+        all features are divided by the same number, the power of 2 nearest to the largest of these
+        deviations, and ``starts`` refer to these features.
     alternation : Alternation
         How to alternate between completing partial labels (−1 where unknown) and learning. The loss
-        then counts only the rows of labeled samples, and K is the number of labels of each image.
-        The first completion uses a metric learned from labeled nodes, or principal components. Not
-        used with full labels.
+        is then a sum over only those rows of M − N that belong to labeled samples, and K is the
+        number of different labels in each image. The first completion uses a metric learned from
+        the labeled nodes, or principal components. This parameter is not used with full labels.
     callbacks : sequence of callbacks
         As for :class:`ChangePointMetricLearner`.
     n_jobs : int, optional
-        Threads over images, as in joblib.
+        Number of threads that evaluate images in parallel, as in joblib.
     executor : Executor, optional
-        Determines where images are kept and oracles run, such as ``DaskExecutor(client)``, see
-        :mod:`metriclearn.running.executors`; replaces ``n_jobs``.
+        Determines where images are kept and where oracles run, for example
+        ``DaskExecutor(client)``; replaces ``n_jobs``. See :mod:`metriclearn.running.executors`.
     verbose : bool, optional
         Show a progress bar at once (True), never (False), or in a terminal after a few seconds
         (None).
@@ -119,18 +122,20 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     components_ : array (r, P)
         Lᵀ with B = LLᵀ, in the units of the features.
     solution_ : Solution
-        Objective and trace of the best start.
+        The result of the solver from the best start, with objective and trace.
     start_objectives_ : list of (float, float)
-        Every start, and the objective that it reached before it was dropped or ended.
+        Pairs of an entry of ``starts`` and the objective reached from it: after the trial rounds,
+        or at the end if there are none.
     completions_ : list of label maps or label arrays, or None
         The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
-        Objective after every completion and every metric step; it never rises.
+        Objective after every completion and every metric step, which never rises; None if no label
+        was unknown.
     scale_ : array (P,)
         The standard deviations by which features were divided (ones without ``standardize``).
     eigenvalue_threshold_ : float
-        If K is not given, it is the number of eigenvalues of the normalized similarity above this
-        threshold, at most ``max_clusters_``.
+        If :meth:`predict` is not given K, K is the number of eigenvalues of the normalized
+        similarity above this threshold, at least 1 and at most ``max_clusters_``.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -148,8 +153,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     >>> X = [array + 3.0 * np.outer(labels, (1, 0)) for array in noise]
     >>> learner = NormalizedCutMetricLearner().fit(X, [labels, labels])
 
-    The clusters overlap, so the score −‖M − N‖² is not 0. It is about as good as a threshold
-    halfway between the true means, 0 and 3:
+    The clusters overlap, so the score −‖M − N‖² is not 0. It is about as good as the score of a
+    threshold halfway between the true means, 0 and 3:
 
     >>> from metriclearn.indices import partition_loss
     >>> halfway = [partition_loss(labels, x[:, 0] > 1.5, normalized=False) for x in X]
@@ -177,17 +182,17 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 
     @property
     def task(self) -> Cuts:
-        """The task for labels of the pixels or superpixels of images."""
+        """The task for images with labeled pixels or superpixels."""
         given = (True, "a label of every cluster")
         return Cuts(self, True, given, starts=self.starts)
 
 
 @dataclass(frozen=True)
 class Cuts(Task):
-    """Regions of images, as clusters of nodes."""
+    """The task of dividing images into regions, which are clusters of nodes."""
 
     def read(self, X: Any, y: Any) -> Training:
-        """Graphs of images, and the labels of their nodes."""
+        """Read images as graphs, and label maps as the labels of their nodes."""
         learner, given = self.learner, self.learner.similarity.given
         who = type(learner).__name__
         if given and not learner.metric.polyhedral:
@@ -199,7 +204,7 @@ class Cuts(Task):
         return Training(data, read_node_labels(who, y, data, learner.balance))
 
     def scale(self, training: Training, unit_bits: int = 1) -> NDArray:
-        """Ones for given similarities, which have no features."""
+        """The numbers by which features are divided; ones for given similarities."""
         if self.learner.similarity.given:
             return np.ones(training.data.n_features)
         return super().scale(training, unit_bits)
@@ -222,11 +227,11 @@ class Cuts(Task):
         }
 
     def start(self, cone: MetricCone, training: Any = None, scale: Any = None) -> NDArray:
-        """The Euclidean metric, of which ``starts`` gives multiples."""
+        """The Euclidean metric, which is multiplied by each of the ``starts``."""
         return self.learner.metric.identity(cone.n_features)
 
     def complete(self, training: Training, fit: Any = None) -> list[Any]:
-        """Completions under a first metric, divided by its number of components.
+        """Complete labels under a first metric, which is divided by its number of components.
 
         Given similarities get equal weights.
         """
@@ -249,7 +254,7 @@ class Cuts(Task):
     def _of_labeled_nodes(
         self, training: Training, unit: float, arrays: list[NDArray], *_: Any
     ) -> NDArray:
-        """Components learned from all pairs of labeled nodes of every image."""
+        """Learn components from all pairs of labeled nodes in every image."""
         truths = training.truths
         weights = np.ones(len(truths)) if training.weights is None else training.weights
         used = [i for i, truth in enumerate(truths) if len(truth.labeled) > 1]
@@ -269,6 +274,6 @@ class Cuts(Task):
         return components * np.sqrt(len(components))
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
-        """Add the threshold of eigenvalues that determines the number of regions."""
+        """Set the eigenvalue threshold, from which ``predict`` finds the number of regions."""
         counts = list(map(attrgetter("n_clusters"), problem.risk.truths))
         fitted.set_threshold(problem.risk.samples, counts, problem.cone.unit)

@@ -1,10 +1,11 @@
-"""The differences between change-points, clusterings and normalized cuts in large-margin learning.
+"""Tasks: everything in large-margin learning that depends on the kind of labels.
 
-A :class:`Task` is a small object that reads the parameters of a learner and changes nothing. It
-reads data and labels, makes the samples and the terms of the hinge, chooses where solvers start,
-and completes partial labels. Everything else is the same for all learners and is in
+The kinds are change-points, clusterings and normalized cuts. A :class:`Task` is a small object that
+knows the parameters of a learner and does not change them. It reads data and labels, makes the
+samples and the terms of the hinge, chooses where solvers start, and completes partial labels.
+Everything else is the same for all learners and is in
 :mod:`metriclearn.estimators.learners.large_margin`. The methods here are for samples with linear
-features; a task overrides those that differ.
+features; a task overrides the methods that do not fit its labels.
 """
 
 from __future__ import annotations
@@ -37,20 +38,21 @@ _UNIT_BITS = 20
 
 @dataclass(frozen=True)
 class Training:
-    """Labeled data sets as they were read.
+    """Labeled data sets, read and checked.
 
     Attributes
     ----------
     data : DataSets
         Only the data sets with a positive weight.
     truths : list of Partition, PartialPartition or NodeLabels (N,)
+        The labels of each data set.
     weights : array (N,) or None
         Positive weights; the largest is 1.
     groups : int array (N,) or None
-        Group of every data set; cross-fitting does not divide groups. With None, every data set is
-        a group.
+        The group of every data set. Cross-fitting never divides a group. If None, each data set is
+        a separate group.
     classes : array (C,) or None
-        The labels that the codes of names stand for.
+        The sorted names of segments, if names are learned. The code c stands for ``classes[c]``.
     """
 
     data: Any
@@ -62,21 +64,23 @@ class Training:
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """One kind of labels to learn from.
+    """The part of large-margin learning that is specific to one kind of labels.
 
     Parameters
     ----------
     learner : LargeMarginLearner
-        The task reads its parameters.
+        The learner whose parameters the task reads.
     count_is_given : bool
         Whether inference is given the number of clusters.
     completes : tuple (bool, str)
-        The ``count_is_given`` that partial labels need, and the setting to name in messages.
+        The value of ``count_is_given`` that learning from partial labels needs, and the parameter
+        setting that leads to it, such as ``"n_segments=None"``, for error messages.
     one_is_few : bool
-        Whether the penalty may be undetermined if there is a single data set.
+        Whether to warn if a single data set does not determine the penalty.
     starts : sequence of float or None
-        Multiples of the start. An objective that is not convex is minimized from each of them,
-        without a lower bound. None for convex objectives.
+        For objectives that are not convex: factors by which the start is multiplied. The objective
+        is minimized from each of the products, and there is no lower bound. None for convex
+        objectives.
     """
 
     learner: Any
@@ -87,17 +91,18 @@ class Task(ABC):
 
     @abstractmethod
     def read(self, X: Any, y: Any) -> Training:
-        """Read and check data sets and labels; fully known labels become partitions."""
+        """Read and check data sets and their labels."""
 
     @abstractmethod
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
-        """First completions of partial labels, under a first metric that ``fit`` may learn."""
+        """Complete partial labels for the first time, under a metric that ``fit`` may learn."""
 
     def scale(self, training: Training, unit_bits: int = _UNIT_BITS) -> NDArray:
-        """The divisors of features, (P,): pooled standard deviations, ∞ for constant features.
+        """The numbers (P,) by which features are divided: their pooled standard deviations.
 
-        Without ``standardize`` the divisor is the power of 2^``unit_bits`` nearest to the largest
-        deviation. This is 1 for most data, and dividing by a power of 2 is exact.
+        They are ∞ for constant features. Without ``standardize`` all other features are divided by
+        the same number, the power of 2^``unit_bits`` nearest to the largest deviation. This is 1
+        for most data, and dividing by a power of 2 is exact.
         """
         data, who = training.data, type(self.learner).__name__
         short = np.flatnonzero(data.lengths < 2)
@@ -125,18 +130,25 @@ class Task(ABC):
     spans_truths: ClassVar[bool] = False
 
     def extra_weights(self, training: Training, unit: float) -> Any:
-        """A fitted copy of the further term that is learned with the metric, or None."""
+        """The term of the score that is learned in addition to the metric, or None.
+
+        It is a copy of the learner's FeaturePenalty, fitted to the range of features in the data.
+        Its weights are learned later, together with the metric.
+        """
         penalty = self.learner.penalty
         if not isinstance(penalty, FeaturePenalty):
             return None
         return clone(penalty).fit(training.data.arrays, training.truths, unit)
 
     def features_with_extra(self, metric: PenalizedMetric, extra: Any) -> LinearFeatures:
-        """The joint features of the metric and of the extra weights."""
+        """The joint features of the metric and of the weights of the extra term."""
         return PenalizedFeatures(metric)
 
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
-        """All data sets, in memory or where they are stored, with the sums that oracles need."""
+        """The samples of all data sets, with the cumulative sums that oracles need.
+
+        Stored data sets are not read here, but one at a time when they are needed.
+        """
         make: Callable[..., Samples] = Samples
         if extra is not None:
             make = partial(PenalizedSamples, columns=extra.columns)
@@ -149,16 +161,17 @@ class Task(ABC):
 
     @abstractmethod
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
-        """Features, loss and oracles of the hinge."""
+        """The joint features, loss and oracles of the hinge, as keyword arguments of HingeTerms."""
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
-        """A zero metric, or a small multiple of the identity if the count is given.
+        """The point w at which solvers start: a zero metric, or a small multiple of the identity.
 
-        With a given count all partitions would tie under a zero metric. The identity is scaled so
-        that samples score about as much as the loss. If every sample is a cluster, there is only
-        one possible partition, and the metric is 0. If the penalty is learned, it starts just
-        above the loss scale times the largest loss that one more cluster can add. A single cluster
-        is then optimal at the start, which gives a bound on the penalty.
+        The multiple of the identity is for given numbers of clusters, because all partitions would
+        tie under a zero metric. It is scaled so that the scores of samples are about as large as
+        the loss. If every sample is a cluster, only one partition is possible, and the metric
+        starts at 0. A learned penalty starts just above the loss scale times the largest loss that
+        one more cluster can add. A single cluster is then optimal at the start, and this first cut
+        bounds the penalty.
         """
         learner, truths = self.learner, training.truths
         if not self.count_is_given:
@@ -175,9 +188,12 @@ class Task(ABC):
         return cone.join(small * cone.metric.coordinates(np.eye(cone.n_features)), 0.0)
 
     def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
-        """Losses on training data of a fitted learner and of simple baselines, if that is cheap."""
+        """Training losses of a fitted learner and of simple baselines, by name.
+
+        The dictionary is empty if a task does not compute them.
+        """
         return {}
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
-        """Add the fitted attributes of this task to a learner that has its metric."""
+        """Set the fitted attributes that only this task has; the metric has been set before."""
         return

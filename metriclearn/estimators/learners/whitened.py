@@ -52,10 +52,10 @@ _REFERRED = ChangePointMetricLearner(
 
 
 class MappedLearner(LearnedMetric, ABC):
-    """Learn C of B = WᵀCW with large margin from the mapped features X Wᵀ.
+    """Learn a metric B = WᵀCW: the matrix C is learned with large margin from the features X Wᵀ.
 
-    A subclass has the parameter ``learner`` for C. It defines how labels are read, computes W, and
-    may change the learner before it is fitted.
+    A subclass has a parameter ``learner``, which learns C. The subclass defines how labels are
+    read, computes W, and may change this learner before it is fitted.
     """
 
     # Whether every run of equal labels is a segment; if not, all equal labels are one cluster.
@@ -72,17 +72,17 @@ class MappedLearner(LearnedMetric, ABC):
         """W, (r, P), from the data sets of positive weight."""
 
     def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
-        """The learner of C, not fitted."""
+        """The learner of C, not fitted yet."""
         return clone(self.learner)
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, **unknown: Any
     ) -> Self:
-        """Find W, then learn C; parameters as for the learner of C.
+        """Compute W, then learn C; the parameters are the same as for the learner of C.
 
         Features that are constant in every data set get no weight. C is learned with the weights of
-        the data sets. W uses the weights of clusterings, but all sequences with a positive weight
-        have the same influence on it.
+        the data sets. W of whitened clusterings uses these weights, too; every other W ignores
+        them, except that data sets of weight 0 are left out.
 
         Raises
         ------
@@ -121,7 +121,10 @@ class MappedLearner(LearnedMetric, ABC):
 
 
 class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
-    """A mapped learner of change-points, with the parameter ``retune``."""
+    """A mapped learner for change-points, which can choose the penalty again after learning.
+
+    It does so if the parameter ``retune`` of the subclass is true.
+    """
 
     _segments = True
     retune: bool
@@ -141,28 +144,32 @@ class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
 class WhitenedMetricLearner(MappedSegmenter):
     """Learn a metric after relevant component analysis, for few sequences with many features.
 
-    The objective is Eq. (9) of the paper. Let W be the whitening of the covariance within segments
-    (RCA, with directions ordered by how much they vary between segments). The metric is B = WᵀCW,
-    and C is learned with large margin. On correlated features, such as those of sound and pictures,
-    it is far better to draw C to a multiple of the identity than B, because W removes variation
-    that is unrelated to the labels. Cost: O(P³) in addition to the inner learner.
+    The objective is Eq. (9) of the paper. The metric is B = WᵀCW, where W whitens the covariance
+    within segments (RCA). The whitened directions are ordered by their variance between segments,
+    relative to that within segments. C is learned with large margin. If features are correlated,
+    such as those of sound and pictures, it is far better to regularize C than B, because W removes
+    variation that is unrelated to the labels. The cost is O(TP² + P³) in addition to the inner
+    learner.
 
     Parameters
     ----------
     learner : ChangePointMetricLearner
         Learns C; ``standardize=False`` keeps the whitened units.
-    shrinkage : float
-        Share of the diagonal in the covariance within segments, see
+    shrinkage : float in [0, 1]
+        Weight of the diagonal in the covariance within segments, as in
         :class:`~metriclearn.baselines.RelevantComponents`.
     n_components : int, optional
-        Keep only the directions that vary most between segments, relative to within segments.
+        Number of whitened directions to keep, beginning with the first; by default all are kept.
     retune : bool
-        After learning, set the penalty that has the least training loss (exactly).
+        Whether to replace the learned penalty by the one with the least training loss, which is
+        found exactly.
 
     Attributes
     ----------
     components_ : array (r, P)
+        Lᵀ with B = LLᵀ.
     penalty_ : float or None
+        λ; None if the learner has ``n_segments="given"``.
     learner_ : ChangePointMetricLearner
         The inner learner, fitted to whitened features.
     solution_ : Solution
@@ -193,37 +200,39 @@ class WhitenedMetricLearner(MappedSegmenter):
 
 @dataclass(eq=False, repr=False)
 class ReferenceMetricLearner(MappedSegmenter):
-    """Learn a metric near a reference metric: PCA, RCA, or the plain features.
+    """Learn a metric near a reference metric, such as PCA, RCA or the Euclidean metric.
 
-    The objective is Eq. (9) of the paper.
+    The objective is Eq. (9) of the paper, with another regularizer. Let W be the components of the
+    reference. The metric is B = WᵀCW, and C minimizes
 
-    With W the components of the reference, the metric is B = WᵀCW, and C minimizes
+        Σ_i s_i L_i(C, λ) + (μ/2) ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r), λ ≥ 0.
 
-        Σ_i L_i(C, λ) + (μ/2) ‖C/s − I‖²_F / r,   C ⪰ 0 (r × r), λ ≥ 0,
-
-    where s = α/λ₀ sets the scale: λ₀ is the penalty with the least training loss under the
-    reference (found exactly), and α is the scale of the loss. Whatever the units, a large μ gives
-    the reference metric, and a small μ the metric that fits the labels best within the span of W.
-    So with a strength chosen on held-out sequences the result is usually at least as good as the
-    reference. Cost: one fit of the reference, and one of the inner learner in r dimensions.
+    Here s_i are the weights of the sequences, and c = α/λ₀ sets the scale of C: λ₀ is the penalty
+    with the least training loss under the reference, which is found exactly, and α is the scale of
+    the loss. Whatever the units, a large μ gives the reference metric up to a factor, and a small μ
+    the metric that fits the labels best within the span of W. So with a strength chosen on held-out
+    sequences, the result is usually at least as good as the reference. The cost is one fit of the
+    reference, and one of the inner learner in r dimensions.
 
     Parameters
     ----------
     reference : estimator with ``fit(X, y)`` and ``components_``
-        Such as :class:`PrincipalComponents`, or ``RelevantComponents()`` and ``Euclidean()`` of
+        For example :class:`PrincipalComponents`, or ``RelevantComponents()`` or ``Euclidean()`` of
         :mod:`metriclearn.baselines`.
     learner : ChangePointMetricLearner
-        Learns C; its regularizer is replaced.
+        Learns C. The regularizer in the formula replaces that of the learner.
     strength : float
         μ > 0.
     retune : bool
-        After learning, set the penalty that has the least training loss (exactly). This is done
-        for the reference in any case.
+        Whether to replace the learned penalty by the one with the least training loss, which is
+        found exactly.
 
     Attributes
     ----------
     components_ : array (k, P)
+        Lᵀ with B = LLᵀ.
     penalty_ : float or None
+        λ; None if the learner has ``n_segments="given"``.
     learner_ : ChangePointMetricLearner
         The inner learner, fitted to the components of the reference.
     solution_ : Solution
@@ -267,26 +276,28 @@ class ReferenceMetricLearner(MappedSegmenter):
 class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     """Learn a full metric after relevant component analysis, for few samples.
 
-    The objective is Eq. (9) of the paper. With W the whitening of a covariance S, the metric is
-    B = WᵀCW, and C is learned with large margin. K-means looks for round clusters of one size.
+    The objective is Eq. (9) of the paper. The metric is B = WᵀCW, where W whitens a covariance S,
+    and C is learned with large margin. K-means looks for round clusters of similar extent.
     Whitening by the covariance within clusters (RCA, ``between=0``) makes clusters round. A
-    strongly regularized C then weighs directions in proportion to how much clusters differ along
+    strongly regularized C then weights directions in proportion to how much clusters differ along
     them. With the total covariance (``between=1``) all these directions have the same weight, and
     strong regularization has nearly the same limit as
     :class:`~metriclearn.baselines.ClosedFormMetric`. ``shrinkage=1`` is the same as
     :class:`ClusteringMetricLearner`. The defaults had nearly the least loss on 60 small tables
-    (docs/results/clustering_defaults.md); their local search depends slightly on the order of the
-    samples. Cost: O(TP² + P³) in addition to the inner learner.
+    (docs/results/clustering_defaults.md). With the default oracle, which includes a local search,
+    the result depends slightly on the order of the samples. The cost is O(TP² + P³) in addition to
+    the inner learner.
 
     With ``toward`` = μ, C minimizes
 
         Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r),
 
-    over the mapped data sets Z_i. With the scale c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩, under C = cI
-    the score of the truth equals the loss of a partition that shares nothing with it. The mean h of
-    K_i/T_i is the unit of the hinge. Whatever the units and the number of samples, a large μ gives
-    the metric WᵀW of RCA or of a ``reference``. It also keeps directions in which the training
-    clusters do not differ, because other clusters may differ there.
+    where Z_i = X_i Wᵀ are the mapped data sets. The scale is c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩.
+    Under C = cI, the score of the labels N_i then equals the loss of a partition that is orthogonal
+    to them. The factor h, α times the mean of K_i/T_i, has the order of magnitude of the hinge.
+    Whatever the units and the number of samples, a large μ gives the metric of RCA or of a
+    ``reference``, up to a factor. It also keeps directions in which the training clusters do not
+    differ, because other clusters may differ there.
 
     Parameters
     ----------
@@ -294,27 +305,33 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         Learns C; ``standardize=False`` keeps the whitened units. :meth:`predict` uses its
         ``n_init`` and ``random_state``.
     n_clusters : "given", int or None
-        As in :class:`ClusteringMetricLearner`; replaces that of the learner.
+        As in :class:`ClusteringMetricLearner`; replaces the ``n_clusters`` of the learner.
     shrinkage : float in [0, 1]
-        Share of the diagonal in S, for few samples.
+        Weight of the diagonal in S, as in :class:`~metriclearn.baselines.RelevantComponents`;
+        useful if there are few samples.
     between : float in [0, 1]
-        Share of the covariance between clusters that is added to the covariance within them: 0
-        gives the covariance within clusters, 1 the total one.
+        Factor of the covariance between clusters, which is added to the covariance within clusters.
+        With 0, S is the covariance within clusters, with 1 it is the total covariance.
     reference : estimator with ``fit(X, y)`` and ``components_``, optional
-        Its components become W, in place of a whitening, such as ``ClosedFormMetric(0.1)`` of
-        :mod:`metriclearn.baselines`; ``shrinkage`` and ``between`` are then ignored.
+        An estimator whose components are W, in place of a whitening, for example
+        ``ClosedFormMetric(0.1)`` of :mod:`metriclearn.baselines`. ``shrinkage`` and ``between`` are
+        then ignored.
     toward : float, optional
-        μ > 0; replaces the learner's regularizer, which draws C to zero.
+        μ > 0 in the formula above. By default the learner's regularizer is used, which draws C to
+        zero.
 
     Attributes
     ----------
     components_ : array (r, P)
+        Lᵀ with B = LLᵀ.
     penalty_ : float or None
+        λ; None unless ``n_clusters`` is None.
     n_clusters_ : int or None
+        K of the training data sets if it is the same for all of them, else None.
     learner_ : ClusteringMetricLearner
         The inner learner, fitted to whitened features.
     solution_ : Solution
-        The solver's result for C; ``learner_.certificate_`` has valid bounds.
+        The result of the solver for C. The bounds in ``learner_.certificate_`` are always valid.
 
     Raises
     ------
