@@ -1,4 +1,7 @@
-"""Benchmarks: ours and the peers in one run, with one thread, which is set before NumPy loads."""
+"""Benchmarks that compare this package with its peers in one run.
+
+All use one thread. The number of threads is set here, before NumPy is loaded.
+"""
 
 import os
 

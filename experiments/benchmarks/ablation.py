@@ -4,8 +4,9 @@
 
 A *device* is an exact way to skip work, which can be switched off. A ratio is the processor time
 without a device divided by the time with all devices; each time is the least of the repeats. Every
-set of devices has a separate process, since switches are compiled into kernels. All processes
-measure a row in turns, and their objectives must agree to 1e-9 (relative).
+set of devices has a separate process, because numba compiles the switches into its kernels. For
+every row of the table the processes run one after another, and their objectives must agree to a
+relative 1e-9.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ _REMOVED_NOTE = (
 
 
 def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
-    """For every row, a function that prepares its data and returns the call to time."""
+    """The rows of the table: for each, a function that prepares its data and returns the call to
+    time."""
     if tiny:
         return {
             "penalized": partial(_penalized, make_signal, *TINY),
@@ -111,7 +113,12 @@ def _total(margins: ml.BoundaryMargins) -> float:
 
 
 def _recordings(load: Callable[..., Any], kind: str) -> Row:
-    """The first twelve recordings of a data set under the metric learned from them."""
+    """A call that segments the first twelve recordings of a data set, with a metric learned from
+    them.
+
+    ``kind`` chooses what is timed: loss-augmented inference, inference with the true number of
+    segments, or boundary margins.
+    """
     data = load()
     data = data.select(range(min(12, len(data))))
     learner = ml.ChangePointMetricLearner().fit(data.sequences, data.labels)
@@ -129,15 +136,18 @@ def _recordings(load: Callable[..., Any], kind: str) -> Row:
 
 
 def switch_off(device: str | None) -> None:
-    """Prepare a process: compile without one device."""
+    """Switch one device off in this process, before its kernels are compiled."""
     if device is not None:
         module, name, value = DEVICES[device]
         setattr(importlib.import_module(_HOME + module), name, value)
 
 
 def process_without(device: str | None, folder: str) -> ProcessPoolExecutor:
-    """A process that compiles into a separate cache; numba reads the cache folder when it is
-    imported."""
+    """Start a process without one device and with a separate cache of compiled kernels.
+
+    The folder of the cache is set before the process starts, because numba reads it when it is
+    imported.
+    """
     os.environ["NUMBA_CACHE_DIR"] = os.path.join(folder, str(device))
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(1, context, switch_off, (device,))
@@ -146,7 +156,8 @@ def process_without(device: str | None, folder: str) -> ProcessPoolExecutor:
 
 
 def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
-    """Least processor seconds of a row in this process, and the result of the call."""
+    """Time a row in this process. Returns the least processor seconds and the result of the
+    call."""
     call, timing = rows_of(tiny)[row](), Timing()
     timing.run(call)  # compiles
     value, seconds = timing.result, []
@@ -156,8 +167,8 @@ def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
 
 
 def ratios(row: str, pools: Mapping[str | None, Any], options: Any) -> dict[str, Any]:
-    """One line of the table: the time of every process over that of the process with all
-    devices."""
+    """One line of the table. For every device, it has the time of the process without this device,
+    divided by that of the process with all devices."""
     answers = {
         device: pool.submit(measure, row, options.tiny, options.repeats).result()
         for device, pool in pools.items()

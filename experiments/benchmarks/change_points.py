@@ -1,15 +1,16 @@
-"""Exact change-points with a metric given as a matrix, side by side with the peers installed.
+"""Time the exact search for change-points under a given metric, next to installed peers.
 
     python -m experiments.benchmarks.change_points [--out FOLDER] [--repeats 7] [--skip-slow]
 
-The data are X = Z L⁻¹ with L a random symmetric matrix, B = LLᵀ the metric, and Z piecewise
-constant plus noise of variance one: under the metric the noise is white, as
-fastcpd's mean model assumes. All programs minimize ‖Z − MZ‖² + penalty · (number of segments), with
-penalty 2 P log T where none is stated. Half of the penalty is fastcpd's ``beta``, with the
-adjustment "BIC". Programs are timed only where their objectives are equal to 1e-9 (relative). Times
-are medians of processor time, measured in turns with one thread. Unlike wall time, processor time
-does not favor short programs on a busy machine. Only our memory is given: the peak of a separate
-process above the memory in use before the call, which includes X and Z.
+The data are X = Z L⁻¹, where L is a random symmetric matrix, B = LLᵀ is the metric, and Z is
+piecewise constant plus noise of variance one. Under the metric the noise is therefore white, as
+fastcpd's mean model assumes. All programs minimize ‖Z − MZ‖² + penalty · (number of segments). The
+penalty is 2 P log T unless another one is stated. fastcpd gets half of it as ``beta``, with
+``cost_adjustment="BIC"``. Before programs are timed, their objectives must agree to a relative
+1e-9. Times are medians of processor time, measured in turns with one thread. Unlike wall time,
+processor time does not favor short programs on a busy machine. Memory is measured only for our
+program. It is the peak of a separate process, minus the memory in use before the call, which
+includes X and Z.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ _SLOW_SAMPLES = 20000  # from here on a peer's dynamic program takes the better 
 
 @dataclass(frozen=True)
 class Signal:
-    """Observations X, the factor L of the metric, Z = X L, and the labeled segmentation."""
+    """A signal to segment: observations X, the factor L of the metric, Z = X L, the true
+    segmentation, and the penalty of a segment."""
 
     X: NDArray
     L: NDArray
@@ -75,7 +77,7 @@ class Signal:
 
     @property
     def name(self) -> str:
-        """(T, P, number of segments)."""
+        """The size of the signal as text: (T, P, number of segments)."""
         return f"({len(self.X)}, {self.X.shape[1]}, {self.truth.n_clusters})"
 
     def same(self, first: Ends, second: Ends) -> bool:
@@ -85,7 +87,7 @@ class Signal:
 
 
 def make_signal(n_samples: int, n_features: int, n_segments: int, jump: float = 1.0) -> Signal:
-    """White noise and jumps under a metric with eigenvalues between 1/e and e."""
+    """Draw a signal with jumps and white noise, and a metric with eigenvalues between 1/e and e."""
     drawn = make_change_points(
         1, n_samples, n_features, n_features, (n_segments, n_segments), jump=jump, random_state=0
     )
@@ -99,7 +101,7 @@ def make_signal(n_samples: int, n_features: int, n_segments: int, jump: float = 
 
 
 def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
-    """One line of the table of times from Z, for a penalty."""
+    """One line of a table: times of programs that get Z and a penalty."""
     able = answering(programs(), signal.Z, signal.penalty)
     calls = {name: partial(run, signal.Z, signal.penalty) for name, run in able.items()}
     cells = side_by_side(calls, repeats, signal.same)
@@ -108,7 +110,8 @@ def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
 
 
 def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
-    """Time from X: the prediction of a fitted learner, against computing X L and calling a peer."""
+    """One line of a table: times of programs that get X. Our program is the prediction of a fitted
+    learner. For a peer, the time includes the product X L."""
     learner = ml.ChangePointMetricLearner()
     learner.components_, learner.penalty_ = signal.L.T, signal.penalty
     learner.n_features_in_ = len(signal.L)
@@ -125,7 +128,8 @@ def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
 
 
 def peak(signal: Signal, count: int | None = None) -> float:
-    """Peak memory of ours above the data in MiB, optionally for a given number of segments."""
+    """Peak memory in MiB that our program needs in addition to the data. Without ``count`` it
+    minimizes the penalized objective; otherwise it finds ``count`` segments."""
     return in_own_process(_memory, signal, count)[_PEAK]
 
 
@@ -139,7 +143,8 @@ def _memory(signal: Signal, count: int | None) -> Row:
 
 
 def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict[str, Any]:
-    """Ours against the full dynamic program for a given number of segments."""
+    """One line of a table: our time for a given number of segments, against ruptures' full dynamic
+    program."""
     calls: dict[str, Callable[[], Ends]] = {
         "ours": lambda: ml.ChangePoints()(ml.LowRankForm(signal.Z), count).change_points
     }
@@ -152,8 +157,8 @@ def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict
 
 
 def off_hull(signal: Signal) -> int:
-    """Of the numbers of segments that are optimal at no penalty, the one nearest to the true
-    one."""
+    """Find a number of segments that no penalty yields. Of all these numbers, it is the one nearest
+    to the true number."""
     n_segments = signal.truth.n_clusters
     path = ml.segmentation_path(signal.Z, max_segments=2 * n_segments)
     inside = np.setdiff1d(np.arange(2, 2 * n_segments), path.n_segments)
@@ -161,10 +166,10 @@ def off_hull(signal: Signal) -> int:
 
 
 def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, Any]:
-    """Loss-augmented against plain inference at the same penalty of a segment, α = 1.
+    """One line of a table: loss-augmented against plain inference with the same penalty.
 
-    The weight of the loss depends on the penalty: we scale the signal so that the penalty, 2 P log
-    T in units of the noise, is ``ratio`` times α.
+    The weight α of the loss is 1. If ``ratio`` is given, the penalty is ``ratio`` times α. The
+    signal is then scaled, so that its penalty remains 2 P log T times the variance of the noise.
     """
     penalty = signal.penalty if ratio is None else ratio
     Z = signal.Z * np.sqrt(penalty / signal.penalty)
@@ -191,8 +196,8 @@ def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, An
 def of_length(
     n_features: int, sizes: Sequence[int], counts: Mapping[str, Callable[[int], int]], repeats: int
 ) -> list[dict[str, Any]]:
-    """Seconds against T, with Z given, for ours and the peers whose quadratic cost is
-    affordable."""
+    """Rows of times against T, for programs that get Z. A peer is left out of the next length if a
+    quadratic cost would take it more than 100 s there."""
     rows = []
     for words, count in counts.items():
         peers = {"ours", "ruptures KernelCPD", "fastcpd mean", "skchange FPOP"}
@@ -209,7 +214,8 @@ def of_length(
 
 
 def steps(n_samples: int, n_features: int, n_segments: int) -> Signal:
-    """Segments of the same length with means of variance one, and white noise."""
+    """Draw a signal with segments of the same length, whose means have variance one, and white
+    noise."""
     rng = np.random.default_rng(0)
     ends = np.arange(1, n_segments + 1) * n_samples // n_segments
     means = rng.standard_normal((n_segments, n_features))
@@ -220,7 +226,7 @@ def steps(n_samples: int, n_features: int, n_segments: int) -> Signal:
 
 
 def draw(record: Mapping[str, Any]) -> Figure:
-    """Time against length, one panel for each number of changes."""
+    """Plot time against length, with one panel for each number of changes."""
     rows = next(table["rows"] for table in record["tables"] if table["title"].startswith(_AGAINST))
     figure = Figure(figsize=(12.0, 4.2), layout="constrained")
     kinds = list(dict.fromkeys(row[_CHANGES] for row in rows))

@@ -2,11 +2,11 @@
 
     python -m experiments.benchmarks.clustering [--out FOLDER] [--repeats 7] [--tiny]
 
-T samples, 16 features, 26 clusters, as in Letter Recognition. Three calls are timed: the relaxation
-of a new form (its QR decomposition included), the same within a round of a learner (which has
-decomposed the data once), and the local search. Every size runs in a separate process, whose peak
-memory counts everything: interpreter, compiled code and data. Then a full metric is learned from
-Letters, or from a synthetic table of that size if the file is missing.
+The data have T samples, and 16 features and 26 clusters like Letter Recognition ("Letters"). Three
+calls are timed: the relaxation of a new form, including its QR decomposition; the relaxation within
+a round of a learner, which has decomposed the data once; and the local search. Every size runs in a
+separate process, whose peak memory counts everything: interpreter, compiled code and data. Then a
+full metric is learned from Letters, or from a synthetic table of that size if the file is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _SHAPE = (16, 26, 0.8)  # features, clusters, spread of the centers, as in Lette
 
 
 def row(n_samples: int, repeats: int) -> dict[str, Any]:
-    """Times of every call, and the peak MiB of this process before and after each."""
+    """One row: the times of the three calls, and the peak MiB of this process before all of them
+    and after the relaxation."""
     X, y = clusters(n_samples, *_SHAPE)
     P, K, _ = _SHAPE
     truth, components = ml.Partition.from_labels(y), np.eye(P) / np.sqrt(n_samples / 100)
@@ -61,7 +62,7 @@ def row(n_samples: int, repeats: int) -> dict[str, Any]:
 
 
 def learn(tiny: bool) -> dict[str, Any]:
-    """Seconds and peak MiB of learning a full metric with a certified gap from Letters."""
+    """One row: learn a full metric from Letters to a certified gap, and measure the time."""
     try:
         letters = load_letters()
         name, X, y = "Letters", letters.X, letters.y
@@ -81,7 +82,7 @@ def learn(tiny: bool) -> dict[str, Any]:
 
 
 def draw(record: Mapping[str, Any]) -> Figure:
-    """Seconds of both oracles against the number of samples."""
+    """Plot the seconds of the local search and of the relaxation against the number of samples."""
     rows = record["tables"][0]["rows"]
     power = machine.power_of(
         [row["T"] for row in rows], [row["relaxation"]["median"] for row in rows]

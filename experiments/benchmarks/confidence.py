@@ -2,11 +2,11 @@
 
     python -m experiments.benchmarks.confidence [--out FOLDER]
 
-HAPT, windows of half a second: the metric is learned and calibrated on the training users of the
-experiment hapt, and its probabilities are compared with the changes of the test users. A predicted
-change is true if a true one is within the tolerance. Processor seconds are measured for
-predict_change_points and boundary_margins in turns, on the recordings of the test users and on
-planted steps.
+The data are half-second windows of HAPT. The metric is learned and calibrated on the training users
+of ``experiment=hapt``, and its probabilities are compared with the labeled changes of the test
+users. A predicted change counts as true if a labeled one is within the tolerance. Processor seconds
+of ``predict_change_points`` and ``boundary_margins`` are measured in turns, on the recordings of
+the test users and on generated steps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _CLEAR = (300, 6), (2000, 20), (4000, 40), (20000, 100)  # numbers of samples, a
 def probabilities_and_outcomes(
     model: MahalanobisSegmenter, train: LabeledSequences, test: LabeledSequences, tolerance: int
 ) -> tuple[NDArray, NDArray]:
-    """Probability of every predicted change of the test data, and whether it is true."""
+    """Calibrate a model on the training data. Returns the probability of every change that it
+    predicts in the test data, and whether the change is true."""
     model.calibrate(train.sequences, train.labels, tolerance)
     margins = model.boundary_margins(test.sequences)
     truths = [Partition.from_runs(labels) for labels in test.labels]
@@ -65,7 +66,7 @@ def cost(
 
 
 def clear_steps(n_samples: int, n_segments: int) -> tuple[NDArray, int]:
-    """Steps far above the noise, and their number of segments."""
+    """Draw a sequence of steps far above the noise. Returns it with its number of segments."""
     counts = n_segments, n_segments
     steps = make_change_points(1, n_samples, 36, 36, counts, jump=3.0, random_state=0)
     return steps.sequences[0], n_segments
@@ -77,7 +78,8 @@ def cases(
     planted: MahalanobisSegmenter,
     steps: LabeledSequences,
 ) -> list[tuple[str, MahalanobisSegmenter, Sequence[NDArray], Any]]:
-    """The cases to time: penalties, and right, too small and too large numbers of segments."""
+    """The cases to time: title, model, sequences, and the given numbers of segments. These are
+    right, too small, too large, or None, so that the penalty decides."""
     true = [Partition.from_runs(labels).n_clusters for labels in test.labels]
     n_steps = Partition.from_runs(steps.labels[0]).n_clusters
     clear = [clear_steps(n, K) for n, K in _CLEAR if n <= len(steps.sequences[0])]
@@ -101,7 +103,7 @@ def cases(
 
 
 def draw(record: Mapping[str, Any]) -> Figure:
-    """Reliability of the learned metric's probabilities at one second."""
+    """Plot the reliability of the learned metric's probabilities for a tolerance of one second."""
     return plot_reliability(record["probabilities"], record["outcomes"])
 
 

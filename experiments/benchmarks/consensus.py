@@ -1,15 +1,16 @@
-"""The cost of a consensus, whether its doubt is informative, and whether one metric can replace it.
+"""What a consensus costs, whether it knows its errors, and whether one metric can replace it.
 
     python -m experiments.benchmarks.consensus [--out FOLDER] [--only NAME …]
 
-A consensus has the first member of each of five families, and learns from the training data of
-every case of an experiment, that is, of every division into training and test data. The overhead is
-the processor time of its predictions for the test data, divided by that of all its models, one by
-one. Doubt is the rank correlation of expected and real loss over test recordings. A boundary is
-true if a labeled one is within ``tolerance`` samples. "Distilled" is the member with the largest
-weight, fitted to the labels of the training data and to the predictions of the consensus for every
-second test unit. It is tested on the other units; then the two halves change places. Next to it is
-the same member without those predictions.
+A consensus has the first member of each of five families. One is fitted for every case of an
+experiment, that is, for every division into training and test data. Its overhead is the processor
+time of its predictions for the test data, in addition to that of all its models, in percent of the
+latter. The column "expected and real loss" has the rank correlation over test recordings between
+the loss that the consensus expects and its real loss. A predicted boundary counts as true if a
+labeled one is within ``tolerance`` samples. "Distilled" is the member with the largest weight,
+fitted to the labels of the training data and to the predictions of the consensus for every second
+group of the test data. It is tested on the other groups; then the two halves change places. The
+column "of one member" shows the same member, fitted only to the training data.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 1.01)  # of models, among those of the con
 
 
 def measured(experiment: str, tiny: bool) -> Row:
-    """All numbers of one data set."""
+    """Measure everything for one data set, and return its row of the table."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     with initialize_config_dir(CONFIGS, version_base="1.3"):
         names = [f"experiment={experiment}", *(["tiny=true"] if tiny else [])]
@@ -94,7 +95,8 @@ def measured(experiment: str, tiny: bool) -> Row:
 
 
 def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[float, bool]]:
-    """For each boundary, the share of the models that have it, and whether it is true."""
+    """For each predicted boundary, the share of the models that predict it, and whether it is
+    true."""
     ends = consensus.predict_change_points(test.sequences)
     shares = consensus.boundary_shares(test.sequences, tolerance=_TOLERANCE)
     pairs: list[tuple[float, bool]] = []
@@ -106,8 +108,8 @@ def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[floa
 
 
 def _distilled(consensus: Consensus, members: dict[str, Any], case: Case) -> tuple[float, float]:
-    """Mean loss of the best member fitted to training labels, and also to predictions of the
-    consensus."""
+    """Mean test losses of the member with the largest weight: after a fit to the training labels,
+    and after a fit to these and to predictions of the consensus."""
     train, test = case.train, case.test
     (best,) = members[consensus.families_[int(np.argmax(consensus.weights_))]]
     answers = consensus.predict(test.sequences)
@@ -124,7 +126,7 @@ def _distilled(consensus: Consensus, members: dict[str, Any], case: Case) -> tup
 
 
 def _bins(pairs: dict[str, Any]) -> list[Row]:
-    """How many boundaries are true, by the share of the models that have them."""
+    """Rows that show how many boundaries are true, by the share of the models that predict them."""
     rows = []
     for low, high in pairwise(_SHARES):
         row: Row = {"share of models": f"{low:g} to {min(high, 1.0):g}"}

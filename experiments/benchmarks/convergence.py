@@ -2,19 +2,20 @@
 
     python -m experiments.benchmarks.convergence [--out FOLDER] [--seconds 15]
 
-Change-points with a squared regularizer. ``synthetic`` is 30 sequences of 150 samples and 20
-features (5 relevant, 3 to 8 segments), strength 0.1: full and diagonal metric with a learned
-penalty, and full with the number of segments given. ``many`` is 400 sequences of 40 samples and 8
-features, with the number of segments given. There the learners' risk, and so ``bundle``, has one
-cut per round for each of a hundred groups of sequences; all others, and ``bundle, ungrouped``, have
-one for every sequence. ``hapt`` is the first 20 training sequences of ``python -m experiments.run
-experiment=hapt`` (half-second windows, 36 features, unlabeled gaps kept, the split of seed 0), full
-metric, strength 0.01, once with a learned penalty and once with the penalty fixed at the value
-learned; no test sequence is read.
+All problems learn change-points with a squared Frobenius regularizer. ``synthetic`` is 30 sequences
+of 150 samples and 20 features (5 relevant, 3 to 8 segments), with strength 0.1. It has three
+versions: a full and a diagonal metric with a learned penalty, and a full metric with the number of
+segments given. ``many`` is 400 sequences of 40 samples and 8 features, with a full metric and the
+number of segments given. For so many sequences, a learner adds one cut per round for each of a
+hundred groups of sequences. The solver ``bundle`` does the same; all others, and ``bundle,
+ungrouped``, get one cut for every sequence. ``hapt`` is the first 20 training sequences of ``python
+-m experiments.run experiment=hapt`` (half-second windows, 36 features, unlabeled gaps kept, the
+split of seed 0), with a full metric and strength 0.01. It has two versions: in one the penalty is
+learned, in the other it is fixed at the learned value. No test sequence is used.
 
 A pass is one loss-augmented inference for every sequence, whether for a step, a line search or the
 objective at an average. Seconds are processor seconds (one thread), so that other work on the
-machine does not count. Every gap is divided by the objective with no metric. Suboptimality is the
+machine does not count. Every gap is divided by the objective of a zero metric. Suboptimality is the
 best objective so far minus the best lower bound that any run proved, including a run of
 ``BundleDual(tolerance=1e-6)``. A solver stops at a certified gap of 1e-4 or at its limits.
 """
@@ -85,12 +86,12 @@ class ProcessorTimes:
         self.seconds.append(time.process_time() - self.begun)
 
     def on_end(self, solution: Solution) -> None:
-        """The input is exhausted."""
+        """Do nothing at the end."""
 
 
 def run(problem: Problem, name: str, seconds: float) -> tuple[pandas.DataFrame, str]:
-    """Objective, bound, passes and seconds after every round of a solver, and its reason to
-    stop."""
+    """Run a solver. Returns the objective, bound, passes and seconds after every round, and why it
+    stopped."""
     asked = problem if name == "bundle" else ungrouped(problem)
     limit = TimeLimit(seconds, time.process_time)
     times = ProcessorTimes()
@@ -108,7 +109,8 @@ def ungrouped(problem: Problem) -> Problem:
 
 
 def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple[str, ...]]]:
-    """Title, problem and solvers of each row; a problem is made only when it is needed."""
+    """Yield the title, the problem and the names of the solvers of each comparison. A problem is
+    made only when it is needed."""
     size = (4, 60, 6, 2, (2, 4)) if tiny else (30, 150, 20, 5, (3, 8))
     data = make_change_points(*size, random_state=0)
     full = ml.ChangePointMetricLearner(ml.FullMetric(), ml.SquaredFrobenius(0.1), verbose=False)
@@ -135,7 +137,7 @@ def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple
 
 
 def reached(rounds: pandas.DataFrame, errors: Any, target: float) -> str:
-    """The first passes and seconds at which the error of a round is within the target."""
+    """The passes and seconds, as text, after which the error is first within the target."""
     within = rounds[errors <= target]
     if within.empty:
         return "-"
@@ -148,7 +150,8 @@ def report_on(
     runs: Mapping[str, tuple[pandas.DataFrame, str]],
     reference: Solution,
 ) -> None:
-    """Passes and seconds of every solver to every target, by suboptimality and by certificate."""
+    """Report the passes and seconds that every solver needs to reach every target. There are two
+    tables: one for the suboptimality, and one for the certified gap."""
     bounds = [rounds.lower_bound.max() for rounds, _ in runs.values()]
     optimum = max(reference.lower_bound, *bounds)
     for kind in ("suboptimality", "certified gap"):
@@ -171,7 +174,8 @@ def report_on(
 
 
 def draw(record: Mapping[str, Any]) -> Figure:
-    """Certified gap against passes and against seconds, a row for every problem with curves."""
+    """Plot the certified gap against passes and against seconds, with a row of plots for each
+    problem."""
     traces = record["traces"]
     figure = Figure(figsize=(12.0, 4.4 * len(traces)), layout="constrained")
     axes = figure.subplots(len(traces), 2, squeeze=False)

@@ -3,10 +3,10 @@
     python -m experiments.benchmarks.correctness_of_peers [--out FOLDER] [--signals 400]
 
 Short random signals (12 to 60 samples, 1 to 3 features, white noise with or without jumps) are
-segmented for a random penalty by every program; the optimum comes from the dynamic program without
-pruning (Algorithm 1), which tests compare with the enumeration of all segmentations of short
-signals. Then the same number is added to every sample. This is exact, as data are multiples of
-1/1024, and does not change the optimal segmentations. fastcpd has no ``min_size``, so it is
+segmented by every program, each with a random penalty. The optimum comes from the dynamic program
+without pruning (Algorithm 1), which tests compare with the enumeration of all segmentations of
+short signals. Then the same number is added to every sample. This is exact, as data are multiples
+of 1/1024, and does not change the optimal segmentations. fastcpd has no ``min_size``, so it is
 compared with the optimum for 1. Nothing is timed.
 """
 
@@ -39,7 +39,7 @@ class Signal:
 
 
 def random_signals(count: int) -> list[Signal]:
-    """Noise, with jumps in half of the signals, and penalties from low to high."""
+    """Draw signals of noise, half of them with jumps, each with a penalty from low to high."""
     rng = np.random.default_rng(0)
     signals = []
     for i in range(count):
@@ -54,13 +54,13 @@ def random_signals(count: int) -> list[Signal]:
 
 
 def optimum(signal: Signal, min_size: int) -> float:
-    """Least objective, by Algorithm 1."""
+    """The least objective of all segmentations of a signal, by Algorithm 1."""
     form = LowRankForm(signal.Z, shift=-signal.penalty)
     return objective(signal.Z, SummedArea(min_size)(form).change_points, signal.penalty)
 
 
 def ends_of(program: Program, signal: Signal, offset: float) -> list[int]:
-    """Segment ends of the shifted signal; None if the program raises an error."""
+    """The segment ends that a program finds in the shifted signal; an empty list if it fails."""
     try:
         return [int(end) for end in program(signal.Z + offset, signal.penalty)]
     except Exception:  # whatever a peer raises is its result
@@ -68,7 +68,8 @@ def ends_of(program: Program, signal: Signal, offset: float) -> list[int]:
 
 
 def excess(signal: Signal, ends: list[int], best: float, min_size: int) -> float:
-    """Relative excess of the objective; infinite for too short a segment, NaN without a result."""
+    """By how much the objective of a segmentation exceeds the optimum, relative to the optimum. It
+    is infinite if a segment is too short, and NaN if there is no result."""
     if not ends:
         return np.nan
     if np.min(np.diff(ends, prepend=0)) < min_size:
@@ -77,7 +78,7 @@ def excess(signal: Signal, ends: list[int], best: float, min_size: int) -> float
 
 
 def summary(values: NDArray) -> dict[str, Any]:
-    """Cells of the table for the excesses of one program over the optimum."""
+    """Cells of the table that summarize by how much one program exceeds the optimum."""
     missed = values[np.isfinite(values) & (values > _MISSED)]
     return {
         "optimum missed": f"{len(missed)} of {len(values)}",
@@ -99,7 +100,8 @@ def optimality(signals: list[Signal]) -> Iterator[dict[str, Any]]:
 
 
 def offsets(signals: list[Signal]) -> Iterator[dict[str, Any]]:
-    """How many signals get other change-points after a shift, min_size 1."""
+    """Lines of the table of shifted signals, with ``min_size=1``: how many signals get other
+    change-points, and how far the worst result is from the optimum."""
     best = [optimum(signal, 1) for signal in signals]
     for name, program in programs(pelt=True).items():
         unshifted = [ends_of(program, signal, 0.0) for signal in signals]

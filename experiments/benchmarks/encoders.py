@@ -1,13 +1,12 @@
-"""Training an encoder: the share of the exact hinge in an epoch, its memory, and the use of a
-device.
+"""What training an encoder costs: time and memory of the exact hinge, and the use of a device.
 
     python -m experiments.benchmarks.encoders [--out FOLDER] [--device cuda]
 
-An epoch is one step on 32 recordings of windows of raw signals with the encoder of hapt_encoder:
-forward, hinge with exact inference, backward, AdamW. The loss alone is timed on the current
-outputs, in turns with the epoch, before training and after a few epochs. Memory is measured in a
-separate process. With a device, a training without dropout runs there and on the processor, and the
-hinges of both are compared.
+An epoch is one training step (forward pass, hinge with exact inference, backward pass, AdamW) with
+an encoder as in ``experiment=hapt_encoder``, on 32 recordings of generated windows of raw signals.
+The loss alone is timed on the current outputs, in turns with the epoch, before training and after a
+few epochs. Memory is measured in a separate process. With ``--device``, an encoder without dropout
+is trained there and on the CPU, and the last hinges of both are compared.
 """
 
 from __future__ import annotations
@@ -33,14 +32,16 @@ _CHANNELS, _SAMPLES, _OUTPUTS = 6, 25, 24
 
 
 def recordings(count: int, n_windows: int) -> LabeledSequences:
-    """Windows of raw signals whose level and spread change from segment to segment."""
+    """Draw windows of raw signals, (n_windows, channels · samples), with labeled segments. Two
+    columns change their level from segment to segment; the others change at other times."""
     spread = (n_windows // 60, n_windows // 40)
     n_columns = _CHANNELS * _SAMPLES
     return make_change_points(count, n_windows, n_columns, 2, spread, jump=1.0, random_state=0)
 
 
 def share_of_loss(count: int, n_windows: int, n_epochs: int, repeats: int) -> list[dict[str, Any]]:
-    """Processor seconds of an epoch and of its hinge, before training and after."""
+    """Rows with the processor seconds of an epoch and of its hinge, before training and after
+    ``n_epochs``."""
     import torch
 
     from metriclearn.encoders import StructuredHingeLoss, TemporalConvolution
@@ -79,7 +80,8 @@ def share_of_loss(count: int, n_windows: int, n_epochs: int, repeats: int) -> li
 
 
 def memory_of_loss(n_samples: int) -> dict[str, Any]:
-    """Memory of one recording's hinge and slope, in addition to its outputs."""
+    """One row: the memory that the hinge of one recording and its gradient need, in addition to the
+    encoder's outputs."""
     import torch
 
     from metriclearn.encoders import StructuredHingeLoss
@@ -108,8 +110,8 @@ def memory_of_loss(n_samples: int) -> dict[str, Any]:
 
 
 def trained_on(device: str, data: LabeledSequences, n_epochs: int) -> dict[str, Any]:
-    """Seconds and the last hinge of a training; without dropout all devices draw the same
-    numbers."""
+    """Train an encoder on a device. Returns the seconds, and the first and the last hinge. There is
+    no dropout, so that all devices use the same random numbers."""
     from metriclearn.encoders import EncoderMetricLearner, TemporalConvolution
 
     encoder = partial(TemporalConvolution, n_channels=_CHANNELS, dropout=0.0)
@@ -128,7 +130,7 @@ def trained_on(device: str, data: LabeledSequences, n_epochs: int) -> dict[str, 
 
 
 def name_of(device: str) -> str:
-    """The product name of a graphics card."""
+    """The product name of a graphics card. Any other device is named as torch does."""
     import torch
 
     here = torch.device(device)

@@ -1,11 +1,12 @@
-"""The output of the first examples of the README, the time they take, and their pictures.
+"""Run the first examples of the README: their output, the time they take, and their pictures.
 
     python -m experiments.benchmarks.examples [--out FOLDER] [--tiny]
 
-The Python lines are run as they are in the README. The two commands learn from four shows of speech
-and song, which are made as in ``experiment=shows`` but last two and a half minutes, and segment
-another show, with other people and other songs. Writes ``docs/benchmarks/examples.json``,
-``docs/images/segmentation.png`` and ``docs/images/timeline.png``.
+The Python lines are run as they are in the README. Of the two commands, the first learns from four
+shows of speech and song, which are made as in ``experiment=shows`` but last two and a half minutes.
+The second segments another show, with other people and other songs. The benchmark writes
+``docs/benchmarks/examples.json``, ``docs/images/segmentation.png`` and
+``docs/images/timeline.png``.
 """
 
 from __future__ import annotations

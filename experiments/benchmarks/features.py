@@ -2,9 +2,9 @@
 
     python -m experiments.benchmarks.features [--out FOLDER] [--hours 1] [--minutes 3]
 
-An hour of sound at 16 kHz, and pictures of 640 × 360 at 25 per second from a real encoder. Every
-row is measured in a separate process, whose peak memory counts everything: interpreter, libraries
-and data.
+The sound is an hour at 16 kHz. The video has pictures of 640 × 360 pixels at 25 per second, encoded
+as H.264. Every row is measured in a separate process, whose peak memory counts everything:
+interpreter, libraries and data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RATE, _SIZE, _FRAMES = 16000, (360, 640), 25
 
 
 def row(name: str, path: str, length: float) -> dict[str, Any]:
-    """Time and the shape of the result."""
+    """One row: the time to extract features from a file, and the shape of the result."""
     timing = machine.Timing().run(call_of(name, path))
     return {
         "what": name,
@@ -39,7 +39,7 @@ def row(name: str, path: str, length: float) -> dict[str, Any]:
 
 
 def call_of(name: str, path: str) -> Callable[[], tuple[int, ...]]:
-    """The call to be timed; imports are done here, before."""
+    """The call to be timed. Modules are imported before, so that their time does not count."""
     if name in AUDIO:
         from metriclearn.features.media.audio import AudioFeatures
 
@@ -56,7 +56,8 @@ def call_of(name: str, path: str) -> Callable[[], tuple[int, ...]]:
 
 
 def write_sound(path: Path, hours: float) -> None:
-    """Noise and tones whose level changes every second, second by second."""
+    """Write a sound file of noise and tones, one second at a time. Level and pitch change every
+    second."""
     import soundfile
 
     random = np.random.default_rng(0)
@@ -69,7 +70,7 @@ def write_sound(path: Path, hours: float) -> None:
 
 
 def write_pictures(path: Path, minutes: float) -> None:
-    """Moving drawn scenes, a new one every 8 seconds, encoded as H.264."""
+    """Write a video of moving patterns, with a new one every 8 seconds, encoded as H.264."""
     import av
 
     random = np.random.default_rng(0)

@@ -1,14 +1,15 @@
-"""The cost of lost rows and jittered times: HAPT and gazecom, with gaps in training and test data.
+"""How much lost rows and jittered times raise the loss: HAPT and GazeCom with gaps.
 
     python -m experiments.benchmarks.gaps [--out FOLDER] [--only NAME …]
 
-Before features are computed, single rows or runs of rows are removed, and times jitter. ``regular``
-puts the remaining rows on a grid again, and features are computed from filled recordings. There are
-two ways to learn. Either learners use all rows of features; or rows that lie mostly in gaps too
-long to be filled become NaN, and ``GapSegmenter`` leaves them out. The better of the two is chosen
-by cross-validation of ``score`` over two halves of the groups in the training data, which have gaps
-as well. Penalties are tuned after every fit on its data. The loss is measured on all rows of
-complete test recordings.
+Training and test recordings are damaged before features are computed: single rows or runs of rows
+are removed, or times jitter. ``regular`` puts the remaining rows on a grid again, and features are
+computed from recordings whose gaps are filled. There are two ways to learn. Either learners use all
+rows of features; or rows that lie mostly in gaps too long to be filled become NaN, and
+``GapSegmenter`` leaves them out. The better of the two is chosen by cross-validation of ``score``
+over two halves of the groups in the training data, which have gaps as well. After every fit the
+penalty is tuned on the same data. The loss compares predictions for damaged test recordings with
+the labels of all rows.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ class Source:
     n_test : int
         Number of groups for test.
     strength : float
-        Strength of the regularizer for the row "named, neighbors", chosen on complete training
-        data.
+        Strength of the regularizer. It is the one that the method "named, neighbors" chooses on
+        complete training data.
     """
 
     load: Callable[..., LabeledSequences]
@@ -82,12 +83,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Damage:
-    """The damage to recordings: a share of the rows is lost, and times jitter.
+    """Damage to recordings: a share of the rows is lost, or times jitter.
 
     Attributes
     ----------
     lost : float
+        Share of the rows that are lost.
     in_runs : bool
+        Whether runs of rows are lost, instead of single ones.
     jitter : float
         Largest shift of a time, in steps.
     """
@@ -131,7 +134,8 @@ DAMAGES = {
 
 
 def on_grid(frame: pd.DataFrame, n: int, source: Source, longest_gap: float) -> NDArray:
-    """Rows of the original grid, (n, channels); NaN outside of all pieces."""
+    """Put a damaged recording back on its original grid, (n, channels). Gaps of more than
+    ``longest_gap`` seconds are NaN."""
     values = np.full((n, frame.shape[1]), np.nan)
     for piece in regular(frame, source.rate, longest_gap):
         rows = np.rint(piece.index.to_numpy() * source.rate).astype(int)
@@ -142,7 +146,8 @@ def on_grid(frame: pd.DataFrame, n: int, source: Source, longest_gap: float) -> 
 def damaged(
     name: str, damage: Damage, seed: int, keep: int | None
 ) -> tuple[LabeledSequences, list[NDArray]]:
-    """Features of filled recordings, and for each recording which rows lie mostly in gaps."""
+    """Damage the recordings of a data set. Returns the features of the filled recordings, and for
+    each recording which rows of features lie mostly in gaps too long to be filled."""
     source, rng = SOURCES[name], np.random.default_rng(seed)
     original = data_folder(name)
     with np.load(original / "sequences_int16.npz") as file:
@@ -232,8 +237,8 @@ def _mean_loss(ends: Sequence[NDArray], test: LabeledSequences) -> float:
 
 
 def measured(name: str, draws: int, tiny: bool) -> list[Row]:
-    """One row for every damage: losses, as means over draws, and the increase over complete
-    recordings."""
+    """One row for every kind of damage: mean losses over draws, and by how many percent they exceed
+    those of complete recordings."""
     complete: dict[str, float] = {}
     rows: list[Row] = []
     for title, damage in list(DAMAGES.items())[: 4 if tiny else None]:

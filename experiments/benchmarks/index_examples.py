@@ -2,8 +2,8 @@
 
     python -m experiments.benchmarks.index_examples [--out FOLDER]
 
-Chains and Gaussian points of Hussain & Meilă, "Graph-sensitive indices for comparing clusterings"
-(sections 5.1 and 5.2): the tables and pictures of docs/indices.md.
+It recomputes the chains and the Gaussian points of Hussain & Meilă, "Graph-sensitive indices for
+comparing clusterings" (sections 5.1 and 5.2), and makes the tables and pictures of docs/indices.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ CHAINS = {
 
 
 def chain_values(A: list[int], other: list[int]) -> dict[str, float]:
-    """VI, VIN, and RWI on two similarity matrices, in nats, for evenly spaced points on a line."""
+    """Distances between two clusterings of evenly spaced points on a line, in nats: VI, VIN, and
+    RWI with two similarity matrices."""
     n = len(A)
     gaps = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
     inverse = np.divide(1.0, gaps, out=np.zeros((n, n)), where=gaps > 0)
@@ -47,7 +48,8 @@ def chain_values(A: list[int], other: list[int]) -> dict[str, float]:
 
 
 def gaussian_example(seed: int, n: int = 100) -> tuple[NDArray, list[NDArray]]:
-    """Points of section 5.2 and clusterings A (one cluster), B (outermost) and C (innermost)."""
+    """Draw the points of section 5.2. Clustering A has one cluster; B separates the outermost point
+    from the others, and C the innermost."""
     X = np.random.default_rng(seed).normal(size=(n, 2))
     radius = np.linalg.norm(X - X.mean(axis=0), axis=1)
     A = np.zeros(n, dtype=np.int64)
@@ -57,7 +59,8 @@ def gaussian_example(seed: int, n: int = 100) -> tuple[NDArray, list[NDArray]]:
 
 
 def gaussian_values(seed: int) -> NDArray[np.float64]:
-    """Rows VI, RWI, VIN; columns d(A,B), d(A,C). Logarithms of base 10, edges below 0.5."""
+    """The distances d(A,B) and d(A,C) in one simulation, as columns; the rows are VI, RWI and VIN.
+    Logarithms have base 10. For VIN, points closer than 0.5 are neighbors."""
     X, (A, *others) = gaussian_example(seed)
     squared = np.sum((X[:, None] - X[None]) ** 2, axis=2)
     graph = indices.epsilon_graph(X, 0.5)
@@ -70,7 +73,8 @@ def gaussian_values(seed: int) -> NDArray[np.float64]:
 
 
 def gaussian_table(n_simulations: int = 100) -> dict[str, tuple[float, float, int]]:
-    """Mean d(A,B), mean d(A,C), and how often B was no closer to A than C."""
+    """For each index, the mean of d(A,B), the mean of d(A,C), and how often B was no closer to A
+    than C."""
     values = np.array([gaussian_values(seed) for seed in range(n_simulations)])
     means, errors = values.mean(axis=0), np.sum(values[:, :, 0] >= values[:, :, 1], axis=0)
     return {
@@ -88,7 +92,7 @@ def gaussian_rows(table: dict[str, tuple[float, float, int]]) -> list[dict[str, 
 
 
 def chain_rows() -> list[dict[str, Any]]:
-    """Distances of B and C from A on both chains."""
+    """Rows with the distances of B and C from A on both chains."""
     rows = []
     for name, (A, B, C) in CHAINS.items():
         to_b, to_c = chain_values(A, B), chain_values(A, C)
@@ -102,7 +106,7 @@ def chain_rows() -> list[dict[str, Any]]:
 
 
 def draw_points(ax: Axes, points: NDArray, labels: ArrayLike, size: ArrayLike) -> None:
-    """Points colored by their labels, and no axes."""
+    """Draw points in the colors of their labels, without axes."""
     colors = np.array(canvas.PALETTE)[np.asarray(labels)]
     ax.scatter(
         points[:, 0], points[:, 1], s=size, c=colors, edgecolors="white", linewidths=0.5, zorder=2
@@ -111,7 +115,7 @@ def draw_points(ax: Axes, points: NDArray, labels: ArrayLike, size: ArrayLike) -
 
 
 def draw_chains(record: Any = None) -> Figure:
-    """Figures 3 and 4 of the paper, with the distances of B and C from A."""
+    """Draw Figures 3 and 4 of the paper, with the distances of B and C from A."""
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     for ax, (name, chain) in zip(figure.subplots(2, 1), CHAINS.items()):
         for height, letter, labels in zip((2, 1, 0), "ABC", chain):
@@ -129,7 +133,7 @@ def draw_chains(record: Any = None) -> Figure:
 
 
 def draw_gaussian(record: Any = None) -> Figure:
-    """One simulation of section 5.2."""
+    """Draw the three clusterings of one simulation of section 5.2."""
     figure = Figure(figsize=(10, 3.4), layout="constrained")
     X, clusterings = gaussian_example(0)
     titles = ("A: one cluster", "B: outermost point apart", "C: innermost point apart")

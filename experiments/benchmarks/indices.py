@@ -1,10 +1,10 @@
-"""The indices side by side with their peers, in one run.
+"""Time the indices next to those of other packages (peers), in one run.
 
     python -m experiments.benchmarks.indices [--out FOLDER] [--repeats 7] [--only ami] [--tiny]
 
 Peers that are not installed are left out. Peers that compute the same number must agree before they
-are timed. A call of more than ten seconds is timed once. The time to build clusim's clusterings,
-and distances for validclust, does not count.
+are timed. A call of more than ten seconds is timed once. The time to build clusim's clusterings and
+the matrix of distances for validclust does not count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RUPTURES = "ruptures.metrics"
 
 @dataclass(frozen=True)
 class Case:
-    """One row: our call and a peer's.
+    """One row of a table: the call of our index, and that of a peer.
 
     Attributes
     ----------
@@ -61,7 +61,8 @@ class Case:
 
 
 def external_cases(scale: int) -> Iterator[Case]:
-    """Two labelings that agree on half of the samples, n = 1e6, K = 1000."""
+    """Yield the indices that compare two labelings. The labelings agree on about half of the
+    samples, with n = 1e6 and K = 1000."""
     rng, n, K = np.random.default_rng(0), 10**6 // scale, 1000
     a = rng.integers(0, K, n)
     pair = a, np.where(rng.random(n) < 0.5, a, rng.integers(0, K, n))
@@ -88,7 +89,8 @@ def external_cases(scale: int) -> Iterator[Case]:
 
 
 def change_point_cases(scale: int) -> Iterator[Case]:
-    """1e5 change-points on each side (ruptures takes lists only)."""
+    """Yield the indices that compare two segmentations. Each has 1e5 change-points; ruptures
+    accepts only lists."""
     rng, n, K = np.random.default_rng(0), 10**6 // scale, 10**5 // scale
     drawn = [np.sort(rng.choice(np.arange(1, n), K - 1, replace=False)) for _ in range(2)]
     arrays = [np.append(ends, n) for ends in drawn]
@@ -116,12 +118,12 @@ def change_point_cases(scale: int) -> Iterator[Case]:
 
 
 def points(n: int) -> tuple[NDArray, NDArray]:
-    """Ten clusters in ten dimensions."""
+    """Draw ten clusters of points in ten dimensions. Returns the points and their labels."""
     return clusters(n, 10, 10, 5.0)
 
 
 def internal_cases(scale: int) -> Iterator[Case]:
-    """Internal indices of points."""
+    """Yield the internal indices, which compare a clustering with its points."""
     X, labels = few = points(10**4 // scale)
     many = points(10**6 // scale)
     size, larger = f"n={len(X):.0e}", f"n={len(many[0]):.0e}"
@@ -145,7 +147,8 @@ def internal_cases(scale: int) -> Iterator[Case]:
 
 
 def graph_cases(scale: int) -> Iterator[Case]:
-    """Random graph, n = 1e6 nodes, 2e7 non-zero entries."""
+    """Yield the indices that use a graph. It is random, with n = 1e6 nodes and 2e7 non-zero
+    entries."""
     rng, n, n_edges = np.random.default_rng(0), 10**6 // scale, 10**7 // scale
     ends = rng.integers(0, n, (2, n_edges))
     A = coo_array((np.ones(n_edges), tuple(ends)), shape=(n, n)).tocsr()
@@ -159,7 +162,8 @@ def graph_cases(scale: int) -> Iterator[Case]:
 
 
 def dunn_megabytes(scale: int) -> float:
-    """Peak memory of all 18 Dunn indices in addition to their input (all distances: 800 MB)."""
+    """Peak memory in MB of all 18 Dunn indices, in addition to their input. A matrix of all
+    distances would take 800 MB."""
     few = points(10**4 // scale)
     tracemalloc.start()
     indices.dunn_scores(*few)

@@ -1,11 +1,11 @@
-"""How many names of the label page are right, on recordings of people without labels.
+"""How many of the names that the labeling page gives are right, for people without labels.
 
     python -m experiments.benchmarks.labeling_names [--out FOLDER]
 
-HAPT: a simulated annotator labels stretches of 20 s of the training users, as the page suggests
-them or at random; samples without a label in HAPT stay unlabeled. The page's model learns from
-them, and names every segment of the test users' recordings. Everything was chosen on training
-users.
+The data are HAPT. A simulated annotator labels stretches of 20 s in the recordings of the training
+users. The stretches are suggested by the page, or random. Segments that have no activity in HAPT
+get no name. The page's model learns from these labels, and names every segment in the recordings of
+the test users. All settings were chosen on training users.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _PATIENCE = 60.0  # seconds, enough to finish learning on a busy machine
 
 
 def annotations_of(labels: NDArray, start: int, stop: int) -> list[Annotation]:
-    """A person's annotations of rows: changes, and names if there are any."""
+    """The annotations that a person would make from row ``start`` to ``stop``: the changes, and the
+    names of segments that have one."""
     changes = start + 1 + np.flatnonzero(np.diff(labels[start:stop]))
     cuts = [start, *changes.tolist(), stop]
     given = [Annotation(t / _RATE, t / _RATE, "change") for t in cuts[1:-1]]
@@ -46,7 +47,7 @@ def annotations_of(labels: NDArray, start: int, stop: int) -> list[Annotation]:
 
 
 def names_right(group: Group, test: LabeledSequences) -> list[float]:
-    """The share of named rows that get the right name, in every recording."""
+    """For every recording, the share of its named rows to which the model gives the right name."""
     right = []
     for X, labels in zip(test.sequences, test.labels):
         assert group.model is not None
@@ -60,7 +61,8 @@ def names_right(group: Group, test: LabeledSequences) -> list[float]:
 def labeled(
     train: LabeledSequences, test: LabeledSequences, shares: Sequence[float], seed: int, page: bool
 ) -> list[list[float]]:
-    """Right names after each share of labels, with stretches suggested by the page or at random."""
+    """Label more and more stretches, suggested by the page or at random. After each share of
+    labels, measure in every test recording the share of right names."""
     recordings = [
         Recording(name, "table", Path(name), X, train.feature_names, _RATE, len(X) / _RATE)
         for name, X in zip(train.names, train.sequences)
@@ -92,7 +94,8 @@ def labeled(
 
 
 def rows_of(tiny: bool) -> list[Row]:
-    """Right names against the share of labels, with the standard error over users."""
+    """Rows with the share of right names against the share of labels, and its standard error over
+    users."""
     window = 100 if tiny else 25
     data = load_hapt(window=window, features="basic", unlabeled="keep", labels="activities")
     train, test = held_out(0, data, 6)

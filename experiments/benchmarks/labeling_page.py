@@ -3,9 +3,9 @@
     python -m experiments.benchmarks.labeling_page [--out FOLDER]
 
 Correction: the model learns from ten recordings of 20 000 samples and 36 features, with more and
-more labels, and segments them again, with one thread. Zooming: an hour at 50 Hz in Chromium without
-a window or a graphics card, with a turn of the wheel in every frame. The same browser takes the
-three stills of docs/label.md.
+more labels, and segments them again, with one thread. Zooming: Chromium, without a window or a
+graphics card, shows an hour at 50 Hz and gets a turn of the mouse wheel in every frame. The same
+browser takes the three screenshots of docs/label.md.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ _STILLS = {
 
 
 def chromium() -> Any:
-    """A browser without a window that logs the messages of its console; None if there is no
-    browser."""
+    """Start Chromium without a window, with a log of its console. None if it is not installed."""
     binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if binary is None or driver is None:
         return None
@@ -76,7 +75,7 @@ def chromium() -> Any:
 
 @contextmanager
 def served(folder: Path, rate: float) -> Iterator[str]:
-    """The address of the page of a folder."""
+    """Run the labeling page of a folder, and yield its address."""
     command = [sys.executable, "-m", "metriclearn", "label", str(folder), "--quiet"]
     command += ["--rate", str(rate)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -86,7 +85,8 @@ def served(folder: Path, rate: float) -> Iterator[str]:
 
 
 def known_of(ends: NDArray, length: int, count: int) -> list[Annotation]:
-    """The true segments of some stretches of ``length`` samples, evenly spread."""
+    """Annotate the true segments in ``count`` evenly spread stretches of ``length`` samples
+    each."""
     annotations: list[Annotation] = []
     for first in np.linspace(0, ends[-1] - length, count).astype(int).tolist():
         inside = ends[(ends > first) & (ends < first + length)]
@@ -97,7 +97,8 @@ def known_of(ends: NDArray, length: int, count: int) -> list[Annotation]:
 
 
 def corrections(tiny: bool, repeats: int) -> list[dict[str, Any]]:
-    """Seconds from a correction to the new segmentations, for several shares of labels."""
+    """Rows with the processor seconds from a correction to the new segmentations, for several
+    shares of labels."""
     n, T = (2, 2000) if tiny else (10, 20000)
     data = make_change_points(n, T, 36, 36, (T // 200, T // 200), jump=0.5, random_state=0)
     columns = [f"x{i}" for i in range(36)]
@@ -132,7 +133,7 @@ def corrections(tiny: bool, repeats: int) -> list[dict[str, Any]]:
 
 
 def write_recordings(folder: Path) -> None:
-    """Two tables of three kinds of movement, and a sound."""
+    """Write two tables with three kinds of movement, and a sound file."""
     from scipy.io import wavfile
 
     generator = np.random.default_rng(0)
@@ -172,7 +173,7 @@ class Visit:
             time.sleep(0.1)
 
     def size(self, width: int, height: int, scheme: str) -> None:
-        """Screen and colors."""
+        """Set the size of the screen, and light or dark colors."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -180,17 +181,17 @@ class Visit:
         time.sleep(1)
 
     def open(self, number: int) -> None:
-        """Open a recording, by its place in the list."""
+        """Open a recording by its index in the list."""
         self.browser.find_elements("css selector", "#recordings button")[number].click()
         time.sleep(1)
 
     def below(self, share: float, key: str) -> None:
-        """Choose the segment there, and press a key."""
+        """Click the strip of segments at this share of the width, and press a key."""
         self._at(share, True).click().send_keys(key).perform()
         self.wait()
 
     def click(self, share: float) -> None:
-        """Click a boundary."""
+        """Click the signals at this share of the width, which sets a boundary."""
         self._at(share, False).click().perform()
 
     def _at(self, share: float, below: bool) -> Any:
@@ -228,8 +229,8 @@ def take_stills(browser: Any, folder: Path, target: Path) -> None:
 
 
 def frames(browser: Any, folder: Path, seconds: int) -> list[dict[str, Any]]:
-    """Frames per second while zooming a recording at 50 Hz, with a turn of the wheel in each
-    frame."""
+    """One row: frames per second while zooming a recording at 50 Hz, with a turn of the mouse wheel
+    in every frame."""
     X = np.random.default_rng(0).normal(size=(int(seconds * _RATE), 6))
     X += 3 * np.sin(np.arange(len(X)) / 900)[:, None]
     np.savetxt(folder / "hour.csv", X, "%.3f", ",", header="a,b,c,d,e,f", comments="")

@@ -1,12 +1,12 @@
-"""How many labels are needed: the loss of ours on test data against the number of labeled items.
+"""How many labels are needed: test loss of our method against the number of labeled items.
 
     python -m experiments.benchmarks.learning_curve [--out FOLDER] [--only NAME …]
 
-Cases, methods and losses come from the experiments of the same names. Ours is fitted to a number of
-training items, which are drawn several times, with the hyper-parameters and the kind of penalty
-that were chosen on all training data for its committed results. The ends of the curves use all
-training data. Flat lines show the best other method and the best trivial baseline, on the same test
-data.
+Cases, methods and losses come from the experiments of the same names. Our method is fitted to a few
+training items, which are drawn several times. It keeps the hyper-parameters and the kind of penalty
+that were chosen on all training data for its committed results. The last point of every curve is
+the committed result, with all training data. Horizontal lines show the best other method and the
+best trivial baseline, on the same test data.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _TRIVIAL = ("one segment", "equal cuts", "one region")
 
 @dataclass(frozen=True)
 class Setting:
-    """An experiment, and which of its methods and sizes are drawn.
+    """An experiment, and the methods and numbers of labeled items for which curves are drawn.
 
     Attributes
     ----------
     methods : mapping
         Row of the results → entry of the configuration, parameters, and option of the penalty.
     sizes : sequence of int
-        Numbers of labeled items, less than all.
+        Numbers of labeled items; each must be less than the number of all items.
     draws : int
         Number of draws for each number of items.
     overrides : sequence of str
@@ -126,7 +126,7 @@ SETTINGS = {
 
 
 def learned(experiment: str, tiny: bool) -> dict[str, Any]:
-    """Curves and flat lines of one experiment."""
+    """Compute the curves and the horizontal lines of one experiment."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     setting = SETTINGS[experiment]
     with initialize_config_dir(CONFIGS, version_base="1.3"):
@@ -180,8 +180,8 @@ def _mean(
     n: int,
     seed: int,
 ) -> float:
-    """Mean of the first measure over the test data of all cases, after training on n items of
-    each."""
+    """Mean of the first measure over the test data of all cases, after training on n items of each
+    case."""
     column, measure = procedure.columns(method)[0], next(iter(procedure.measures))
     values: list[float] = []
     units: list[str] = []
@@ -198,7 +198,8 @@ def _mean(
 
 
 def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
-    """For each method the mean of the committed results over some units, in the first column."""
+    """For each method, the mean of its committed results over the test units in ``units``, from the
+    first column of a table."""
     results = read_results(RESULTS / f"{experiment}.json")
     shown = next(one for one in results["tables"] if one["name"] == table)
     means = {}
@@ -212,8 +213,8 @@ def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
 
 
 def needed(panel: Mapping[str, Any]) -> int | None:
-    """The number of labeled items from which ours is better than the best other method with all
-    items."""
+    """The number of labeled items from which on our method is better than the best other method,
+    which has all items; None if it never is."""
     sign = -1 if panel["better"] == "more" else 1
     level = next(iter(panel["flat"].values()))
     better = [sign * mean < sign * level for mean, _ in panel["curves"]["ours"]]
@@ -237,7 +238,8 @@ def sentence(panel: Mapping[str, Any]) -> str:
 
 
 def draw(record: Mapping[str, Any]) -> Figure:
-    """A panel for every data set: curves with standard errors over draws, and flat lines."""
+    """Plot a panel for every data set: curves with standard errors over draws, and horizontal
+    lines."""
     panels = record["panels"]
     figure = new_figure((9.6, 8.2))
     headline(figure, "From how many labels on is learning worth it?")

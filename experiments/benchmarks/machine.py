@@ -1,4 +1,4 @@
-"""Shared by all benchmarks: facts about the machine, timings in turns, and saved tables.
+"""Code that all benchmarks share: facts about the machine, timings in turns, and saved tables.
 
 A benchmark writes ``docs/benchmarks/NAME.json``; ``make figures`` makes the page and the pictures.
 """
@@ -97,13 +97,13 @@ def in_turns(
     calls : dict of str to callable
     repeats : int
     same : callable (result, result) -> bool, optional
-        Whether the results of the first program and of another one agree, checked before any
-        timing.
+        Whether the results of the first program and of another one agree. It is called after the
+        first run of all programs, before they are timed.
 
     Raises
     ------
     RuntimeError
-        If they do not.
+        If the result of a program does not agree with that of the first.
     """
     timings = {name: Timing().run(call) for name, call in calls.items()}
     first, *others = timings
@@ -119,20 +119,20 @@ def in_turns(
 
 
 def timed(call: Call, repeats: int) -> Timing:
-    """Times of one program, warmed up as in :func:`in_turns`."""
+    """Time one program after a run to warm up, as in :func:`in_turns`."""
     return in_turns({"": call}, repeats)[""]
 
 
 def side_by_side(
     calls: Mapping[str, Call], repeats: int, same: Callable[[Any, Any], bool] | None = None
 ) -> dict[str, Any]:
-    """Cells of one row: processor seconds of ours and the peers, and how many times as fast ours
-    is.
+    """Cells of one row: processor seconds of our program and its peers, and how many times as fast
+    ours is as the fastest peer.
 
     Parameters
     ----------
     calls : dict of str to callable
-        ``"ours"`` first; ``faster`` compares it with the quickest of the others.
+        Our program first, under the name ``"ours"``, then its peers.
     """
     timings = {n: timing.of_processor for n, timing in in_turns(calls, repeats, same).items()}
     peers = [timing.median for name, timing in timings.items() if name != _OURS]
@@ -141,7 +141,8 @@ def side_by_side(
 
 
 def in_own_process(function: Callable[..., Row], *arguments: Any) -> Row:
-    """A row that is measured in a fresh interpreter, and the peak memory of that process.
+    """Call a function in a fresh interpreter. Returns its row, with the peak memory of that
+    process.
 
     Arguments and the values of the row are pickled.
     """
@@ -154,7 +155,7 @@ def _with_peak(function: Callable[..., Row], *arguments: Any) -> Row:
 
 
 def peak_mebibytes() -> int:
-    """Peak memory of this process so far: interpreter, compiled code and data."""
+    """Peak memory of this process so far in MiB: interpreter, compiled code and data."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
@@ -181,8 +182,8 @@ def power_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 def draw_scaling(
     rows: Sequence[Mapping[str, Any]], size: str, columns: Sequence[str], **options: Any
 ) -> Figure:
-    """Seconds in columns of a saved table against sizes, with a line of slope one through the
-    last."""
+    """Plot seconds from columns of a saved table against sizes, with a line of slope one through
+    the curve of the last column."""
     sizes = [row[size] for row in rows]
     curves = {name: [row[name] for row in rows] for name in columns}
     ax = None
@@ -195,7 +196,8 @@ def draw_scaling(
 
 
 def describe() -> dict[str, Any]:
-    """Command, commit, machine, load averages before the run and the versions that matter."""
+    """Command, commit, machine, load averages before the run, and versions of packages that
+    matter."""
     file = Path("/proc/cpuinfo")
     model = re.search(r"model name\s*: (.*)", file.read_text() if file.exists() else "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,14 +1,15 @@
-"""The master problem of a bundle method: one call of the dual against cvxpy.
+"""Time one master problem of a bundle method: our dual solver against cvxpy.
 
     python -m experiments.benchmarks.master [--out FOLDER] [--repeats 7] [--skip-slow]
 
-The problem is min t + (μ/2)‖B‖² over the cone with t ≥ β_j + ⟨G_j, B⟩ for J random cuts: G_j of
-independent standard normal entries (symmetric, or diagonal), β_j too, and μ = 1. Both sides start
-without knowing the solution. Ours stops at a duality gap of 1e-6 of the optimum. cvxpy's solvers
-have their default tolerances, except SCS and OSQP: they get 1e-6, because their default misses the
-optimum by more than 1e-4. Programs are timed only where their objectives agree to 1e-4. cvxpy's
-time includes stating the problem, since the cuts differ in every round; the table also gives the
-time that its solver reports. Medians of processor seconds, in turns, one thread.
+The problem is min t + (μ/2)‖B‖² over B in the cone and t, with t ≥ β_j + ⟨G_j, B⟩ for J random cuts
+and μ = 1. Each G_j is a symmetric or diagonal matrix. Its entries and β_j are independent and
+standard normal. No program starts from a known solution. Our solver stops at a duality gap of 1e-6,
+relative to the optimum. cvxpy's solvers have their default tolerances, except SCS and OSQP: they
+get 1e-6, because their default misses the optimum by more than 1e-4. Before programs are timed,
+their objectives must agree to 1e-4. cvxpy's time includes stating the problem, since the cuts
+differ in every round; the table also gives the time that its solver reports. Times are medians of
+processor seconds, measured in turns with one thread.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ def random_cuts(metric: Metric, n_features: int, n_cuts: int) -> DualMaster:
 
 
 def ours(master: DualMaster, tolerance: float) -> Answer:
-    """The dual, from equal weights."""
+    """Solve the dual, starting from equal weights of all cuts."""
     weights = np.full(len(master.offsets), 1.0 / len(master.offsets))
     _, w, _ = master.solve(weights, tolerance)
     return Answer(w)
 
 
 def peer(master: DualMaster, solver: str) -> Answer:
-    """The primal, stated in cvxpy and given to a solver."""
+    """Solve the primal, stated in cvxpy, with one of its solvers."""
     metric, P = master.cone.metric, master.cone.n_features
     if metric.polyhedral:
         B = cvxpy.Variable(P, nonneg=True)
@@ -90,7 +91,7 @@ def peer(master: DualMaster, solver: str) -> Answer:
 
 
 def value(master: DualMaster, w: NDArray) -> float:
-    """Objective of the primal at a point of the cone."""
+    """The primal objective at a point of the cone."""
     worst = float(np.max(master.offsets + master.rows @ w))
     return worst + 0.5 * master.curvature * float(w @ w)
 

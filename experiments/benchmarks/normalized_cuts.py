@@ -2,13 +2,15 @@
 
     python -m experiments.benchmarks.normalized_cuts [--out FOLDER]
 
-``training``: 10 horses of 1500 or more nodes each, to convergence. ``prediction``: one image of
-300×225 pixels from its superpixels, features included. ``large``: one value with its slope, and one
-normalized cut, of 20 000 nodes. The similarities have a budget of 1 GiB, and are those of all pairs
-(W alone would take 3 GiB), of neighbors, or by random features. ``random features``: the relative
-error of the training objective against the number D of features.
+* training: a fit to 10 images of horses with 1500 or more nodes each, to convergence.
+* prediction: one image of 300×225 pixels is predicted from its superpixels, features included.
+* large: one value and gradient of the objective, and one normalized cut, for 20 000 nodes. The
+  similarities, with a memory budget of 1 GiB, are of all pairs (the matrix W alone would take
+  3 GiB), of neighbors, or approximated by random features.
+* random features: relative error of the training objective against the number D of features.
 
-The horses are read from METRICLEARN_DATA; without them, synthetic images of the same size.
+The horses are read from METRICLEARN_DATA. If they are missing, synthetic images of the same size
+take their place.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ _METRICS: dict[str, Metric] = {"diagonal": ml.DiagonalMetric(), "full": ml.FullM
 
 
 def images_of(count: int) -> tuple[list[NDArray], list[NDArray]]:
-    """Horses with their masks, or noisy ellipses if the data are missing."""
+    """Read images of horses with their masks, or draw noisy ellipses if the data are missing."""
     try:
         data = load_weizmann_horses()
         chosen = np.random.RandomState(0).permutation(len(data))[:count]
@@ -63,7 +65,8 @@ def images_of(count: int) -> tuple[list[NDArray], list[NDArray]]:
 
 
 def ellipse(seed: int) -> tuple[NDArray, NDArray]:
-    """A noisy image (225, 300, 3) with an ellipse of a different color, and its mask."""
+    """Draw a noisy image (225, 300, 3) with an ellipse of a different color. Returns it with its
+    mask."""
     random = np.random.default_rng(seed)
     row, column = np.mgrid[:225, :300]
     mask = ((row - 112) / 70.0) ** 2 + ((column - 150) / 110.0) ** 2 < 1.0
@@ -112,7 +115,8 @@ def hinge_of(similarity: Similarity, nodes: list[ImageNodes], masks: list[NDArra
 
 
 def large(n_nodes: int, kind: str) -> dict[str, Any]:
-    """One value, one slope and one cut of a graph whose W exceeds the budget."""
+    """Time one value and gradient of the objective, and one normalized cut, for a graph whose
+    matrix W exceeds the memory budget."""
     image, mask = ellipse(0)
     groups = (Color(), Position(), GradientEnergy(), ColorContext())
     image_nodes = ml.ImageFeatures(PixelBlocks(n_nodes), groups).nodes(image)
@@ -137,7 +141,8 @@ def large(n_nodes: int, kind: str) -> dict[str, Any]:
 
 
 def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, Any]], NDArray]:
-    """Relative error of the objective of 3 images under random features, (len(counts), runs)."""
+    """Compare the objective of 3 images under random features with the exact one. Returns the rows
+    of the table, and the relative errors, (len(counts), runs)."""
     images, masks = images_of(3)
     nodes = [ml.ImageFeatures(Superpixels(300)).nodes(image) for image in images]
     w = np.full(nodes[0].features.shape[1], 0.03)
@@ -162,7 +167,7 @@ def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, An
 
 
 def draw(record: Mapping[str, Any]) -> Figure:
-    """Error of the training objective against the number of random features."""
+    """Plot the error of the training objective against the number of random features."""
     counts, errors = record["counts"], np.sqrt(np.mean(np.square(record["errors"]), axis=1))
     return plot_scaling(
         counts,

@@ -1,7 +1,7 @@
 """Programs that segment a signal for a penalty: ours, and the installed peers.
 
-All minimize ‖Z − MZ‖² + penalty · (number of segments); half of the penalty is fastcpd's ``beta``,
-with the adjustment "BIC" and unit variance. fastcpd has no ``min_size``.
+All minimize ‖Z − MZ‖² + penalty · (number of segments). fastcpd gets half of the penalty as
+``beta``, with ``cost_adjustment="BIC"`` and unit variance. It has no ``min_size``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Program = Callable[[NDArray, float], Ends]
 
 
 def objective(Z: NDArray, ends: Ends, penalty: float) -> float:
-    """‖Z − MZ‖² + penalty · K, from the residuals themselves."""
+    """The objective ‖Z − MZ‖² + penalty · K, computed from the residuals themselves."""
     residuals = Z - Partition.from_change_points(ends, len(Z)).project(Z)
     return float(np.sum(residuals * residuals) + penalty * len(ends))
 
 
 def installed(name: str) -> Any:
-    """The module, or None if it is missing."""
+    """Import a module by its name; None if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -34,9 +34,10 @@ def installed(name: str) -> Any:
 
 
 def programs(min_size: int = 1, pelt: bool = False, n_features: int = 0) -> dict[str, Program]:
-    """Name and call of every program that supports ``min_size``; ruptures' Pelt only with ``pelt``.
+    """The programs that support ``min_size``, by their names.
 
-    skchange's functional pruning supports only one feature.
+    ruptures' Pelt is included only with ``pelt``. skchange's functional pruning supports only one
+    feature, so it is included only for ``n_features=1``.
     """
     oracle = ChangePoints(min_size)
     calls: dict[str, Program] = {

@@ -17,7 +17,8 @@ from metriclearn.solvers.base import Problem
 def clusters(
     n_samples: int, n_features: int, n_clusters: int, spread: float
 ) -> tuple[NDArray, NDArray]:
-    """Samples of unit variance around centers of standard deviation ``spread``, and their labels.
+    """Draw samples of unit variance around centers of standard deviation ``spread``, with their
+    labels.
 
     Returns
     -------
@@ -44,7 +45,8 @@ class _Listener(ml.CCCP):
 
 
 def problem_of(learner: Any, X: Any, y: Any) -> Problem:
-    """The problem that a learner states for data sets and labels, without its callbacks."""
+    """The optimization problem that a learner states for data sets and labels, without
+    callbacks."""
     try:
         clone(learner).set_params(solver=_Listener()).fit(X, y)
     except _Asked as asked:

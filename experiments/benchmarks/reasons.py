@@ -1,13 +1,14 @@
-"""Why ours is not the best on some sets of the league, tested on their training recordings.
+"""Why our method is not the best on some data sets of the league, tested on training recordings.
 
     python -m experiments.benchmarks.reasons [--out FOLDER]
 
-There are three hypotheses, each with an experiment that could refute it. (a) Members of a consensus
-are fitted to only a part of the recordings: we fit one model to all other recordings, and to a part
-of them. (b) Names of test recordings are new: we fit metrics to other recordings, and to the first
-halves of the same ones. (c) Segments are equally long: we measure how much lengths within a
-recording differ, and the loss of equal cuts. Only training recordings of the league's first case of
-a set are used.
+There are three hypotheses, each with an experiment that could refute it. (a) A consensus fits its
+members to only a part of the recordings. To test this, we fit one model to all recordings that are
+not held out, and to a part of them. (b) The names in test recordings are new. To test this, we fit
+metrics to other recordings, and to the first halves of the recordings whose second halves are
+tested. (c) Segments are equally long. To test this, we measure how much their lengths differ within
+a recording, and the loss of equal cuts. All recordings are from the training data of the first case
+of each set.
 """
 
 from __future__ import annotations
@@ -60,17 +61,18 @@ class Bench:
         return self.methods[self.config.methods[key].name]
 
     def loss(self, key: str, train: LabeledSequences, test: LabeledSequences) -> float:
-        """Mean ‖M − N‖² of a method with its first candidate."""
+        """Fit a method, with its first candidate of hyper-parameters, and return its mean ‖M − N‖²
+        on ``test``."""
         method = self.method(key)
         model = self.league.fit(method.with_parameters(method.candidates[0]), train, method)
         return float(sequence_losses(model, test).mean())
 
 
 def fewer_recordings(bench: Bench, name: str, key: str) -> list[Row]:
-    """The loss on a fold after fitting to all other folds, and after fitting to all but one of
-    those.
+    """One row with two losses: after a fit to all groups of recordings that are not held out, and
+    after a fit to about two thirds of these.
 
-    There is no row if a part would have no recording.
+    Each group is held out once. There is no row if only one recording would remain.
     """
     data, pairs = bench.training(name), list[tuple[float, float]]()
     folds = group_folds(data, len(set(data.groups)))
@@ -94,8 +96,8 @@ def fewer_recordings(bench: Bench, name: str, key: str) -> list[Row]:
 
 
 def new_names(bench: Bench, name: str) -> list[Row]:
-    """Losses on second halves of recordings after fitting to other recordings, and to first
-    halves."""
+    """Rows with the losses on second halves of recordings, after a fit to other recordings and
+    after a fit to the first halves."""
     data = bench.training(name)
     middle = [len(x) // 2 for x in data.sequences]
     halves = [
@@ -118,7 +120,7 @@ def new_names(bench: Bench, name: str) -> list[Row]:
 
 
 def halved(data: LabeledSequences, spans: Sequence[slice]) -> LabeledSequences:
-    """A stretch of each recording."""
+    """Keep one span of each recording, with its labels."""
     return replace(
         data,
         sequences=[x[span] for x, span in zip(data.sequences, spans)],
@@ -127,7 +129,8 @@ def halved(data: LabeledSequences, spans: Sequence[slice]) -> LabeledSequences:
 
 
 def lengths(bench: Bench, name: str) -> Row:
-    """How much the lengths of segments differ within recordings, and the losses on folds."""
+    """One row: how much the lengths of segments differ within recordings, and the cross-validated
+    losses of equal cuts and of a full metric."""
     data, shares = bench.training(name), []
     for ends in data.change_points:
         sizes = np.diff(ends, prepend=0)

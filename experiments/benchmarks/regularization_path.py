@@ -2,13 +2,14 @@
 
     python -m experiments.benchmarks.regularization_path [--out FOLDER]
 
-Ten sequences of 300 samples with 30 features and 3 to 6 segments for training, ten for
-validation. ``rank`` plants two random relevant directions, for a full metric with the trace;
-``support`` plants five relevant features, for a diagonal metric with L1. The other directions or
-features are either noise, or change as much as the relevant ones, at independent times. There are
-20 strengths, from the one at which the metric vanishes to a thousandth of it. Gaps are at most 1e-4
-of the objective with no metric. "Exact" means the planted support, or two eigenvalues that are not
-zero.
+Ten sequences of 300 samples, 30 features and 3 to 6 segments are for training, and ten more for
+validation. Problems of planted rank have two random relevant directions, for a full metric with the
+trace as regularizer. Problems of planted support have five relevant features, for a diagonal metric
+with L1. The other directions or features are either noise, or change as much as the relevant ones,
+at independent times. There are 20 strengths, from the one at which the metric vanishes to a
+thousandth of it. Certified gaps are at most 1e-4 of the objective of a zero metric. "Exact" means
+that the weights of exactly the planted features are not zero, or that exactly two eigenvalues are
+not zero.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _SAMPLES, _TOLERANCE, _STRENGTHS = 300, 1e-4, 20
 def sequences(
     n_relevant: int, mixing: NDArray, noise: bool, seed: int, n_samples: int
 ) -> tuple[list[NDArray], list[NDArray]]:
-    """Sequences Z @ mixing, with labels that only the first ``n_relevant`` columns of Z follow."""
+    """Draw sequences Z @ mixing, and labels that only the first ``n_relevant`` columns of Z
+    follow."""
     data = make_change_points(
         10, n_samples, n_relevant if noise else P, n_relevant, (3, 6), jump=1.5, random_state=seed
     )
@@ -48,7 +50,8 @@ def sequences(
 
 
 def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[int]]:
-    """A path on data with planted support or rank, and which weights should not be zero."""
+    """Compute a path on data with planted support or rank. Returns the timing with the path, and
+    which weights should not be zero."""
     solver = ml.BundleDual(tolerance=_TOLERANCE)
     if diagonal:
         learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), ml.L1(), solver, verbose=False)
@@ -65,7 +68,8 @@ def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[
 
 
 def not_zero(path: RegularizationPath, i: int) -> frozenset[int]:
-    """Which weights (eigenvalues in decreasing order) are not zero at strength i, by the rank."""
+    """The indices of the weights that are not zero at the i-th strength: the largest ones, as many
+    as the rank. For a full metric, weights are eigenvalues in decreasing order."""
     rank = path.solutions[i].rank
     return frozenset(np.argsort(-path.weights[i], kind="stable")[:rank].tolist())
 
@@ -90,7 +94,7 @@ def row(name: str, timing: Timing, where: frozenset[int]) -> dict[str, Any]:
 
 
 def draw(record: Mapping[str, Any]) -> Figure:
-    """Weights against strength, over the validation loss, side by side."""
+    """Plot the weights against the strength, above the validation loss; one panel for each path."""
     figure = Figure(figsize=(12.0, 5.2), layout="constrained")
     axes = figure.subplots(1, len(record["paths"]))
     for ax, (title, path) in zip(axes, record["paths"].items()):
@@ -99,8 +103,8 @@ def draw(record: Mapping[str, Any]) -> Figure:
 
 
 def drawn(name: str, path: RegularizationPath, where: frozenset[int]) -> dict[str, Any]:
-    """One path for :func:`draw`; its title compares the planted weights with those that the path
-    keeps."""
+    """One path for :func:`draw`; its title compares the planted weights with those that are not
+    zero at the validated strength."""
     kept, diagonal = not_zero(path, path.best), path.diagonal
     noun = "features" if diagonal else "eigenvalues"
     names = [
@@ -121,7 +125,7 @@ def drawn(name: str, path: RegularizationPath, where: frozenset[int]) -> dict[st
 
 
 def main() -> None:
-    """Follow all paths; print and save, with the data for the picture of paths with noise."""
+    """Compute all paths; print and save, with the data for a picture of the paths with noise."""
     options = options_of(__doc__).parse_args()
     report = Report("regularization_path", options, tolerance=_TOLERANCE)
     names = (f"Trace: rank {RANK} of {P}", f"L1: {len(SUPPORT)} of {P} features")

@@ -4,13 +4,13 @@
         [--out FOLDER] [--data FOLDER] [--repeats 7] [--tiny]
 
 * workers: strong and weak scaling from one to two Dask workers.
-* rounds: seconds per round against the number of sequences, the cost of a further task and machine,
-  and an estimate for 10⁸ sequences on a thousand machines.
+* rounds: seconds per round against the number of sequences, the cost of an additional task, and an
+  estimate for 10⁸ sequences on a thousand machines.
 * samples: seconds per round against the length of one sequence.
-* training: 10⁵ sequences from disk to a gap of 1e-2 with two workers, with the peak memory of
-  every process.
-* prediction: ``predict_change_points`` of a fitted segmenter, T/100 segments, from ten thousand to
-  a million samples in memory, and ten million in a file. Every row runs in a separate process,
+* training: two workers train on 10⁵ sequences from disk to a gap of 1e-2; time, and peak memory of
+  client and workers.
+* prediction: time of ``predict_change_points`` for sequences of T/100 segments, with ten thousand
+  to a million samples in memory, and ten million in a file. Every row runs in a separate process,
   whose peak memory counts interpreter, compiled code and data.
 
 Every part saves its own tables when it is done. Workers have one thread each.
@@ -64,7 +64,7 @@ def drawn(n_samples: int, name: str, seed: int) -> NDArray:
 
 @contextmanager
 def workers(count: int) -> Iterator[Any]:
-    """A client of ``count`` worker processes with one thread each."""
+    """Start ``count`` worker processes with one thread each, and yield a client of them."""
     from distributed import Client, LocalCluster
 
     options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
@@ -83,8 +83,8 @@ class WatchedExecutor(DaskExecutor):
 def rounds_of(
     client: Any, n_series: int, n_samples: int, repeats: int, shards_per_thread: int = 2
 ) -> dict[str, Any]:
-    """Seconds of rounds after a first one to warm up, and the bytes that a round sends and
-    receives."""
+    """Time rounds, after a first one to warm up. Returns their seconds, the number of shards, and
+    the bytes that a round sends and receives."""
     executor = WatchedExecutor(client, shards_per_thread=shards_per_thread)
     learner = ChangePointMetricLearner(executor=executor, verbose=False)
     problem = problem_of(learner, *generated(n_series, n_samples))
@@ -101,12 +101,13 @@ def rounds_of(
 
 
 def bytes_back(shard: Any, w: NDArray) -> int:
-    """Size of a shard's result."""
+    """Size of a shard's result in bytes, as it is sent back."""
     return len(pickle.dumps(shard.value_and_slope(w)))
 
 
 def two_workers(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Strong scaling: the same sequences; weak scaling: as many times the sequences as workers."""
+    """Compare one and two workers. Strong scaling keeps the number of sequences; weak scaling
+    doubles it."""
     N, T = (8, 100) if options.tiny else (200, 2000)
     with workers(1) as client:
         one = rounds_of(client, N, T, options.repeats)
@@ -128,7 +129,7 @@ def two_workers(report: machine.Report, options: argparse.Namespace, folder: Pat
 
 
 def rounds(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Seconds per round against N, and the cost of a further task."""
+    """Measure the seconds per round against N, and the cost of an additional task."""
     sizes = (10, 20, 40) if options.tiny else (1000, 10_000, 100_000)
     shards = (4, 8, 16) if options.tiny else (8, 64, 512)
     with workers(2) as client:
@@ -148,7 +149,8 @@ def rounds(report: machine.Report, options: argparse.Namespace, folder: Path) ->
 
 
 def project(report: machine.Report, per_sequence: float, per_task: float, fixed: float) -> None:
-    """Seconds and bytes of a round over 10⁸ sequences on 1000 machines, from measured costs."""
+    """Estimate seconds and bytes of a round over 10⁸ sequences on 1000 machines from measured
+    costs."""
     n, depth = _FEATURES + 1, 3  # numbers in w; 16³ > 1000 machines
     rows = []
     for threads, per_thread in ((1, 2), (1, 1), (16, 1)):
@@ -177,7 +179,8 @@ def project(report: machine.Report, per_sequence: float, per_task: float, fixed:
 
 
 def samples(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Seconds per round against T, one sequence, in separate processes."""
+    """Measure the seconds per round for one sequence against its length T, in separate
+    processes."""
     sizes = (1000, 3000) if options.tiny else (10**4, 10**5, 10**6, 10**7)
     rows = [machine.in_own_process(one_round, T, options.repeats) for T in sizes]
     seconds = [row["s per round"] for row in rows]
@@ -189,7 +192,7 @@ def samples(report: machine.Report, options: argparse.Namespace, folder: Path) -
 
 
 def one_round(n_samples: int, repeats: int) -> dict[str, Any]:
-    """Seconds of rounds over one sequence."""
+    """Time rounds over one sequence of a given length."""
     count = n_samples // 100
     data = make_change_points(1, n_samples, _FEATURES, 3, (count, count), random_state=0)
     problem = problem_of(ChangePointMetricLearner(verbose=False), data.sequences, data.labels)
@@ -203,7 +206,7 @@ def one_round(n_samples: int, repeats: int) -> dict[str, Any]:
 
 
 def training(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Sequences from disk to a gap of 1e-2 with two workers."""
+    """Train on sequences from disk with two workers, to a gap of 1e-2."""
     N = 60 if options.tiny else 100_000
     place = folder / f"packed-{N}"
     if not (place / "ends.npy").exists():
@@ -235,7 +238,7 @@ def training(report: machine.Report, options: argparse.Namespace, folder: Path) 
 
 
 def prediction(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Change-points of one sequence, short to very long."""
+    """Time the prediction of change-points for one sequence, from short to very long."""
     sizes = (1000, 3000) if options.tiny else (10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6)
     rows = [machine.in_own_process(predict, T, None, options.repeats) for T in sizes]
     seconds = [row["predict_change_points"].median for row in rows]
@@ -253,7 +256,7 @@ def prediction(report: machine.Report, options: argparse.Namespace, folder: Path
 
 
 def write_long(file: Path, n_samples: int, kind: np.dtype) -> None:
-    """T samples in segments of about 100, block by block."""
+    """Write a file of T samples in segments of about 100 samples, one block at a time."""
     rows = np.lib.format.open_memmap(file, mode="w+", dtype=kind, shape=(n_samples, _FEATURES))
     for start in range(0, n_samples, 10_000):
         rows[start : start + 10_000] = 5 + one_sequence(10_000, start).sequences[0]
@@ -269,7 +272,8 @@ def one_sequence(n_samples: int, seed: int) -> Any:
 
 
 def predict(n_samples: int, file: str | None, repeats: int) -> dict[str, Any]:
-    """One row; the metric and its penalty were learned from a sequence of ten thousand samples."""
+    """One row: time a prediction, after the metric and the penalty are learned from a sequence of
+    ten thousand samples."""
     small = one_sequence(10**4, 0)
     segmenter = TunedSegmenter(RelevantComponents()).fit(small.sequences, small.labels)
     X = np.load(file, mmap_mode="r") if file else one_sequence(n_samples, 1).sequences[0]
@@ -288,19 +292,19 @@ def predict(n_samples: int, file: str | None, repeats: int) -> dict[str, Any]:
 
 
 def draw_rounds(record: Mapping[str, Any]) -> Figure:
-    """Seconds per round against the number of sequences."""
+    """Plot the seconds per round against the number of sequences."""
     rows, words = record["tables"][0]["rows"], "number of sequences N"
     return machine.draw_scaling(rows, "N", ["s per round"], xlabel=words)
 
 
 def draw_samples(record: Mapping[str, Any]) -> Figure:
-    """Seconds per round against the length of one sequence."""
+    """Plot the seconds per round against the length of one sequence."""
     rows, words = record["tables"][0]["rows"], "samples in one sequence T"
     return machine.draw_scaling(rows, "T", ["s per round"], xlabel=words)
 
 
 def draw_prediction(record: Mapping[str, Any]) -> Figure:
-    """Seconds of a prediction against the length of a sequence in memory."""
+    """Plot the seconds of a prediction against the length of a sequence in memory."""
     rows = [row for row in record["tables"][0]["rows"] if row["data"] == "in memory"]
     return machine.draw_scaling(rows, "T", ["predict_change_points"])
 

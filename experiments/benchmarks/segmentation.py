@@ -1,11 +1,12 @@
-"""Change-points and states compared with unsupervised methods and their published results.
+"""Compare our change-points and states with unsupervised methods and published results.
 
     python -m experiments.benchmarks.segmentation [--only hapt tcpd tssb utsa]
 
-HAPT: 12 users train, 6 test; the change-points of aeon's and claspy's segmenters on the test users
-are in ``hapt_segmenters.json``, made by :mod:`experiments.benchmarks.segmenters`. TCPD:
-leave-one-series-out. TSSB and UTSA: five folds of series. Everything that is learned or chosen
-comes from the other series or users. Covering and F1 are defined as in the Turing benchmark.
+HAPT: 12 users are for training, 6 for testing. The change-points that segmenters of aeon and claspy
+find for the test users are in ``hapt_segmenters.json``, which
+:mod:`experiments.benchmarks.segmenters` writes. TCPD (the Turing benchmark): each series is left
+out once. TSSB and UTSA: the series are divided into five folds. Whatever is learned or chosen for a
+series or user comes from the others. Covering and F1 are defined as in the Turing benchmark.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ Row = dict[str, Any]
 
 
 def boundaries_f1(true: NDArray, found: Any, margin: float = 2) -> float:
-    """F1 of inner change-points, by default within 2 windows (a second); 0 where none is found."""
+    """F1 of inner change-points, by default within 2 windows (a second). It is 0 if none is
+    found."""
     if len(found) == 0 or found[-1] != true[-1]:
         found = [*found, true[-1]]
     if len(found) < 2:
@@ -68,7 +70,8 @@ def boundaries_f1(true: NDArray, found: Any, margin: float = 2) -> float:
 
 
 def tuned_learner(train: LabeledSequences) -> ChangePointMetricLearner:
-    """A full metric, with its strength chosen by four folds of the training groups."""
+    """Fit a full metric. The strength is chosen by cross-validation over four folds of the
+    groups."""
     losses = []
     for strength in STRENGTHS:
         learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(strength))
@@ -81,7 +84,7 @@ def tuned_learner(train: LabeledSequences) -> ChangePointMetricLearner:
 
 
 def hapt(report: Report, tiny: bool) -> None:
-    """Boundaries and states on the test users of HAPT."""
+    """Report two tables for the test users of HAPT: boundaries, and states."""
     segments = load_hapt(unlabeled="keep")
     activities = load_hapt(unlabeled="keep", labels="activities")
     if tiny:
@@ -148,8 +151,8 @@ def boundary_row(
 def state_rows(
     learner: Any, euclidean: Any, train: LabeledSequences, test: LabeledSequences, tiny: bool
 ) -> Iterator[Row]:
-    """How well states agree with activities: our states, and clusterings of windows and of
-    segments."""
+    """Rows that show how well states agree with activities, for our states and for clusterings of
+    windows and of segments."""
     known = [labels >= 0 for labels in test.labels]
     truths = [labels[rows] for labels, rows in zip(test.labels, known)]
     counts = [len(set(truth)) for truth in truths]
@@ -197,7 +200,8 @@ def state_rows(
 
 
 def spectral_segments(ends: NDArray, Z: NDArray, count: int) -> NDArray:
-    """The label of every window, from clustering segments by a Gaussian kernel of their means."""
+    """Cluster segments with a Gaussian kernel of their means, and return the label of every
+    window."""
     partition = Partition(ends=ends)
     pooled = partition.pool(Z) / partition.sizes[:, None]
     few, width = min(count, len(pooled) - 1), 0.1 / Z.shape[1]
@@ -213,7 +217,7 @@ def standardized(X: NDArray) -> NDArray:
 
 
 def with_slope(X: NDArray, share: int) -> NDArray:
-    """A series and its least-squares slopes in windows of 2T / share samples."""
+    """Add a column to a series: its least-squares slopes in windows of about 2T / share samples."""
     reach = max(2, round(len(X) / share))
     windows = (X[max(0, t - reach) : t + reach + 1, 0] for t in range(len(X)))
     fitted = [np.polyfit(np.arange(len(window)), window, 1)[0] for window in windows]
@@ -227,15 +231,20 @@ def path_of(Z: NDArray, most: int = 25) -> SegmentationPath:
 
 
 def along_penalties(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:
-    """Measures (m, n) of a path's m segmentations at each of :data:`PENALTIES`, (n, penalties)."""
+    """Measures of the optimal segmentation at each of :data:`PENALTIES`, (n, penalties).
+
+    ``scores`` (m, n) has n measures for each of the m segmentations of the path. The penalties are
+    multiplied by ``unit``.
+    """
     return scores[path.positions(PENALTIES * unit)].T
 
 
 def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:
-    """Measures of the segmentations with the least expected error, (spreads, n, centers).
+    """Measures of segmentations that are chosen for a random penalty, (spreads, n, centers).
 
-    No penalty is right for all series. So we treat its logarithm as normally distributed, and
-    choose the segmentation that agrees best, by covering and F1, with the optima at all penalties.
+    No penalty is right for all series. So we treat its logarithm as normally distributed, with each
+    of :data:`CENTERS` and :data:`SPREADS`. We choose the segmentation with the best expected
+    agreement, by covering and F1, with the optimum at the random penalty.
     """
     ends = path.change_points
     agreement = np.array([[covering(a, b) + f_measure(a, b) for b in ends] for a in ends])
@@ -246,17 +255,18 @@ def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.f
 
 
 def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
-    """Measures of held-out series, (n, N), each at the penalty that has the best first two measures
-    on the other series.
+    """Measures of every series at the penalty that is best on the other series, by the mean of the
+    first two measures.
 
     Parameters
     ----------
     tables : array (candidates, N, n, penalties)
-        The best candidate is taken, and the middle one among equally good neighboring penalties.
+        Measures of every candidate, series and penalty. The other series choose the candidate, too.
+        Among equally good neighboring penalties, the middle one is taken.
 
     Returns
     -------
-    scores (n, N), and the candidate chosen for every series (N,)
+    The measures of the series (n, N), and the candidate chosen for each of them (N,).
     """
     N = tables.shape[1]
     scores, chosen = np.zeros((tables.shape[2], N)), np.zeros(N, dtype=int)
@@ -319,7 +329,8 @@ def tcpd(report: Report, tiny: bool) -> None:
 
 
 def regressed_penalties(series: Sequence[Any], optima: Sequence[Any]) -> list[NDArray]:
-    """Measures of every series at the penalty that interval regression learns from the others."""
+    """Measures of every series at the penalty that interval regression predicts after a fit to the
+    others."""
     names = SequenceFeatures(("log_length", "log_noise"))
     rows = names.fit_transform([standardized(one.values) for one in series])
     intervals = [target_interval(path, -scores[:, :2].mean(axis=1)) for path, scores in optima]
@@ -354,7 +365,7 @@ def turing_row(
 def window_features(x: NDArray, size: int, step: int) -> NDArray:
     """Simple features in windows of ``size`` samples around every ``step``-th sample, standardized.
 
-    Level, spread, steps and six bands of the spectrum.
+    They are the level, the spread, the steps from sample to sample, and six bands of the spectrum.
     """
     starts = np.arange(len(x) // step) * step + step // 2 - size // 2
     windows = np.lib.stride_tricks.sliding_window_view(x, size)
@@ -371,8 +382,8 @@ def window_features(x: NDArray, size: int, step: int) -> NDArray:
 
 
 def parts_of_series(name: str, data: LabeledSequences) -> tuple[list, list[int], list[Partition]]:
-    """A series divided into 300 parts: features of each, samples per part, and the truth in
-    parts."""
+    """Divide every series into about 300 parts. Returns for each series the features of its parts,
+    the number of samples per part, and the true segmentation of the parts."""
     kinds = {"series": str, "window_size": int}
     windows = registry.read(name, "change_points.csv", None, kinds).set_index("series")
     X, sizes, truths = [], [], []
@@ -388,7 +399,8 @@ def parts_of_series(name: str, data: LabeledSequences) -> tuple[list, list[int],
 
 
 def archive(report: Report, name: str, tiny: bool) -> None:
-    """Five folds of the series of TSSB or UTSA, and the published result for each series."""
+    """Report a table for TSSB or UTSA: our results by five folds of the series, and published
+    results."""
     from metriclearn import datasets
 
     data = getattr(datasets, f"load_{name}")()

@@ -1,12 +1,13 @@
-"""Unsupervised segmenters of aeon and claspy on the test users of HAPT: their change-points.
+"""Find change-points for the test users of HAPT with unsupervised segmenters of aeon and claspy.
 
     python -m experiments.benchmarks.segmenters [--out FILE] [--recordings 1]
 
-claspy needs other versions than metriclearn's tests: run it in a separate environment, made by
-``pip install claspy aeon ruptures stumpy -e .``. Its output is committed, and ``python -m
-experiments.benchmarks.segmentation`` compares it with learned metrics. Methods for several channels
-get the same standardized features of half a second as learners; methods based on subsequences get
-the signals at 12.5 Hz. Methods with "K given" get the true number of change-points; learners never
+claspy needs other versions of packages than the tests of metriclearn. So run the command in a
+separate environment, made by ``pip install claspy aeon ruptures stumpy -e .``. Its output is
+committed, and ``python -m experiments.benchmarks.segmentation`` compares it with learned metrics.
+GreedyGaussian, InformationGain and EAgglo get the same half-second features as learners,
+standardized. The other methods get the signals at 12.5 Hz, one channel at a time; ClaSP also gets
+all channels at once. Methods with "K given" get the true number of change-points; learners never
 do.
 """
 
@@ -32,7 +33,8 @@ Segmenter = Callable[[NDArray, int], Any]
 
 
 def aeon_segmenter(name: str, **options: Any) -> Segmenter:
-    """Change-points of a segmenter of aeon; options that are functions get their true number."""
+    """A function that finds change-points with a segmenter of aeon. Options that are functions are
+    called with the true number of change-points."""
 
     def segment(X: NDArray, count: int) -> Any:
         from aeon import segmentation
@@ -46,25 +48,25 @@ def aeon_segmenter(name: str, **options: Any) -> Segmenter:
 
 
 def claspy_segmenter(X: NDArray, count: int) -> Any:
-    """ClaSP, which chooses the number of segments, for one channel or several."""
+    """Find change-points in one channel or several with ClaSP, which chooses their number."""
     from claspy.segmentation import BinaryClaSPSegmentation
 
     return BinaryClaSPSegmentation(n_jobs=1).fit_predict(X)
 
 
 def information_gain(X: NDArray, count: int) -> Any:
-    """Change-points of the segmenter that needs values in [0, 1]."""
+    """Find change-points with aeon's InformationGainSegmenter, which needs values in [0, 1]."""
     values = (X - X.min(axis=0)) / np.ptp(X, axis=0)
     return aeon_segmenter("InformationGainSegmenter", k_max=same, step=1)(values, count)
 
 
 def same(count: int) -> int:
-    """The true number of change-points."""
+    """The option of a segmenter that needs the true number of change-points."""
     return count
 
 
 def regimes(count: int) -> int:
-    """The true number of segments."""
+    """The option of a segmenter that needs the true number of segments."""
     return count + 1
 
 
@@ -86,7 +88,8 @@ CHANNELS: dict[str, Segmenter] = {
 
 
 def segmenters_of(X: NDArray, raw: NDArray) -> Iterator[tuple[str, Segmenter, NDArray, float]]:
-    """Title, segmenter, its input, and windows per sample of the input, for one recording."""
+    """Yield for one recording the title, segmenter and input of every method. The last value is the
+    number of windows that a sample of the input lasts."""
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     signals = raw[: len(raw) // STEP * STEP].reshape(-1, STEP, 6).mean(axis=1)
     for method, segmenter in FEATURES.items():

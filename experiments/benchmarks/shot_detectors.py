@@ -1,8 +1,8 @@
-"""PySceneDetect's detectors on the videos of ``experiment=video``: the cuts that they find.
+"""Find the cuts in the videos of ``experiment=video`` with PySceneDetect's detectors.
 
     python -m experiments.benchmarks.shot_detectors outputs/data/videos [--out FILE]
 
-It does not import this project: run it in a separate environment, made by ``pip install
+The command does not import this project. Run it in a separate environment, made by ``pip install
 scenedetect-headless==0.7.2``. Its output is committed, and ``python -m
 experiments.benchmarks.stored_recordings`` compares it with learned metrics. By default a shot has
 at least 15 frames. These videos have 5 frames per second, so the thresholds are tried with 0.6 s,

@@ -1,10 +1,12 @@
-"""Shots of videos, compared with PySceneDetect, and speech, music and noise in one recording.
+"""Two tables: shots of videos compared with PySceneDetect, and speech, music and noise in a
+recording.
 
     python -m experiments.benchmarks.stored_recordings [--only shots musanmix]
 
-Shots: the drawn videos of ``experiment=video``, 7 to train and 3 to test; PySceneDetect's cuts are
-in ``shot_detectors.json``, made by :mod:`experiments.benchmarks.shot_detectors`. musanmix: the only
-recording is for testing; models learn from the sound of the shows of ``experiment=shows``.
+The first table uses the drawn videos of ``experiment=video``, 7 to train and 3 to test.
+PySceneDetect's cuts are in ``shot_detectors.json``, which
+:mod:`experiments.benchmarks.shot_detectors` writes. The second table uses musanmix. Its only
+recording is for testing, so models learn from the sound of the shows of ``experiment=shows``.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ SHOTS = "F1 at ± 0.2 s"
 
 
 def segmenters(train: LabeledSequences) -> dict[str, tuple[str, Any]]:
-    """A learner of training recordings, and the labels that it gets."""
+    """Fit all methods to training recordings. Returns each method with a text on what it learns
+    from labels."""
     fitted: dict[str, tuple[str, Any]] = {
         "ours, full metric": ("metric, penalty", tuned_learner(train)),
         "Euclidean": ("penalty", TunedSegmenter()),
@@ -50,7 +53,7 @@ def segmenters(train: LabeledSequences) -> dict[str, tuple[str, Any]]:
 
 
 def shots(report: Report, tiny: bool) -> None:
-    """Cuts of the test videos within a frame."""
+    """Report how well cuts of the test videos are found, within one frame."""
     seconds, counts = (40.0, (4, 1, 1)) if tiny else (240.0, (4, 3, 3))
     root = build_videos(DATA / ("tiny_shots" if tiny else "videos"), 0, seconds, counts)
     labels = {}
@@ -99,7 +102,7 @@ def shots(report: Report, tiny: bool) -> None:
 
 
 def musanmix(report: Report, tiny: bool) -> None:
-    """Boundaries of musanmix by models learned from other recordings."""
+    """Report how well models learned from other recordings find the boundaries of musanmix."""
     extractor = AudioFeatures(rate=2.0, flatness=True, contrast=True)
     sizes: Any = (0.7, (4, 1, 1)) if tiny else (5.5, (4, 3, 3))
     root = build_shows(DATA / ("tiny_sounds" if tiny else "sounds"), 0, *sizes)

@@ -1,13 +1,14 @@
-"""Detectors of claspy and river on the streams of ``experiments.benchmarks.streaming``.
+"""Run detectors of claspy and river on the streams of ``experiments.benchmarks.streaming``.
 
     python -m experiments.benchmarks.streaming --write streams.npz
     python experiments/benchmarks/stream_detectors.py streams.npz [--out FILE]
 
-The second command does not import this project: run it in a separate environment, made by ``pip
+The second command does not import this project. Run it in a separate environment, made by ``pip
 install claspy==0.2.8 river==0.26.1``. Its output is committed, and
-``experiments.benchmarks.streaming`` compares it with ours. All these detectors read one number at a
-time: each gets the leading principal component of the features, or the leading direction of the
-learned metric. This signal and the parameters have the largest F1 on the training recordings.
+``experiments.benchmarks.streaming`` compares it with our stream. All these detectors read one
+number at a time. Their signal is either the leading principal component of the features, or the
+leading direction of the learned metric. Each detector gets the signal and the parameters with the
+largest F1 on the training recordings.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _TUNED = 6  # training recordings that parameters are chosen on
 
 
 def scores(found: Sequence[Found], truths: Sequence[Any], margin: int) -> dict[str, float]:
-    """F1 of all boundaries within the margin, each found once, and the median delay in samples."""
+    """F1 of boundaries, which must be found within the margin, and the median delay in samples.
+    Every report matches at most one boundary."""
     hits, delays = 0, []
     for changes, truth in zip(found, truths):
         left = list(changes)
@@ -58,7 +60,8 @@ def scores(found: Sequence[Found], truths: Sequence[Any], margin: int) -> dict[s
 
 
 def follow(name: str, parameters: dict[str, Any], signal: Any) -> Iterator[tuple[int, int]]:
-    """Changes that a detector reports while it reads one number at a time."""
+    """Yield the changes that a detector reports while it reads a signal one number at a time. Each
+    comes with the number of samples read until its report."""
     if name == "ClaSP":
         from claspy.streaming.segmentation import StreamingClaSPSegmentation
 
@@ -85,8 +88,8 @@ def follow(name: str, parameters: dict[str, Any], signal: Any) -> Iterator[tuple
 def chosen(
     name: str, data: dict[str, Any], run: Callable[..., Found]
 ) -> tuple[dict[str, Any], str, list[Found], float]:
-    """The parameters and the signal with the largest F1 in training, and the changes and seconds on
-    test data."""
+    """Choose the parameters and the signal with the largest F1 in training. Returns them with the
+    changes found in the test data, and the seconds that this took."""
     best: Any = (-1.0, {}, "")
     for values in product(*GRIDS[name].values()):
         parameters = dict(zip(GRIDS[name], values))
@@ -101,7 +104,8 @@ def chosen(
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Signals and truths by data set and part, as ``streaming --write`` stores them."""
+    """Read the signals and true change-points that ``streaming --write`` stores, by data set and
+    part (training or test)."""
     with np.load(path) as file:
         data: dict[str, Any] = {}
         for key in file.files:  # in the order of writing
@@ -115,7 +119,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the changes that every detector finds, with F1, delay and speed."""
+    """Write F1, delay and speed of every detector, with its parameters."""
     parser = argparse.ArgumentParser(description="Detectors of claspy and river on streams.")
     parser.add_argument("streams", type=Path, help="file made by streaming --write")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "stream_detectors.json")

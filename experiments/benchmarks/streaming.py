@@ -4,9 +4,10 @@
 
 Our stream follows ten features with a change every 1,000 samples, in chunks of 100 and row by row.
 Then it follows test recordings of HAPT and GazeCom row by row, as the detectors in
-``stream_detectors.json`` do, see :mod:`experiments.benchmarks.stream_detectors`. Metric and penalty
-are learned from other people. A boundary is found if one is reported within the margin, no matter
-when. For found boundaries, the delay is the time from the true boundary to the report.
+``stream_detectors.json`` do (see :mod:`experiments.benchmarks.stream_detectors`). Metric and
+penalty are learned from recordings of other people. A boundary is found if one is reported within
+the margin, no matter when. For found boundaries, the delay is the time from the true boundary to
+the report.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ DATA: dict[str, tuple[Any, int, int, int, float]] = {
 
 
 def synthetic_learner() -> ChangePointMetricLearner:
-    """The Euclidean metric with a penalty of a few noise energies times log T."""
+    """A learner with the Euclidean metric and the penalty 2 P log T for T = 10,000, without a
+    fit."""
     learner = ChangePointMetricLearner()
     learner.components_, learner.n_features_in_ = np.eye(_FEATURES), _FEATURES
     learner.penalty_ = 2.0 * _FEATURES * float(np.log(1e4))
@@ -43,14 +45,14 @@ def synthetic_learner() -> ChangePointMetricLearner:
 
 
 def block(number: int) -> NDArray[np.float64]:
-    """100,000 samples with a change every 1,000."""
+    """Draw 100,000 samples with a change every 1,000."""
     rng = np.random.default_rng(number)
     levels = rng.normal(size=(_BLOCK // _SEGMENT, _FEATURES))
     return np.repeat(levels, _SEGMENT, axis=0) + rng.normal(size=(_BLOCK, _FEATURES))
 
 
 def in_chunks(n_samples: int) -> Row:
-    """Peak memory and speed for a number of samples in chunks of 100."""
+    """One row: peak memory and speed for a number of samples that come in chunks of 100."""
     stream, seconds, processor, n_found = synthetic_learner().stream(), 0.0, 0.0, 0
     stream.push(block(0)[:_CHUNK])  # compiles
     for number in range(n_samples // _BLOCK):
@@ -70,7 +72,8 @@ def in_chunks(n_samples: int) -> Row:
 
 
 def row_by_row(n_samples: int) -> Row:
-    """Microseconds to push one row, and after how many samples a change is final."""
+    """One row: the microseconds to push one sample, and after how many samples a change becomes
+    final."""
     stream, X = synthetic_learner().stream(), block(1)[:n_samples]
     stream.push(X[:1])
     microseconds, delays = [], []
@@ -90,7 +93,8 @@ def row_by_row(n_samples: int) -> Row:
 
 
 def divided(data: LabeledSequences, n_train: int, n_test: int) -> tuple[list[int], list[int]]:
-    """Recordings of the first half of the people for training, and of the others for tests."""
+    """Choose recordings of the first half of the people for training, and of the others for
+    testing."""
     people = sorted(set(data.groups))
     first = set(people[: len(people) // 2])
     train = [i for i, group in enumerate(data.groups) if group in first]
@@ -101,7 +105,8 @@ def divided(data: LabeledSequences, n_train: int, n_test: int) -> tuple[list[int
 
 
 def case(name: str, tiny: bool) -> dict[str, Any]:
-    """A fitted learner, test sequences and truths, and the signals that the detectors read."""
+    """Prepare a data set: a fitted learner, the test sequences with their true change-points, and
+    the signals that the detectors read."""
     loader, margin, n_train, n_test, rate = DATA[name]
     data = loader()
     train, test = divided(data, *((3, 2) if tiny else (n_train, n_test)))
@@ -135,7 +140,7 @@ def case(name: str, tiny: bool) -> dict[str, Any]:
 
 
 def ours(one: dict[str, Any]) -> Row:
-    """F1, delay and speed of our stream, row by row."""
+    """Measure F1, delay and speed of our stream, which gets one row at a time."""
     found: list[Found] = []
     seconds = 0.0
     for X in one["X"]:
@@ -151,7 +156,7 @@ def ours(one: dict[str, Any]) -> Row:
 
 
 def write(path: Path) -> None:
-    """Store signals and truths for the detectors of other packages."""
+    """Store signals and true change-points for the detectors of other packages."""
     arrays: dict[str, Any] = {}
     for name in DATA:
         one = case(name, False)

@@ -9,8 +9,8 @@ relevant, 6 to 9 segments. ``television`` has the size of the paper's TV shows: 
 segments. Each row is trained in a separate process to a relative gap of 1e-3 (objective minus
 certified lower bound, divided by the objective at the start), with the default strength of the
 regularizer and a tenth of it. Peak memory counts everything: interpreter, compiled code and data.
-Linear algebra has one thread. The last table is the time that a new user waits: interpreter,
-import, compiling, fit and prediction of ten short sequences in a fresh process. Its last row is the
+Linear algebra has one thread. The last table shows how long a new user waits in a fresh process for
+the interpreter, import, compiling, fit and prediction of ten short sequences. Its last row is the
 time in which the same interpreter imports scikit-learn and numba and calls an empty kernel.
 """
 
@@ -64,7 +64,7 @@ nothing(1)
 
 
 def row(job: str, name: str, share: float, n_jobs: int, repeats: int) -> dict[str, Any]:
-    """Train with a multiple of the regularizer's default strength."""
+    """One row: train with ``share`` times the regularizer's default strength."""
     data, test = (make_change_points(*DATA[job], random_state=seed) for seed in (0, 2))
     metric, regularizer = LEARNERS[name]
     strength = share * regularizer().strength
@@ -86,7 +86,7 @@ def row(job: str, name: str, share: float, n_jobs: int, repeats: int) -> dict[st
 
 
 def first_second(repeats: int) -> list[dict[str, Any]]:
-    """Fresh processes, with an empty and with a filled cache of compiled code."""
+    """Time fresh processes, with an empty and with a filled cache of compiled code."""
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for work, code in _FIRST.items():
@@ -101,7 +101,8 @@ def first_second(repeats: int) -> list[dict[str, Any]]:
 
 
 def fresh(program: Path, cache: str | None) -> tuple[float, int]:
-    """Processor seconds and peak MiB of a new interpreter; an empty cache without a folder."""
+    """Run a program in a new interpreter. Returns its processor seconds and peak MiB. The cache of
+    compiled code is empty if no folder is given."""
     path = os.pathsep.join(sys.path)  # a program in a file cannot import the modules of this folder
     with tempfile.TemporaryDirectory() as empty:
         environment = os.environ | {"NUMBA_CACHE_DIR": cache or empty, "PYTHONPATH": path}
