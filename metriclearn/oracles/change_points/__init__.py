@@ -2,10 +2,11 @@
 
 * ``search``: the oracle, and its search over the penalty of a segment
 * ``recursion``: the dynamic program in one loop
-* ``bounds``: the exact ways to skip work, each with its claim and proof
+* ``bounds``: how work is skipped without changing the result, each way with its claim and proof
 * ``segment_values``: the value of a segment, and the rules it obeys
-* ``given_count``: a layered program, for a number of segments that is optimal at no penalty
+* ``given_count``: a layered program, for numbers of segments that no penalty leads to
 * ``transitions``: the recursion and the layered program for names with costs of transitions
+* ``streaming``: the recursion over samples that arrive over time
 * ``margins``: how certain each change is
 """
 

@@ -1,15 +1,18 @@
-"""Exact ways to skip work: which starts need not be tried at an end, and which can be dropped.
+"""Ways to skip work without changing the result.
 
-All follow from one inequality. For every split t of (s,u]
+Some starts need not be tried at an end, and others can be dropped for good. All this follows from
+one inequality. For every split t of (s,u]
 
     f(s,u) ≤ f(s,t) + f(t,u) + slack(t),                                           (*)
 
-with slack(t) = κ − c for true segments: the difference is −vᵀ(ZZᵀ − κN)v − c for a unit vector v,
-and N is a projection. With charges only the labeled pieces around t add to the slack. Each function
-below states its claim and the proof. (*) concerns f alone, so every claim holds for each
-``min_size`` and under each rule for segments. The claims also hold with penalties p_t of either
-sign. F(t) is then the best value of the samples before t *less p_t*, and the best last segment of a
-longer prefix u is still argmax_s F(s) + f(s,u).
+with slack(t) = κ − c for true segments. Proof: f(s,u) − f(s,t) − f(t,u) = −vᵀ(ZZᵀ − κN)v − c, where
+v is the unit vector that is constant on (s,t] and on (t,u], 0 elsewhere, and sums up to 0. N is a
+projection, so vᵀNv ≤ 1. With charges, α times the number of labeled pieces around t replaces κ.
+
+Each function below states its claim and the proof. (*) concerns f alone, so every claim holds for
+each ``min_size`` and under each rule for segments. The claims also hold with penalties p_t of
+either sign. F(t) is then the best value of the samples before t *less p_t*, and the last segment of
+the best segmentation of the samples before u still begins at argmax_s F(s) + f(s,u).
 """
 
 from __future__ import annotations
@@ -57,10 +60,10 @@ class Incumbent(NamedTuple):
 
 
 class Fresh(NamedTuple):
-    """The newest starts, from ``first`` on, which have one bound together.
+    """The newest starts, from ``first`` on, which share a bound.
 
-    All of them satisfy F(s) + f(s,u) ≤ top + spread; if the spread is NaN, there is no such bound.
-    ``looked`` is the number of fresh starts that were tried at the current end.
+    All of them satisfy F(s) + f(s,u) ≤ top + spread. If the spread is NaN, there is no such bound.
+    ``looked`` is the number of fresh starts that were tried one by one at the current end.
     """
 
     first: int
@@ -76,11 +79,11 @@ class Live(NamedTuple):
     ----------
     starts : int32 array
     bounds : array
-        Each is at least F(s) + f(s,u) − f(t,u) − gain(t,u) for every later end u, with t the
-        checkpoint of the level. After the last level follow the values F(s) + f(s,u) of fresh
-        starts.
+        The bound of a start s is at least F(s) + f(s,u) − f(t,u) − gain(t,u) for every later end u,
+        where t is the checkpoint of its level. Behind the bounds of the last level, this array
+        stores the values F(s) + f(s,u) of the fresh starts.
     expiry : int32 array
-        The first end from which the start may be dropped.
+        The first end at which the start is not needed any more.
     """
 
     starts: NDArray
@@ -89,12 +92,14 @@ class Live(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """Groups of live starts with one checkpoint each, the oldest first.
+    """Groups of live starts, the oldest first.
 
-    ``number[0]`` levels are in use. Level k has the cold starts from first[k] to hot[k] and the hot
-    ones up to first[k + 1]. ``largest`` is the largest bound of the cold starts, ``growth`` an
-    argument of :func:`gain`, ``spent`` the work on the level since its checkpoint, and ``cost`` the
-    work of renewing it.
+    The bounds of a level were computed at one end, its checkpoint. A start is hot if its bound was
+    nearly the best value at that end, and cold otherwise. ``number[0]`` levels are in use. In the
+    arrays of :class:`Live`, level k begins at first[k] with its cold starts. Its hot starts begin
+    at hot[k], and the next level at first[k + 1]. ``largest`` is the largest bound of the cold
+    starts, ``growth`` an argument of :func:`gain`, ``spent`` the work on the level since its
+    checkpoint, and ``cost`` the work of renewing it.
     """
 
     number: NDArray
@@ -109,7 +114,7 @@ class Levels(NamedTuple):
 
 @njit(**WITHIN)
 def new_levels():
-    """One level without starts."""
+    """Levels of which one is in use, without any starts."""
     # np.empty is compiled for the arrays of the program anyhow; np.zeros would be one more function
     # to compile.
     whole, real = np.empty((6, MOST_LEVELS), dtype=np.int32), np.empty((2, MOST_LEVELS))
@@ -123,7 +128,7 @@ def new_levels():
 
 @njit(**LIGHT)
 def better(best, value, s):
-    """The incumbent, or one with the start s if its value is larger."""
+    """The start s with its value if that is larger, and the old incumbent ``best`` otherwise."""
     return Incumbent(value, s) if value > best.value else best
 
 
@@ -137,12 +142,13 @@ def no_fresh(signal, first):
 
 @njit(**ONCE)
 def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
-    """Try the fresh starts at the end u, unless one bound excludes them all; store their values.
+    """Try the fresh starts at the end u, unless their shared bound excludes all; store values.
 
-    Claim: f(s,u) ≤ f(s,t) + Σ|x|² of the samples x from t to u, plus κ if f(s,t) has a loss term.
-    Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n samples, and g/(u−s) is in [0, 1].
-    Scores of names are normalized: further samples never add more than 0. So ``spread`` sums up
-    |x|², and ``top`` holds the largest value less the spread when that value was computed.
+    Claim: f(s,u) ≤ f(s,t) + κ + Σ|x|² over the samples x from t to u, and κ is not needed if f(s,t)
+    was computed without its loss term. Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n
+    samples, and the loss term −κ g/(u−s) lies between −κ and 0. The best name of a sample scores 0
+    (scores are normalized), so more samples never raise the score of a segment. So ``spread`` sums
+    up |x|², and ``top`` is the largest F(s) + f(s,t), plus κ if needed and less the spread at t.
     """
     newest = u - signal.min_size
     looked, spread, top = newest + 1 - fresh.first, fresh.spread, fresh.top
@@ -165,15 +171,15 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
 
 @njit(**ONCE)
 def try_levels(signal, F, u, allowed, live, levels, best):
-    """Try at the end u the live starts whose bound beats the incumbent; returns the first level
-    due.
+    """Try the live starts whose bound at the end u exceeds the incumbent's value.
 
-    Claim: F(s) + f(s,u) ≤ bound(s) + f(t,u) + gain(t,u), t the checkpoint of the level. This is
-    (*), and f(t,u) is *the same number for all s*. So one comparison excludes all cold starts of a
-    level. The hot starts, which often win, are tried first. A level is due once the work on it
-    reaches the cost of renewing it, or when u beats all its starts. All newer levels are renewed
-    together with it. A level lasts for about as many ends as it has starts, so levels double in
-    size, and each start is renewed O(log T) times.
+    Also returns the first level that is due, that is, should be renewed. Claim: F(s) + f(s,u) ≤
+    bound(s) + f(t,u) + gain(t,u), where t is the checkpoint of the level. This follows from (*).
+    f(t,u) is *the same number for all s*, so one comparison excludes all cold starts of a level.
+    The hot starts, which often win, are tried first. A level is due once the work on it reaches the
+    cost of renewing it, or when u beats all its starts. All newer levels are renewed together with
+    it. A level lasts for about as many ends as it has starts, so levels double in size, and each
+    start is renewed O(log T) times.
     """
     n_levels = INTEGER(levels.number[0])
     due, slack = n_levels, split_slack(signal.slack, signal.weight, signal.c, u)
@@ -211,13 +217,13 @@ def try_levels(signal, F, u, allowed, live, levels, best):
 
 @njit(**LIGHT)
 def renew(signal, F, u, low, fresh, live, levels, due):
-    """Merge the levels from ``due`` on and the fresh starts into a new level with checkpoint u.
+    """Merge the fresh starts and all levels from ``due`` on into a new level with checkpoint u.
 
     A start s is dropped once it cannot win. Claim: if F(s) + f(s,u) + slack(u) ≤ F(u), then u is at
     least as good as s at every end v where (s,v] may be split at u. Proof: by (*), F(s) + f(s,v) ≤
-    F(s) + f(s,u) + slack(u) + f(u,v) ≤ F(u) + f(u,v). (PELT's rule for κ = 0, c = −λ; Killick,
-    Fearnhead & Eckley, JASA 107, 2012.) Starts before ``low`` are no longer allowed and are
-    dropped, too.
+    F(s) + f(s,u) + slack(u) + f(u,v) ≤ F(u) + f(u,v). For κ = 0 and c = −λ this is PELT's rule
+    (Killick, Fearnhead & Eckley, JASA 107, 2012). Starts before ``low`` are no longer allowed and
+    are dropped, too.
     """
     slacks, rules, min_size, c = signal.slack, signal.rules, signal.min_size, signal.c
     begin, n = INTEGER(levels.first[due]), INTEGER(levels.first[levels.number[0]])
@@ -255,10 +261,10 @@ def renew(signal, F, u, low, fresh, live, levels, due):
 
 @njit(**LIGHT)
 def _set_level(k, u, stop, hot_from, growth, live, levels):
-    """Make the starts up to ``stop`` level k, the newest; starts with bounds above ``hot_from`` are
-    hot.
+    """Form level k, the newest one, from the starts up to ``stop``.
 
-    If there are many cold starts, they form a level of their own, and the hot ones begin the next.
+    Starts whose bound exceeds ``hot_from`` are hot. If there are many cold starts, level k contains
+    only these, and the hot starts begin the next level.
     """
     starts, bounds, expiry = live
     begin = cold = INTEGER(levels.first[k])
@@ -284,11 +290,13 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
 
 @njit(**LIGHT)
 def loss_slack(truth, weight, first, t):
-    """The loss's part of the slack at t for starts from ``first`` on: first value, growth, maximum.
+    """What the loss adds to the slack at t, for starts from ``first`` on and ends u > t.
 
-    The slack κ − c of (*) is large if κ is about −c, but the loss
-    contributes 0 at u = t and grows with u − t. So bounds use the slack −c plus a :func:`gain` that
-    depends on t and u alone, and the largest gain decides which starts are dropped.
+    Returns what it adds right after t, how much per sample this grows, and the most it can become.
+    The slack κ − c of (*) is twice as large as −c if κ = −c. But the loss contributes 0 at u = t,
+    and more only as u − t grows. So bounds use the slack −c plus a :func:`gain` that depends on t
+    and u alone, and the largest gain decides which starts are dropped. Without true segments, the
+    loss adds κ at once.
     """
     if len(truth) == 0 or not GAIN:
         return weight, 0.0, weight
@@ -298,13 +306,15 @@ def loss_slack(truth, weight, first, t):
 
 @njit(**LIGHT)
 def _growth(truth, kappa, first, t):
-    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c per sample after t, in the true segment of t.
+    """An upper bound of [f(s,u) − f(s,t) − f(t,u) + c] / (u − t) for starts s ≥ ``first``.
 
-    Claim for s ≥ ``first``: let C = (b,e] be this true segment, q = b − s, and h(s) as in
-    truth_table. The loss adds κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where
-    w = q − h(s) + q²/|C| if s < b, and w = 0 otherwise. If s lies in the preceding true segment, of
-    size a, then w = q² (1/a + 1/|C|), and the bound increases with q. For q ≥ a the bound with
-    w ≤ q + q²/|C| has one stationary point, its maximum or a minimum.
+    It holds for ends u in the true segment C = (b,e] of sample t. Claim: let q = b − s, and h(s) as
+    in truth_table. The loss adds κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w
+    = q − h(s) + q²/|C| if s < b, and w = 0 otherwise. If s lies in the preceding true segment, of
+    size a, then w = q² (1/a + 1/|C|), and the bound increases with q. For q ≥ a we use w ≤ q +
+    q²/|C|. With p = t − b the bound becomes κ (q + q²/|C|) / (q+p)², whose derivative has the sign
+    of p − q (1 − 2p/|C|). So it increases up to q = p / (1 − 2p/|C|) and then decreases; it never
+    decreases if 2p ≥ |C|.
     """
     if t + 1 == len(truth):
         return 0.0
@@ -323,12 +333,12 @@ def _growth(truth, kappa, first, t):
 
 @njit(**LIGHT)
 def gain(truth, kappa, growth, t, u):
-    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c for every start s with that growth.
+    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c for every start s with this growth.
 
-    Claim: the gain grows with u up to the end e of the true segment C = (b,e] of t. Beyond e, with
-    L = e − s, l = e − t and ρ(s,u) = g(s,u)/(u−s), every s gains
-    (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u)) κv/(l+v) from e to u = e + v. The start b gains
-    most, because ρ(s,e) ≤ 1, and ρ(s,e) = L/|C| for s in C.
+    Claim: let C = (b,e] be the true segment of sample t. For u ≤ e, growth · (u − t) is a bound by
+    :func:`_growth`. For u = e + v, let L = e − s, l = e − t and ρ(s,u) = g(s,u)/(u−s). From e to u,
+    the start s gains (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u)) κv/(l+v). This is largest for
+    s = b, because ρ(s,e) = L/|C| for s in C, and ρ(s,e) ≤ 1 for earlier s. If b = t, it is then 0.
     """
     if len(truth) == 0 or not GAIN:
         return 0.0
@@ -344,12 +354,14 @@ def gain(truth, kappa, growth, t, u):
 
 @njit(**LIGHT)
 def _largest_gain(truth, kappa, growth, first, t):
-    """The largest :func:`gain` of starts from ``first`` on, at any later u; never above κ.
+    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c for all u and starts s from ``first`` on.
 
-    Claim: up to the end e of the true segment of t, the gain is largest at e. Beyond e, the gain of
-    the earliest start s in that segment is κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. This is largest where true
-    segments fill (e,u] exactly. There ρ(t,u) − ρ(s,u) is h(s)/(u−s) − h(t)/(u−t) with h of
-    truth_table, which has one stationary point.
+    It is never above κ. Claim: let C = (b,e] be the true segment of sample t. Up to e, a start
+    s < b gains κ w (e−t) / ((t−s) (e−s)) at most, with w of :func:`_growth`. This is at most growth
+    · (e−t) (t−first) / (e−first). Beyond e, all starts gain at most as much as the earliest start s
+    in C, with κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. This is largest if true segments fill (e,u] exactly. For
+    such u, ρ(t,u) − ρ(s,u) = h(s)/(u−s) − h(t)/(u−t), with h as in truth_table. As a function of u,
+    this difference has one maximum if h(t) < h(s), and increases otherwise.
     """
     if t + 1 == len(truth):
         return kappa

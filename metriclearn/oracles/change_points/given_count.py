@@ -1,4 +1,4 @@
-"""The best segmentation into a number of segments that is optimal at no penalty."""
+"""The best segmentation into a given number of segments, if no penalty leads to this number."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from metriclearn.oracles.change_points.segment_values import (
 def best_layers(signal, n_segments, positions, rest, floor):
     """Maximize Σ f − Σ p over segmentations into ``n_segments`` with ends among ``positions``.
 
-    Works layer by layer, O(K n²) for n ``positions`` (increasing, the last one T). A prefix is kept
-    if its value plus ``rest`` at its end reaches ``floor``; ``rest`` (T+1,) is an upper bound on
-    the value of the samples that follow. Returns the value, −inf if there is no segmentation, and
-    the segment ends.
+    Layer k holds the best value of every prefix in k segments. All layers take O(K n²) time for n
+    positions, which increase and end with T. ``rest`` (T+1,) is an upper bound on the value of the
+    samples from each position on. A prefix is extended only if its value plus ``rest`` at its end
+    reaches ``floor``. Returns the value (−inf if there is no segmentation) and the segment ends.
     """
     n, min_size = len(positions), signal.min_size
     # value[i]: the best value of the samples up to positions[i] in k segments. Before the first

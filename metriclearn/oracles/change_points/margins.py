@@ -1,22 +1,24 @@
-"""How certain each change-point is, exactly: max-marginals of the program that finds them.
+"""How certain each change-point is: exact max-marginals of the program that finds the changes.
 
-F(t) is the best value of the samples before t and B(t) the best value of the samples from t on,
-both less the penalty p_t of a change at t. The best segmentation with a change at t has the value
-F(t) + B(t) + p_t. The best segmentation without any change from t−δ to t+δ has the value
+Let f be the value of a segment, F(t) the best value of the samples before t, and B(t) the best
+value of the samples from t on. F(t) and B(t) both subtract the penalty p_t of a change at t. The
+best segmentation with a change at t has the value F(t) + B(t) + p_t. The best segmentation without
+any change from t−δ to t+δ has the value
 
-    W(t) = max F(s) + f(s,u) + B(u) over segments (s, u] with s < t − δ or s = 0, and
-    correspondingly for u,
+    W(t) = max F(s) + f(s,u) + B(u) over segments (s,u] with s < t − δ or s = 0,
+    and with u > t + δ or u = T.
 
-f being the value of a segment. One program runs forward and one backward.
+One program runs forward and computes F. Another runs backward and computes B.
 
-With a given number K of segments, we compute F and B at a penalty λ and then add λK: no
-segmentation into K segments with a change at t has a value above F(t) + B(t) + p_t + λK. The
-difference is the deficit of the segmentation. It is a sum over segments whose terms are at least 0.
-So we keep only segments whose deficit is at most ``window``, and layers for only the numbers of
-segments that then occur. A deficit within the window is exact. λ is the penalty at which K − 1
-segments are as good as K. The best segmentation with a change at some other t then usually drops
-the weakest change in exchange. It has K segments and no deficit, so a narrow window suffices. If
-the deficit is larger, we widen the window, and keep only positions that can lie in it.
+With a given number K of segments, we compute F and B at a penalty λ. No segmentation into K
+segments with a change at t then has a value above F(t) + B(t) + p_t + λK. By how much the value of
+a segmentation falls short of this bound is its deficit. It is a sum of terms that are at least 0,
+one for each segment. So we use only segments whose deficit is at most ``window``. The layers of a
+position store the least deficit for each number of segments that such segments allow. A deficit
+within the window is exact. λ is the penalty at which K − 1 segments are as good as K. The best
+segmentation with a change at some other t then usually drops the weakest change in exchange. It has
+K segments and reaches the bound, so a narrow window suffices. If a deficit is larger, we widen the
+window, and keep only positions whose deficit can still lie within it.
 """
 
 from __future__ import annotations
@@ -63,25 +65,27 @@ _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=Tru
 class BoundaryMargins:
     """The best segmentation of T samples, and how certain its changes are.
 
-    Scores are values ⟨A, M⟩ of segmentations, in units of squared distance, like the penalty.
+    The score of a segmentation is its value ⟨A, M⟩. Scores have the unit of the penalty, squared
+    distance.
 
     Attributes
     ----------
     change_points : int array (K,)
         Segment ends, the last one T.
     losses : array (K−1,)
-        How much lower the best score is without any change within the tolerance of each
-        change-point, at least 0; inf if there is no such segmentation.
+        For each change-point, how much lower the best score is if no change within the tolerance of
+        this point is allowed. Losses are at least 0, and inf if there is no such segmentation.
     gains : array (T,)
-        The score of the best segmentation with a change between the samples t−1 and t, less the
-        best score: 0 at the change-points, negative elsewhere, −inf where no change is allowed; 0
-        at t = 0.
+        For each t, the score of the best segmentation with a change between the samples t−1 and t,
+        less the best score of all. Gains are 0 at the change-points and at t = 0, at most 0
+        elsewhere, and −inf where no change is allowed.
     probabilities : array (K−1,) or None
-        Probability of a true change within the tolerance, after ``calibrate``.
+        For each change-point, the probability of a true change within the tolerance, after
+        ``calibrate``.
 
     See Also
     --------
-    boundary_margins : computes it.
+    boundary_margins : Computes these margins.
 
     Examples
     --------
@@ -104,13 +108,14 @@ class BoundaryMargins:
         Parameters
         ----------
         score : float ≥ 0
-            In units of squared distance, like the penalty, by which an additional segment must
-            raise the score.
+            The largest loss of score that is accepted. For comparison, an additional segment must
+            raise the score by the penalty.
 
         Returns
         -------
         int array (K−1, 2)
-            All positions from the first to the last have gains of at least −score.
+            The first and the last position. All positions between them, and they themselves, have
+            gains of at least −score.
         """
         if not score >= 0:
             raise ValueError(f"BoundaryMargins needs a score of at least 0, got {score}.")
@@ -124,8 +129,9 @@ class BoundaryMargins:
     def typical_score(self) -> float:
         """A score well below most losses and the cost of one more change; 0 without changes.
 
-        It is a tenth of the median finite loss, and at most half the cost of a change at the median
-        position. With the full cost of one additional change, every change could move anywhere.
+        It is a tenth of the median finite loss, and at most half the median cost (−gain) of a
+        change at other positions. If it were the full cost of one more change, every change could
+        move anywhere.
         """
         finite = self.losses[np.isfinite(self.losses)]
         if not len(finite):
@@ -135,8 +141,7 @@ class BoundaryMargins:
         return min(0.1 * float(np.median(finite)), elsewhere)
 
     def plot(self, score: float | None = None) -> Figure:
-        """Draw the change-points, the positions to which each can move for ``score``, and all
-        gains.
+        """Draw the change-points, the range in which each can move for ``score``, and all gains.
 
         Parameters
         ----------
@@ -160,16 +165,17 @@ def boundary_margins(
     min_size: int = 1,
     tolerance: int = 0,
 ) -> BoundaryMargins:
-    """The best segmentation, and the cost of every other change or missing change.
+    """Find the best segmentation, the loss without each change, and the cost of any other change.
 
-    Without ``n_clusters`` it costs little more than two pruned programs. With it, two more programs
-    run in a narrow window, and in wider windows where that does not suffice: O(T²(r + K)) time and
-    O(TK) memory in the worst case, where all segmentations are equally good.
+    Without ``n_clusters`` this takes little more time than two pruned programs. With
+    ``n_clusters``, two more programs run in a narrow window, and in wider windows where that does
+    not suffice. In the worst case all segmentations are equally good, and the time is O(T²(r + K))
+    and the memory O(TK).
 
     Parameters
     ----------
     form : LowRankForm or ChargedForm
-        A, whose shift is minus the penalty of a segment.
+        The form A. Its shift is minus the penalty of a segment.
     n_clusters : int, optional
         Only segmentations into this number of segments are compared.
     known : PartialPartition, optional
@@ -177,7 +183,7 @@ def boundary_margins(
     min_size : int
         Smallest number of samples in a segment.
     tolerance : int ≥ 0
-        δ, in samples: changes at most δ apart count as the same.
+        The tolerance δ in samples. Changes at most δ apart count as the same.
 
     Returns
     -------
@@ -186,7 +192,8 @@ def boundary_margins(
     Raises
     ------
     ValueError
-        As :class:`~metriclearn.oracles.change_points.ChangePoints` does.
+        In the same cases as :class:`~metriclearn.oracles.change_points.ChangePoints`, or if
+        ``n_clusters`` is given although transitions of names have costs.
 
     References
     ----------
@@ -228,9 +235,9 @@ def boundary_margins(
 def _with_states(
     problem: PenalizedSegmentation, penalty: float, boundaries: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For every t the best value with a change at t, and W of every boundary.
+    """For every t, the best value with a change at t; and W of every boundary.
 
-    Every boundary takes a separate program.
+    W takes a separate program for every boundary.
     """
     T, without = problem.n_samples, np.full(len(boundaries), -np.inf)
     signal = problem.signal.penalized(penalty)
@@ -244,16 +251,18 @@ def _with_states(
 
 
 class Layers(NamedTuple):
-    """Deficits of the samples before every t, by the number of their segments.
+    """The least deficit of the samples before every t, for each number of segments before t.
 
     Attributes
     ----------
     rows : int array (T+1, 3)
-        For every t: where its deficits begin, the number of segments to which the first deficit
-        belongs, and the number of deficits.
+        For every t, three numbers: where its deficits begin in ``deficits``, to which number of
+        segments the first of them belongs, and how many they are. The others belong to one segment
+        more each.
     deficits : array
+        The deficits of all t.
     limits : array (T+1,)
-        For every t: all deficits up to this limit are present and exact.
+        For every t, all deficits up to this limit are present and exact.
     """
 
     rows: NDArray
@@ -265,7 +274,7 @@ _NO_LAYERS = Layers(np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))
 
 
 class Sides(NamedTuple):
-    """F and B, (T+1,) each, and, with a given number of segments, the layers of both."""
+    """F and B, (T+1,) each. If the number of segments is given, also the layers of both sides."""
 
     forward: NDArray
     backward: NDArray
@@ -277,12 +286,11 @@ class Sides(NamedTuple):
 def _given_count(
     problem: PenalizedSegmentation, ends: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For every t the best value with a change at t, and W of every boundary.
+    """For every t, the best value with a change at t; and W of every boundary.
 
-    Only segmentations into K = len(ends) segments are considered.
-
-    At any penalty λ, no segmentation into K segments has a value above λK plus the best value over
-    all numbers of segments. Deficits are exact up to a window, which grows where needed.
+    Only segmentations into K = len(ends) segments are considered. At any penalty λ, none of these
+    has a value above λK plus the best penalized value over all numbers of segments. Deficits are
+    exact up to a window, which grows where needed.
     """
     n, T = len(ends), problem.n_samples
     if n == 1:  # there is no change
@@ -333,8 +341,8 @@ def _given_count(
 def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> tuple[float, float]:
     """A penalty at which K = len(ends) segments are nearly best, and a window above their deficit.
 
-    We look for the largest such penalty, which is about the value of the weakest change. A change
-    elsewhere usually replaces the weakest change.
+    We look for the largest such penalty, which is about the value of the weakest change. With a
+    change at another position, the best segmentation usually lacks the weakest change.
     """
     given = low = high = problem.vertex(ends)
     penalty, tried = float(np.min(boundary_worths(problem.signal, ends))), {len(ends)}
@@ -353,8 +361,9 @@ def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> t
 def _without(signal, sides, boundaries, tolerance):
     """W of every boundary, and whether it is exact.
 
-    With layers, only segmentations into one segment more than there are boundaries count. If the
-    deficit of W exceeds the limit, the value returned is not exact but a lower bound.
+    With layers, only segmentations with the same number of segments as the best one are considered.
+    If a deficit exceeds the limit of the layers, it is replaced by this limit, and the value
+    returned is an upper bound of W instead of the exact value.
     """
     T, n = len(sides.forward) - 1, len(boundaries)
     worth, exact = np.empty(n), np.zeros(n, dtype=np.bool_)
@@ -381,7 +390,7 @@ def _without(signal, sides, boundaries, tolerance):
 
 @njit(**LIGHT)
 def _pair(signal, sides, s, u):
-    """F(s) + f(s,u) + B(u), −inf if the segment (s,u] is not allowed."""
+    """The value F(s) + f(s,u) + B(u) of a pair (s, u), −inf if (s,u] is not allowed."""
     low, high = allowed_starts(signal.rules, u, u - signal.min_size + 1)
     if not low <= s < high:
         return -np.inf
@@ -390,7 +399,10 @@ def _pair(signal, sides, s, u):
 
 @njit(**LIGHT)
 def _better(best, value, sides, s, u):
-    """The larger of ``best`` and the value of the pair (s, u) less its deficit."""
+    """The larger of ``best`` and the value of the pair (s, u) less its deficit.
+
+    ``best`` and the result consist of a value and whether it is exact.
+    """
     if value <= best[0]:
         return best
     deficit, limit = _least_deficit(sides.ahead, sides.behind, s, u, sides.n_segments - 1)
@@ -402,15 +414,17 @@ def _better(best, value, sides, s, u):
 def _improve(signal, sides, t, first, last, best, room):
     """The largest F(s) + f(s,u) + B(u) with s < first and last < u, at least ``best``.
 
-    ``best`` is the value of the best pair (s, u) so far. Claim: by (*) of :mod:`.bounds` the value
+    ``best`` is the value of the best pair (s, u) so far. Claim: by (*) of :mod:`.bounds`, the value
     of a pair is at most left(s) + right(u) with left(s) = F(s) + f(s,t) and right(u) = slack(t) +
-    f(t,u) + B(u). For ends u in a block with the first end e, we split the segment at e instead:
-    the value is at most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u). Blocks
-    double in length with the distance from t. The value of a pair with a start before s, or an end
-    after u, is at most the value of (s, u) plus the slack and the penalty there: splitting its
-    segment there loses at most the slack, and pays the penalty. So one start whose value is too low
-    excludes all earlier starts, and a pair that is too low by both slacks excludes all pairs around
-    it.
+    f(t,u) + B(u). Ends are divided into blocks, whose lengths double with the distance from t. For
+    ends u in a block with the first end e, we split the segment at e instead. The value is then at
+    most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u).
+
+    Now let a pair have a start before s, or an end after u. If we split its segment at s, or at u,
+    the value falls by at most the slack there, plus the penalty of the new change. So the value of
+    this pair is at most the value of (s, u) plus the slacks and penalties at these splits. One
+    start whose value is too low therefore excludes all earlier starts, and a pair that is too low
+    by both slacks and penalties excludes all pairs around it.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -484,7 +498,7 @@ def _end_blocks(signal, backward, t, last, needed, right, beyond):
 
 
 def _no_layers(T: int) -> Layers:
-    """Layers with 0 segments only."""
+    """Layers that know only the empty segmentation, with 0 segments before position 0."""
     rows = np.zeros((T + 1, 3), dtype=np.int64)
     rows[0, 2] = 1  # no segments before the first sample
     limits = np.full(T + 1, -1.0)
@@ -493,17 +507,17 @@ def _no_layers(T: int) -> Layers:
 
 
 def _turned(layers: Layers) -> Layers:
-    """Layers of the samples from every t on, from the layers of the reversed samples."""
+    """Turn the layers of the reversed samples into layers of the samples from every t on."""
     return Layers(layers.rows[::-1].copy(), layers.deficits, layers.limits[::-1].copy())
 
 
 @called
 def _widened(signal, best, layers, needs, lost, n_segments):
-    """Layers with all deficits up to ``needs``, for at most ``n_segments`` segments.
+    """Layers with all deficits up to ``needs`` (T+1,), for at most ``n_segments`` segments.
 
-    The first pass runs backward from the ends that need more than their limit: a start needs the
-    need of the end, less the deficit of the segment between them. The second pass runs forward and
-    fills in the rows.
+    The first pass runs backward, from the positions that need larger deficits than their limit. If
+    a segment begins at a position, its deficits must be known up to the need of the segment's end,
+    less the deficit of the segment. The second pass runs forward and fills in the rows.
     """
     rows, deficits, limits = layers.rows.copy(), layers.deficits, layers.limits
     needs, size, T = needs.copy(), len(deficits), len(best) - 1
@@ -529,10 +543,10 @@ def _widened(signal, best, layers, needs, lost, n_segments):
 def _near(signal, best, lost, need, u, near, lacks):
     """Fill in the starts whose segment to u has a deficit of at most ``need``; return their number.
 
-    Claim: the value of a start before s is at most the value of s plus slack(s) and p_s. Proof: (*)
-    for its segment split at s, which needs min_size samples before s. So a low value excludes all
-    earlier starts. A segmentation through s and u loses at least lost[s]. We need those that lose
-    at most lost[u] + need.
+    Claim: the value of a start at least min_size before s is at most the value of s plus slack(s)
+    and p_s. Proof: use (*) for its segment, split at s. So a low value excludes all earlier starts.
+    A segmentation with changes at s and u loses at least lost[s]. We need only those that lose at
+    most lost[u] + need.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -553,9 +567,9 @@ def _near(signal, best, lost, need, u, near, lacks):
 
 @njit(**WITHIN)
 def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
-    """Add deficits of the samples before u whose last segment begins at one of ``near``.
+    """Extend the row of u by deficits of segmentations whose last segment begins in ``near``.
 
-    Returns the array of deficits, which may be a new and larger one, and their number.
+    Returns the array of all deficits, which may be a new and larger one, and their number.
     """
     if size + n_segments > len(deficits):
         more = np.empty(2 * len(deficits) + n_segments)
@@ -589,10 +603,10 @@ def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
 
 @njit(**LIGHT)
 def _least_deficit(ahead, behind, s, u, n_segments):
-    """The least deficit of n segments, some before s and the others after u, and its limit.
+    """The least deficit of n segments, some before s and the others after u; and its limit.
 
-    A deficit is exact up to the limit. It is infinite if the layers hold none, and 0 without
-    layers.
+    The deficit is exact if it does not exceed the limit. It is infinite if the layers hold no
+    deficit for n segments, and 0 if there are no layers.
     """
     if len(ahead.limits) == 0:
         return 0.0, np.inf
@@ -606,7 +620,7 @@ def _least_deficit(ahead, behind, s, u, n_segments):
 
 @called
 def _least_deficits(sides):
-    """For every t the least deficit of n segments with a change at t."""
+    """For every t, the least deficit of a segmentation into n segments with a change at t."""
     least = np.empty(len(sides.forward))
     for t in range(len(least)):
         least[t] = _least_deficit(sides.ahead, sides.behind, t, t, sides.n_segments)[0]

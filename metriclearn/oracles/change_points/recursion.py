@@ -1,7 +1,7 @@
 """The recursion of optimal partitioning, F(u) = max_s F(s) + f(s,u) − p_u, in one loop.
 
-F(u) depends only on samples before u. So this file uses the loop for whole sequences, and
-:mod:`.streaming` uses it for samples that arrive over time.
+F(u) depends only on samples before u. So one loop serves both whole sequences (in this file) and
+samples that arrive over time (in :mod:`.streaming`).
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _PAYS = 1.5  # work since the last checkpoint, in units of its cost, that makes 
 
 
 class Program(NamedTuple):
-    """The state of the recursion between two ends.
+    """The state of the recursion after it has processed an end.
 
     Attributes
     ----------
     F : array
-        The best value of every prefix, less the penalty of a change at its end; −inf if there is no
-        segmentation.
+        For every position t, the best value of a segmentation of the samples before t, less p_t;
+        −inf if there is no such segmentation.
     last : int32 array
-        The start of the segment that ends there, −1 where there is none.
+        For every position, the start of the last segment of this segmentation; −1 if there is none.
     live : Live
     levels : Levels
     """
@@ -57,7 +57,7 @@ class Program(NamedTuple):
 
 @njit(**WITHIN)
 def new_program(T):
-    """A program of T samples at most, before its first end."""
+    """A program with room for T samples, in which no end has been processed."""
     # One array for each type of number, because numba compiles np.empty anew for every array type.
     values, positions = np.empty((2, T + 1)), np.empty((3, T + 1), dtype=np.int32)
     F, last = values[0], positions[0]
@@ -71,7 +71,7 @@ def new_program(T):
 def advance(signal, program, begin, stop, fresh, best):
     """Extend a program to the ends from ``begin`` to ``stop``.
 
-    Returns the incumbent of the last end and the fresh starts, with which the next call continues.
+    Returns the incumbent of the last end, and the fresh starts. The next call needs both.
     """
     (F, last, live, levels), min_size = program, signal.min_size
     for u in range(begin, stop + 1):
@@ -105,15 +105,17 @@ def advance(signal, program, begin, stop, fresh, best):
 def best_segmentation(signal):
     """Maximize Σ f − Σ p over allowed segmentations into segments of at least ``min_size`` samples.
 
-    Requires T + min_size < 2³¹. O(Tr) memory: S, 12T bytes, and 16 bytes for each live start. Other
-    arrays are larger, but their unused pages are never touched. The time is close to O(Tr) on data
-    with changes. On data without changes it is far below the O(T²r) of plain pruning.
+    Requires T + min_size < 2³¹. The memory is O(Tr): S takes 8r bytes per sample, F and the
+    back-pointers take 12 bytes per sample, and each live start takes 16 bytes. The arrays for live
+    starts have T + 1 entries, but the memory of unused entries is never touched. The time is close
+    to O(Tr) on data with changes. On data without changes it is far below the O(T²r) that PELT's
+    rule alone would take.
 
     Returns
     -------
     F : array (T+1,)
-        The best value of every prefix, less the penalty of a change at its end; −inf if there is no
-        segmentation.
+        For every position t, the best value of a segmentation of the samples before t, less p_t;
+        −inf if there is no such segmentation.
     ends : int array (K,)
         The segment ends of the best segmentation of all samples; empty if there is none.
     """
@@ -125,7 +127,7 @@ def best_segmentation(signal):
 
 @njit(**WITHIN)
 def walk_back(last, stop, base):
-    """Segment ends after ``base`` up to ``stop``; the segment with end t starts at ``last[t]``."""
+    """Segment ends after ``base`` up to ``stop``. The segment that ends at t starts at last[t]."""
     t, n_segments = INTEGER(stop), 0
     while t > base:
         t, n_segments = INTEGER(last[t]), n_segments + 1

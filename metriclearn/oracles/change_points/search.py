@@ -1,8 +1,8 @@
-"""The exact oracle for segmentations: one search over the penalty of a segment.
+"""The exact oracle for segmentations, for a given penalty or a given number of segments.
 
-A penalty determines the number of segments, by one pruned dynamic program
-(:mod:`~metriclearn.oracles.change_points.recursion`). To reach a given number of segments we change
-the penalty.
+For a given penalty, one pruned dynamic program
+(:mod:`~metriclearn.oracles.change_points.recursion`) finds the best segmentation, and with it the
+number of segments. For a given number of segments, we search for a penalty that leads to it.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ GUESS = True  # try a penalty between the losses of single mergers
 
 @dataclass(eq=False, repr=False)
 class ChangePoints(BaseEstimator):
-    """argmax ⟨A, M⟩ over segmentations for A = ZZᵀ − κN + cI, exactly.
+    """Find the segmentation M that maximizes ⟨A, M⟩ for A = ZZᵀ − κN + cI, exactly.
 
-    The number of segments follows from c, or is given. If it is not given, one pruned dynamic
-    program finds the answer. If it is, the penalty of a segment moves along secants of the concave
-    hull of (K, V(K)) until the program returns K segments. If K is not on the hull, a layered
-    program runs over the few positions that the search could not exclude. O(Tr) memory and a
-    fraction of a microsecond per sample.
+    The number of segments follows from c unless it is given. If it is not given, one pruned dynamic
+    program finds the best segmentation. If K segments are wanted, let V(k) be the best value of k
+    segments. The penalty of a segment follows secants of the concave hull of the points (k, V(k))
+    until the program returns K segments. If (K, V(K)) lies below the hull, a layered program runs
+    over the few positions that the search could not exclude. The memory is O(Tr), and one program
+    usually takes a fraction of a microsecond per sample.
 
     Parameters
     ----------
     min_size : int
-        Smallest number of samples in a segment; the result stays exact for every value.
+        Smallest number of samples in a segment. The result is exact for every value.
 
     Raises
     ------
@@ -74,7 +75,7 @@ class ChangePoints(BaseEstimator):
         n_clusters: int | None = None,
         known: PartialPartition | None = None,
     ) -> Partition:
-        """Best segmentation, with ``n_clusters`` segments if given.
+        """The best segmentation. It has ``n_clusters`` segments if that is given.
 
         Parameters
         ----------
@@ -121,9 +122,9 @@ class ConstrainedChangePoints(ChangePoints):
     "at least one", many features, a given number of segments, and the forms of loss-augmented
     inference (with −κN, or the charges of :class:`~metriclearn.problem.losses.KnownLoss`).
 
-    Every constraint is a condition on single segments (s, u], so that the recursion keeps its
-    form and a segmentation without training label errors is found whenever there is one. O(Tr)
-    memory and near-linear time.
+    Every constraint is a condition on single segments (s,u], so the recursion keeps its form. A
+    segmentation without label errors on the annotations is found whenever there is one. The memory
+    is O(Tr), and the time is near-linear.
 
     Parameters
     ----------
@@ -144,19 +145,19 @@ class ConstrainedChangePoints(ChangePoints):
 
 
 class Vertex(NamedTuple):
-    """The best segmentation into K segments: V(K) and the segment ends (K,)."""
+    """The best segmentation into K segments: its value V(K) and its segment ends (K,)."""
 
     value: float
     ends: NDArray[np.int64]
 
 
 class PenalizedSegmentation:
-    """Best segmentations of one signal at any penalty of a segment.
+    """Compute the best segmentation of one signal at any penalty λ of a segment.
 
     V(K) is the largest value of a segmentation into K segments that agrees with ``known``. The
-    value is ⟨ZZᵀ − κN, M⟩, with charges and penalties of positions if the form has them.
-    :meth:`solve` maximizes V(K) − λK, so its answers are vertices of the upper concave hull of (K,
-    V(K)).
+    value is ⟨ZZᵀ − κN, M⟩. It includes charges and penalties of positions if the form has them.
+    :meth:`solve` maximizes V(K) − λK, so the results are vertices of the upper concave hull of the
+    points (K, V(K)).
 
     Parameters
     ----------
@@ -228,9 +229,9 @@ class PenalizedSegmentation:
         self._latest: Any = (None,)  # the last penalty, with its F and segment ends
 
     def best(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """F of :func:`best_segmentation` and segment ends at a penalty.
+        """F of :func:`best_segmentation` at a penalty, and the ends of the best segmentation.
 
-        The result for the last penalty is stored.
+        The result for the latest penalty is stored.
 
         Raises
         ------
@@ -272,7 +273,8 @@ class PenalizedSegmentation:
 
     @cached_property
     def extremes(self) -> tuple[Vertex, Vertex]:
-        """The vertices of the smallest and of the largest possible K."""
+        """The best segmentations into the smallest and into the largest possible number of
+        segments."""
         positions = np.arange(1, self.n_samples + 1)
         if self.known is None and self.min_size == 1 and not self.has_states:
             return self.vertex(positions[-1:]), self.vertex(positions)
@@ -299,8 +301,9 @@ class PenalizedSegmentation:
     def tabulate(self, n_segments: int) -> None:
         """Replace S of a wide signal by a table of all ‖S_u − S_s‖², (T+1, T+1, 1).
 
-        The table is one matrix product and takes at most twice the memory of S. It pays off if many
-        programs are likely, that is, if no gap separates the boundaries to keep from the others.
+        The table is computed by one matrix product and takes at most about twice the memory of S.
+        It pays off only if many programs will be run. That is likely if no clear gap separates the
+        values of the ``n_segments`` − 1 most valuable boundaries from those of the others.
         """
         S = self.signal.cumulative
         wide = S.ndim == 2 and S.shape[1] >= WIDE and len(S) <= min(_SHORT, 2 * S.shape[1]) + 1
@@ -321,9 +324,12 @@ class PenalizedSegmentation:
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
         """Segment ends of a maximizer with exactly ``n_segments`` segments.
 
-        Every number between the smallest and the largest possible one occurs. Proof: the
-        annotations and the number are bounds on sums over intervals of positions, and the matrix
-        of such intervals is totally unimodular.
+        Every number between the smallest and the largest possible one occurs, unless transitions
+        between names are forbidden. Proof: describe a segmentation by a vector that is 1 at changes
+        and 0 elsewhere. All constraints, and the number of changes, are bounds on sums of this
+        vector over intervals of positions. The matrix of such intervals is totally unimodular. So
+        if a vector with entries from 0 to 1 satisfies integer bounds, some 0/1 vector does, too.
+        Mixtures of the two extreme segmentations reach every number in between.
 
         Raises
         ------
@@ -356,15 +362,17 @@ class PenalizedSegmentation:
     def _guess(self, n_segments: int, low: Vertex, high: Vertex) -> Vertex | None:
         """A vertex between two others, at a penalty that often leads to K on clear data.
 
-        If the segments of ``high`` were merged one by one, the cheapest merge first, a penalty
-        between two of these costs would leave K segments.
+        Removing a boundary of ``high`` merges two segments and costs a part of the value. The
+        penalty is the mean of two such costs: the largest of a boundary that must go, and the
+        smallest of the K − 1 boundaries that stay. It leaves K segments if a removal does not
+        change the costs of the other boundaries. Returns None if the result is not between the two.
         """
         worths = np.sort(boundary_worths(self.signal, high.ends))
         guess = self.solve(float(np.mean(worths[-n_segments:][:2])))
         return guess if len(low.ends) < len(guess.ends) < len(high.ends) else None
 
     def between(self, low: Vertex, high: Vertex) -> Vertex | None:
-        """A vertex of the hull above the chord of two vertices, if there is one."""
+        """A vertex of the hull above the chord between two vertices; None if there is none."""
         penalty = slope(low, high)
         vertex = self.solve(penalty)
         gain = (vertex.value - penalty * len(vertex.ends)) - (low.value - penalty * len(low.ends))
@@ -377,8 +385,8 @@ class PenalizedSegmentation:
         """Segment ends for a K strictly inside an edge of the hull, by a layered program.
 
         At the penalty of the edge, a segmentation with a change at t has at most the value
-        through[t]. We begin with the positions where it is largest, and double their number until
-        they allow a segmentation into K segments. Then we take all positions whose through[t]
+        through[t]. We begin with the positions with the largest through[t], and double their number
+        until they allow a segmentation into K segments. Then we add all positions whose through[t]
         reaches the value of that segmentation.
         """
         penalty, T = slope(low, high), self.n_samples
@@ -412,10 +420,12 @@ class PenalizedSegmentation:
             positions = np.union1d(positions, needed)
 
     def through(self, penalty: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        """The best value overall, of the samples from every position on, and with a change there.
+        """Best values, as three results: overall, after each position, and through each position.
 
-        The second result, (T+1,), or (T+1, C) by the name of the next segment, excludes the cost of
-        a change at the position.
+        The second result is the best value of the samples from every position on, without the
+        penalty of a change at that position. Its shape is (T+1,). If transitions of names have
+        costs, it is (T+1, C), with one column for every name of the segment that begins there. The
+        third result, (T+1,), is the best value of a segmentation with a change at the position.
         """
         turned = self.mirrored()
         if self.has_states:
@@ -433,9 +443,9 @@ class PenalizedSegmentation:
         return float(through[-1]), rest, through
 
     def both_sides(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The best values of the samples before every position, and of those from it, (T+1,) each.
+        """The best value of the samples before every position, and that of the samples from it on.
 
-        Both include the penalty of a change there.
+        Both results are arrays (T+1,). Each of them subtracts the penalty of a change there.
         """
         backward = self.mirrored().best(penalty)[0]
         return self.best(penalty)[0], backward[::-1]
@@ -470,5 +480,5 @@ class PenalizedSegmentation:
 
 
 def slope(low: Vertex, high: Vertex) -> float:
-    """The penalty at which two vertices have the same value."""
+    """The penalty λ at which V(K) − λK is the same for two vertices."""
     return (high.value - low.value) / (len(high.ends) - len(low.ends))

@@ -4,20 +4,23 @@ With S the cumulative sums of the factors, the segment (s, u] has the value
 
     f(s,u) = (‖S_u − S_s‖² − κ g(s,u)) / (u−s) + c,
 
-where g(s,u) = Σ_k |(s,u] ∩ C_k|² / |C_k| measures its overlap with the true segments C_k. With the
-charges of :class:`~metriclearn.problem.losses.KnownLoss` the value is
+where g(s,u) = Σ_k |(s,u] ∩ C_k|² / |C_k| measures the overlap of the segment with the true segments
+C_k, κ is the weight of the true segments, and c is minus the penalty of a segment. With the charges
+of :class:`~metriclearn.problem.losses.KnownLoss` the value is
 
     f(s,u) = ‖S_u − S_s‖² / (u−s) + α·charge(s,u) + c.
 
 Segments with names add
 
-    max_c E_c(u) − E_c(s),
+    max_c [E_c(u) − E_c(s)],
 
-the score of the best name from cumulative emissions E. Each kernel is written once. Numba takes
-seconds to compile it for every combination of arrays and None, so there are only four kinds of
-signals: with or without names, and with or without constraints (charges and rules). A field is None
-if the kind of signal lacks it, and Numba then compiles no tests of it. A field is an empty array if
-the kind has it, but this signal does not.
+the score of the best name from cumulative emissions E.
+
+Each kernel is written only once, for all signals. Numba compiles a kernel anew for every
+combination of arrays and None, which takes seconds. So there are only four kinds of signals: with
+or without names, and with or without constraints (charges and rules). In a kind without names or
+without constraints, the fields for them are None, and Numba compiles no tests of these fields.
+Other fields are empty arrays if the signal does not need them.
 """
 
 from __future__ import annotations
@@ -61,8 +64,9 @@ NO_RULES = np.empty((4, 0), dtype=np.int64)
 def called(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls; Ctrl-C in it raises KeyboardInterrupt, not SystemError.
 
-    Numba's cache notices changes only in the kernel's own file. After a change in another file of
-    this folder, touch recursion.py and margins.py, or set NUMBA_CACHE_DIR to a new folder.
+    Numba's cache notices changes only in the kernel's own file. After a change to a kernel, touch
+    every other file with a ``@called`` kernel that uses it (in this folder, and
+    ../expected_loss.py), or set NUMBA_CACHE_DIR to a new folder.
     """
     options: Any = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}
     kernel = njit(**options)(function)
@@ -81,20 +85,20 @@ def called(function: Callable[..., Any]) -> Any:
 
 
 class Signal(NamedTuple):
-    """A form, its constraints and the penalty, as the arrays and numbers that kernels take.
+    """The arrays and numbers that kernels take: a form, its constraints and the penalty.
 
     Attributes
     ----------
     cumulative : array (T+1, r)
-        S, or a table (T+1, T+1, 1) of ‖S_u − S_s‖².
+        The cumulative sums S, or a table (T+1, T+1, 1) of ‖S_u − S_s‖² for all s and u.
     weight : float
-        κ for a truth, α for charges, 0 without either.
+        κ if the form has true segments, α if it has charges, and 0 if it has neither.
     min_size : int
         Smallest number of samples in a segment.
-    truth : array (T+1, 6), or (0, 6) without a truth
+    truth : array (T+1, 6), or (0, 6) without true segments
         See :func:`truth_table`.
     penalties : array (T+1,), or (0,) without penalties of positions
-        p_t of a change at t; 0 at both ends.
+        The penalty p_t of a change at t; 0 at both ends.
     charges : array (T+1, 11), or (0, 11) without charges; None without constraints
         See :func:`~metriclearn.problem.charges.charge_table`.
     slack : array (T+1,), or (0,) without charges; None without constraints
@@ -102,15 +106,15 @@ class Signal(NamedTuple):
     rules : int array (4, T+1), or (4, 0) without rules; None without constraints
         The rows of :class:`~metriclearn.problem.knowledge.SegmentRules`.
     emissions : array (T+1, C) or None
-        E of :class:`~metriclearn.problem.named_segments.NameScores`, normalized so that no sum of
-        scores is above 0.
+        E of :class:`~metriclearn.problem.named_segments.NameScores`, normalized: in every sample
+        the best name scores 0 and the others less, so no segment has a score above 0.
     given : int32 array (2, T+1), or (2, 0) without given names; None without names or constraints
-        ``given`` of ``NameScores``.
+        The array ``given`` of ``NameScores``.
     c : float
         Minus the penalty of a segment.
     head : int or None
-        In a stream, the number of samples between the positions 0 and 1; None otherwise. These
-        samples are not stored, and no further change can lie among them.
+        In a stream, the number of positions that were forgotten between the stored positions 0 and
+        1; no further change can lie there. None otherwise.
     """
 
     cumulative: NDArray
@@ -153,14 +157,14 @@ class Signal(NamedTuple):
 
 @called
 def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
-    """Columns of the true segments from which g is computed in O(1), (T+1, 6).
+    """Tabulate the true segments, (T+1, 6), so that g(s,u) can be computed in O(1).
 
-    Row t holds the start and 1/size of the true segment of sample t−1. Two columns give the parts
-    of an overlap: before(t) belongs to a segment that ends at t and starts in an earlier true
+    Row t begins with the start and 1/size of the true segment of sample t−1. Two columns give the
+    parts of an overlap: before(t) belongs to a segment that ends at t and starts in an earlier true
     segment, and after(t) to a segment that starts at t and ends in a later one. So g(s,u) =
-    before(u) + after(s), unless s and u lie in one true segment, where g(s,u) = (u−s)²/|C|. The
-    last columns are the end e of the true segment of sample t, and h = (e−t)(1 − (e−t)/|C|), by
-    which the overlap of any (t,u] with u ≥ e is reduced at its left end.
+    before(u) + after(s), unless (s,u] lies in one true segment C, where g(s,u) = (u−s)²/|C|. The
+    last two columns are the end e of the true segment C of sample t, and h(t) = (e−t)(1 −
+    (e−t)/|C|). For u ≥ e, the overlap of (t,u] is less by h(t) than if C began at t.
     """
     table = np.empty((n_samples + 1, 6))
     for column in range(6):
@@ -195,7 +199,7 @@ def energy(S, s, u):
 
 @njit(**LIGHT)
 def overlap(truth, s, u):
-    """g(s,u): true segments inside add their length, and the two at the ends add a part of it."""
+    """Compute g(s,u): true segments inside (s,u] add their length, those at its ends a part."""
     if s >= truth[u, START]:  # both ends in one true segment
         return float((u - s) * (u - s)) * truth[u, SHARE]
     return truth[u, BEFORE] + truth[s, AFTER]
@@ -203,11 +207,11 @@ def overlap(truth, s, u):
 
 @njit(**LIGHT)
 def name_score(E, given, s, u):
-    """max_c E_c(u) − E_c(s), or the score of the name that is given in (s,u].
+    """The score of the best name in (s,u], or of the name that is given there.
 
-    The two parts of a split segment together score at least as much as the whole: both may have the
-    name of the whole, and neither holds a given name that the whole does not. So (*) of
-    :mod:`.bounds` holds with the same slack.
+    If a segment is split, its two parts together score at least as much as the whole. Proof: both
+    parts may take the name of the whole, because a name that is given in a part is also given in
+    the whole. So (*) of :mod:`.bounds` holds with the same slack.
     """
     # Numba drops this branch for None only if the test for None stands alone.
     if given is not None:  # noqa: SIM102
@@ -231,7 +235,7 @@ def n_between(head, s, u):
 
 @njit(**LIGHT)
 def is_given(term):
-    """Whether a signal has a term."""
+    """Whether a signal has a term: it is neither None nor an empty array."""
     if term is None:
         return False
     return term.size > 0
@@ -239,7 +243,7 @@ def is_given(term):
 
 @njit(**LIGHT)
 def _with_loss(value, weight, truth, charges, s, u, length):
-    """The energy per sample, plus the loss of a truth or of charges if the weight is not 0."""
+    """The energy ``value`` divided by the length, plus the weighted loss if there is one."""
     if charges is None:
         if len(truth):
             value -= weight * overlap(truth, s, u)
@@ -259,7 +263,7 @@ def _with_names(value, E, given, s, u):
 
 @njit(**LIGHT)
 def segment_value(signal, s, u):
-    """f(s, u)."""
+    """The value f(s,u) of a segment."""
     S, weight, _, truth, _, charges, _, _, emissions, given, c, head = signal
     value, length = energy(S, s, u), n_between(head, s, u)
     value = _with_loss(value, weight, truth, charges, s, u, length) + c
@@ -268,13 +272,13 @@ def segment_value(signal, s, u):
 
 @njit(**LIGHT)
 def penalty_at(penalties, t):
-    """p_t."""
+    """The penalty p_t of a change at t, 0 if the signal has no penalties of positions."""
     return penalties[t] if len(penalties) else 0.0
 
 
 @njit(**LIGHT)
 def allowed_starts(rules, u, stop):
-    """(low, high): segments (s, u] are allowed for low ≤ s < high, with high at most ``stop``."""
+    """The range (low, high) of starts: (s,u] is allowed for low ≤ s < high, high ≤ ``stop``."""
     if rules is None:
         return 0, stop
     if rules.shape[1] == 0:
@@ -286,7 +290,7 @@ def allowed_starts(rules, u, stop):
 
 @njit(**LIGHT)
 def split_slack(slack, weight, c, t):
-    """slack(t), the largest f(s,u) − f(s,t) − f(t,u); see :mod:`.bounds`."""
+    """slack(t), an upper bound of f(s,u) − f(s,t) − f(t,u) for all s and u; see :mod:`.bounds`."""
     if slack is None:
         return weight - c
     return slack[t] - c if len(slack) else weight - c
@@ -294,7 +298,7 @@ def split_slack(slack, weight, c, t):
 
 @njit(**LIGHT)
 def legal_from(rules, t, min_size):
-    """The first end u for which every (s,u] may be split at t."""
+    """The first end u from which on every allowed segment (s,u] with s < t may be split at t."""
     if rules is None:
         return t + min_size
     return max(t + min_size, rules[_REACH, t] + 1) if rules.shape[1] else t + min_size
@@ -302,7 +306,7 @@ def legal_from(rules, t, min_size):
 
 @called
 def segment_values(signal, starts, ends):
-    """f of the segments between starts and ends, less the penalties of their ends, (K,)."""
+    """For every segment, its value f less the penalty of a change at its end, (K,)."""
     values = np.empty(len(ends))
     for k in range(len(ends)):
         values[k] = segment_value(signal, starts[k], ends[k])
@@ -311,7 +315,10 @@ def segment_values(signal, starts, ends):
 
 
 def boundary_worths(signal: Signal, ends: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The value lost when the two segments at a boundary are merged, (K−1,), for c = 0."""
+    """For every boundary, the value that is lost if the two segments there are merged, (K−1,).
+
+    The signal must have c = 0.
+    """
     starts = np.append(0, ends[:-1])
     apart = segment_values(signal, starts, ends)
     return apart[:-1] + apart[1:] - segment_values(signal, starts[:-1], ends[1:])

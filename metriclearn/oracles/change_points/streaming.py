@@ -1,24 +1,26 @@
 """The recursion over arriving samples: which changes are final, and what may be forgotten.
 
-**What is final.** F(u) depends only on samples before u, and the last segment up to any later end
-begins at one of the *live* starts: those that the recursion still keeps, and the newest ones. If
-the best segmentations up to all of them share a change c, the best segmentation of any continuation
-has the same changes up to c.
+**What is final.** F(u) depends only on samples before u. The last segment before any later end
+begins at one of the *live* starts, that is, those that the recursion still keeps and the newest
+ones. Each live start has a best segmentation of the samples before it. If all of these share a
+change c, the best segmentation of any continuation has the same changes up to c.
 
 **What may be forgotten.** Later decisions compare values F(s) + f(s,u) of starts s whose
 segmentations all have the change c. Each of these values includes F(c), and no segment before c is
 evaluated again. So c takes the place of position 0, with F(c) = 0.
 
 **Offsets do not matter.** With samples z − a in place of z, a segment of n samples with the sum S
-is worth ‖S − na‖²/n = ‖S‖²/n − 2⟨S, a⟩ + n‖a‖². The two last terms add up over the segments of any
-segmentation to the same −2⟨S_T, a⟩ + T‖a‖². So the program of a whole sequence, which is centered
-by a mean that is not known yet, has the same maximizers. Sums begin at an offset near the data, and
-are centered again whenever something is forgotten, because large sums would cost digits. Rounding
-differs from that of the whole sequence by about 1e-15 of the sum of squares, so answers may differ
-if the values of two segmentations are equal up to this error.
+has the value ‖S − na‖²/n = ‖S‖²/n − 2⟨S, a⟩ + n‖a‖². The last two terms add up to −2⟨S_T, a⟩ +
+T‖a‖² over the segments of any segmentation. A whole sequence is centered by its mean, which a
+stream cannot know in advance. But by this argument both have the same best segmentation. In a
+stream, an offset near the data is subtracted before samples are summed, because large sums would
+cost digits. Whenever positions are forgotten, the sums are centered again. Rounding errors differ
+from those for the whole sequence by about 1e-15 of the sum of squares. So the two results may
+differ if two segmentations have the same value up to this error.
 
-The times of checks depend only on the numbers of samples and starts. So results are the same to the
-last bit, however samples are divided into chunks.
+From time to time the recursion checks whether one more change is final. The times of these checks
+depend only on the numbers of samples and starts. So results are the same to the last bit, however
+the samples are divided into chunks.
 """
 
 from __future__ import annotations
@@ -52,15 +54,16 @@ _NEVER = 2**31 - 1
 
 
 class Progress(NamedTuple):
-    """What the recursion needs besides the program to continue; changed in place.
+    """What the recursion needs to continue, in addition to its program; changed in place.
 
     Attributes
     ----------
     clock : int array (N_CLOCK,)
+        Counts and positions. The constants ``NOW`` to ``WINNER`` are their indices.
     bounds : array (N_BOUNDS,)
-        Bounds of the fresh starts, and the last incumbent.
+        The numbers of the shared bound of the fresh starts, and the value of the last incumbent.
     center : array (r,)
-        The mean subtracted from samples before they are summed.
+        The mean that is subtracted from samples before they are summed.
     needed : bool array
         Space for a mark at every position.
     """
@@ -73,7 +76,7 @@ class Progress(NamedTuple):
 
 @called
 def projected(rows, offset, components):
-    """(X − offset)·componentsᵀ, (n, r).
+    """Compute (X − offset)·componentsᵀ, (n, r), for ``rows`` X.
 
     Rows are computed one by one, so that not a single bit depends on the chunks.
     """
@@ -92,17 +95,18 @@ def follow(signal, program, progress, rows, scores, penalties):
     Parameters
     ----------
     signal, program, progress
-        Arrays with room for all samples.
+        The state, whose arrays must have room for all samples.
     rows : array (n, r)
+        New samples.
     scores : array (n, C)
-        Scores of names, at most 0; C = 0 without names.
+        The scores of names in these samples, at most 0; C = 0 without names.
     penalties : array (n,) or (0,)
-        Penalty of a change after each sample.
+        Penalty of a change after each of these samples.
 
     Returns
     -------
     int
-        How many of the samples were appended.
+        The number of samples that were appended.
     int
         The position of the latest final change.
     """
@@ -140,7 +144,7 @@ def follow(signal, program, progress, rows, scores, penalties):
 
 @njit(**LIGHT)
 def _append(S, E, penalties, center, more, row, t):
-    """Continue the sums at position t, by one row of the samples, scores and penalties."""
+    """Extend the sums and penalties to position t by one row of samples, scores and penalties."""
     rows, scores, of_changes = more
     for d in range(S.shape[1]):
         S[t, d] = S[t - 1, d] + (rows[row, d] - center[d])
@@ -155,17 +159,19 @@ def _append(S, E, penalties, center, more, row, t):
 def _discard(signal, program, u):
     """Let live starts expire that cannot beat both u and the best start c of u.
 
-    Claim: let the last segment of a later end have the mean μ and the name k. A start s is then
-    better than a start t > s only if μ lies in a ball around the mean m of the samples from s to t,
+    Claim: let a start s be best for a later end, and let the last segment then have the mean μ and
+    the name k. The start s is better than a start t > s only if μ lies in a ball around the mean m
+    of the samples from s to t,
 
-        |μ − m|² < (F(s) + f_k(s,t) − c − F(t)) / (t − s),
+        |μ − m|² < (F(s) + f_k(s,t) + λ − F(t)) / (t − s),
 
-    because Σ 2⟨μ, z⟩ − |μ|² over these samples must make up for F(t) − F(s). (In this formula c is
-    minus the penalty.) A start s > c is better than c only if μ lies outside the ball of c and s.
-    So s < c never wins if, for all names, its ball with u does not meet its ball with c. And s > c
-    never wins if, for all names, its ball with u lies inside the ball of c and s. With (*) of
-    :mod:`.bounds` alone, changes near c would remain possible until the next change. (Functional
-    pruning; Maidstone et al., Statistics and Computing 27, 2017.)
+    because Σ 2⟨μ, z⟩ − |μ|² over these samples z must make up for F(t) − F(s). Here f_k is the
+    value of a segment with the name k. It includes the penalty λ of a segment, so + λ removes it. A
+    start s > c is better than c only if μ lies outside the ball of c and s. So s < c never wins if,
+    for all names, its ball with u does not meet its ball with c. And s > c never wins if, for all
+    names, its ball with u lies inside the ball of c and s. With (*) of :mod:`.bounds` alone,
+    changes near c would remain possible until the next change. This is functional pruning
+    (Maidstone et al., Statistics and Computing 27, 2017).
     """
     F, last, live, levels = program
     best = INTEGER(last[u])
@@ -194,7 +200,7 @@ def _name_score(E, s, t, k):
 
 @njit(**LIGHT)
 def _ball(signal, F, s, t, k):
-    """The squared radius of the ball of s and t, its error, and the number of samples."""
+    """The squared radius of the ball of s and t, its rounding error, and t − s in samples."""
     length = n_between(signal.head, s, t)
     value = energy(signal.cumulative, s, t) / length + _name_score(signal.emissions, s, t, k)
     rounding = 1e-12 * (abs(value) + abs(F[s]) + abs(F[t]))
@@ -203,7 +209,7 @@ def _ball(signal, F, s, t, k):
 
 @njit(**LIGHT)
 def _never_wins(signal, F, s, best, u, k):
-    """Whether no mean makes s better than u and the best start, with the name k."""
+    """Whether no mean μ makes s better than both u and the start ``best``, with the name k."""
     S = signal.cumulative
     square, error, n = _ball(signal, F, s, u, k)
     if square + error <= 0.0:
@@ -223,8 +229,7 @@ def _never_wins(signal, F, s, best, u, k):
 
 @njit(**LIGHT)
 def _mark(program, needed, base, first_fresh, u):
-    """Mark the starts that may still win; returns their number, and whether ``base`` is among
-    them."""
+    """Mark the starts that may still win. Returns their number, and whether ``base`` is marked."""
     starts, n_live = program.live.starts, INTEGER(program.levels.first[program.levels.number[0]])
     count, has_base = 0, first_fresh <= base
     for t in range(base, u + 1):
@@ -239,11 +244,11 @@ def _mark(program, needed, base, first_fresh, u):
 
 @njit(**LIGHT)
 def _shared_change(program, needed, base, first_fresh, u):
-    """The latest change that the segmentations of all live starts share.
+    """The latest change that the best segmentations up to all live starts share.
 
-    Also returns the number of positions visited. We begin with all live starts, and repeatedly
-    replace the last position by the start of the segment that ends there. Once a single position is
-    left, all segmentations share it.
+    Also returns how many positions were visited. We begin with the set of all live starts, and
+    repeatedly replace its last position by the start of the segment that ends there. Once a single
+    position is left, all segmentations share it.
     """
     starts, n_live = program.live.starts, INTEGER(program.levels.first[program.levels.number[0]])
     for j in range(n_live):  # mostly the first one: the oldest starts come first
@@ -266,13 +271,13 @@ def _shared_change(program, needed, base, first_fresh, u):
 def compact(signal, program, progress, base, first):
     """Forget all positions before ``first`` except ``base``, and center the sums again.
 
-    ``signal`` already has its new head. F of the remaining positions is computed anew from their
-    segments, so that rounding errors do not add up over the stream.
+    ``signal`` must already have its new ``head``. F of the remaining positions is computed anew
+    from their segments, so that rounding errors do not add up over the stream.
 
     Returns
     -------
     bool
-        Whether a start that might still have won was forgotten, too.
+        Whether a start that might still have won was forgotten, so results may not be exact.
     """
     clock, needed, center = progress.clock, progress.needed, progress.center
     (F, last, live, levels), S, u = program, signal.cumulative, clock[NOW]
@@ -318,7 +323,7 @@ def compact(signal, program, progress, base, first):
 
 @njit(**LIGHT)
 def _move_sums(S, E, penalties, center, base, shift, head, u):
-    """Sums since ``base`` at the new positions, centered by their mean."""
+    """Move sums and penalties since ``base`` to the new positions, and center the sums S."""
     length = u - shift + head
     for d in range(S.shape[1]):
         origin = S[base, d]
@@ -339,5 +344,8 @@ def _move_sums(S, E, penalties, center, base, shift, head, u):
 
 @called
 def changes(last, stop, base):
-    """The changes of the best segmentation up to ``stop`` after ``base``, ``stop`` included."""
+    """The changes after ``base`` in the best segmentation of the samples before ``stop``.
+
+    The last one is ``stop``.
+    """
     return walk_back(last, stop, base)

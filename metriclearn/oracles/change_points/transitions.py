@@ -4,9 +4,9 @@ Let τ(c, c′) be the cost of a segment named c′ after a segment named c, ∞
 
     F(u, c′) = max_s max_c F(s, c) − τ(c, c′) + f(s,u) + E_c′(u) − E_c′(s) − p_u,
 
-where τ is left out if s = 0. E_c′(u) is the same for all starts, so we store for a start s and name
-H(s, c′) = max_c F(s, c) − τ(c, c′) − E_c′(s). Then F(u, c′) = E_c′(u) − p_u + max_s H(s, c′) +
-f(s,u), and the distance f is computed once for all names.
+without τ if s = 0. As E_c′(u) is the same for all starts, we store H(s, c′) = max_c F(s, c) −
+τ(c, c′) − E_c′(s) for every start s and name c′. Then F(u, c′) = E_c′(u) − p_u + max_s [H(s, c′) +
+f(s,u)], so f(s,u) is computed only once for all names.
 """
 
 from __future__ import annotations
@@ -30,20 +30,23 @@ _NEVER = 2**31 - 1
 
 @called
 def best_named(signal, names):
-    """Maximize Σ f + Σ scores of names − Σ τ − Σ p; ``signal`` is without names.
+    """Maximize Σ f + Σ scores of names − Σ τ − Σ p. ``signal`` itself has no names.
 
     A start s is dropped once it cannot win under any name. Claim: if H(s, c) + f(s,t) + slack(t) ≤
     H(t, c), then t is at least as good as s for the name c at every end u where (s,u] may be split
     at t. Proof: by (*) of :mod:`.bounds`, H(s, c) + f(s,u) ≤ H(s, c) + f(s,t) + slack(t) + f(t,u)
-    ≤ H(t, c) + f(t,u). If (s,u] may have the name c, so may (t,u], which holds no other given name.
-    A name needs no such test if another name given in (s,t] excludes it. Time: O(r + C) for each
-    live start at each end, and O(C²) for each end. Memory: 20 bytes for each sample and name.
+    ≤ H(t, c) + f(t,u). If (s,u] may have the name c, so may (t,u], because every name given in
+    (t,u] is also given in (s,u]. A name needs no such test if another name given in (s,t] excludes
+    it. The time is O(r + C) for each live start at each end, and O(C²) for each end. F, H and two
+    back-pointers take 24 bytes of memory for each sample and name.
 
     Returns
     -------
     F : array (T+1, C)
-        The best value of every prefix by the name of its last segment.
+        For every position and name, the best value of a segmentation of the samples before this
+        position whose last segment has this name, less the penalty of a change there.
     H : array (T+1, C)
+        As defined at the top of this file.
     ends : int array (K,)
         The segment ends of the best segmentation of all samples; empty if there is none.
     """
@@ -82,7 +85,7 @@ def best_named(signal, names):
 
 @njit(**LIGHT)
 def _given_name(given, s, u):
-    """The name that is given in (s,u], −1 if there is none."""
+    """The name that is given in (s,u], or −1 if none is given."""
     return given[1, s] if given.shape[1] and given[0, s] <= u else -1
 
 
@@ -96,7 +99,7 @@ def _try(best, last, entered, value, s, only):
 
 @njit(**LIGHT)
 def _enter(values, emissions, costs, entered, before):
-    """Fill in H of a position from F there, and for every name the best preceding name."""
+    """Compute H of a position from F there. Store the best preceding name for every name, too."""
     for name in range(len(values)):
         for previous in range(len(values)):
             value = values[previous] - costs[previous, name] - emissions[name]
@@ -115,7 +118,11 @@ def _is_beaten(entered, value, rival, only):
 
 @njit(**WITHIN)
 def _walk_back(values, last, before):
-    """Segment ends from the start of the last segment of every prefix and name."""
+    """The segment ends of the best segmentation, found by following the back-pointers.
+
+    ``last`` holds the start of the last segment for every end and name. ``before`` holds the best
+    name of the preceding segment for every start and name.
+    """
     ends, n, t = np.empty(len(last), dtype=np.int64), 0, len(last) - 1
     name = np.argmax(values)
     if values[name] > -np.inf:
@@ -130,10 +137,11 @@ def _walk_back(values, last, before):
 def best_named_layers(signal, names, n_segments, positions, rest, floor):
     """Maximize as :func:`best_named` does, over ``n_segments`` segments with ends in ``positions``.
 
-    ``positions`` are increasing, the last one T. Works layer by layer, O(K n² (r + C) + K n C²) for
-    n positions. A prefix is kept if its value plus ``rest`` reaches ``floor``; ``rest`` (T+1, C) is
-    an upper bound on the value of the samples that follow, by the name of the next segment. Returns
-    the value, −inf if there is no segmentation, and the segment ends.
+    The n positions increase and end with T. The time is O(K n² (r + C) + K n C²). ``rest`` (T+1, C)
+    is an upper bound on the value of the samples from each position on, for every name of the
+    segment that begins there. A prefix is extended only if, for some such name, its value plus
+    ``rest`` reaches ``floor``. Returns the value (−inf if there is no segmentation) and the segment
+    ends.
     """
     E, given, costs = names
     n, C = len(positions), E.shape[1]
