@@ -1,8 +1,9 @@
 """Augmentations: callables that change a batch of recordings at random.
 
-A recording is a pair of samples (T, P) and their truth. ``augmentation(recordings, random)``
-returns as many recordings and draws from a ``numpy.random.Generator``. Rows may be windows; then
-columns hold one sample after the other, each with all channels, see :class:`Channels`.
+A recording is a pair of samples (T, P) and their labels. ``augmentation(recordings, random)``
+returns a changed recording for each given one; ``random`` is a ``numpy.random.Generator``. A row
+may hold a window of raw samples. Its columns are then the samples one after the other, each with
+all its channels; see :class:`Channels`.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from metriclearn.running.parameters import number
 
 
 class Recording(NamedTuple):
-    """Samples (T, P) and their truth, a Partition or PartialPartition.
+    """The samples of a recording and their labels.
 
     Parameters
     ----------
     X : array (T, P)
-        Samples.
+        The samples.
     truth : Partition or PartialPartition
-        Their labels.
+        The labels of the samples.
 
     See Also
     --------
@@ -59,7 +60,7 @@ _LIMITS = {
 
 
 class _Checked:
-    """An augmentation that checks its parameters when it is made."""
+    """Base class of augmentations, which checks the parameters when an augmentation is created."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -68,14 +69,14 @@ class _Checked:
 
 @dataclass(frozen=True)
 class Channels(_Checked):
-    """The layout of raw signals in columns: which columns are samples, and of which channel.
+    """Base class of augmentations of raw signals, where a column is a channel of a sample.
 
     Parameters
     ----------
     n_channels : int
-        C; a row holds whole samples of all channels.
+        Number of channels C. A row holds one or more samples, each with all C channels.
     n_given : int
-        Columns at the end that are not raw samples; they stay unchanged.
+        Number of columns at the end that are not raw samples. They stay unchanged.
 
     Raises
     ------
@@ -98,12 +99,14 @@ class Channels(_Checked):
     n_given: int = 0
 
     def changed(self, X: NDArray, change: Callable[[NDArray], NDArray]) -> NDArray:
-        """X with its raw samples, (T, S, C), changed by a function.
+        """Apply a function to the raw samples of X, and return the changed X.
+
+        The function gets the samples as an array (T, S, C), with S samples in a row.
 
         Raises
         ------
         ValueError
-            If the columns are not whole samples.
+            If the raw columns are not a multiple of C.
         """
         T, n_raw = len(X), X.shape[1] - self.n_given
         if not 1 <= self.n_channels <= n_raw or n_raw % self.n_channels:
@@ -117,13 +120,14 @@ class Channels(_Checked):
 
 @dataclass(frozen=True)
 class Scaling(Channels):
-    """Multiply every channel of a recording by exp(s), with s normally distributed.
+    """Multiply every channel of a recording by its own exp(s), where s is normally distributed.
 
     Parameters
     ----------
     n_channels, n_given : int
         See :class:`Channels`.
     deviation : float
+        Standard deviation of s.
 
     Raises
     ------
@@ -144,7 +148,7 @@ class Scaling(Channels):
     deviation: float = 0.1
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
-        """The recordings, scaled."""
+        """Return the scaled recordings."""
         draws = random.normal(0.0, self.deviation, (len(recordings), self.n_channels))
         return [
             r._replace(X=self.changed(r.X, factors.__mul__))
@@ -154,17 +158,17 @@ class Scaling(Channels):
 
 @dataclass(frozen=True)
 class Rotation(Channels):
-    """Rotate the axes of a device in space, in the same way for all samples of a recording.
+    """Rotate the sensors of a device in space, in the same way for all samples of a recording.
 
-    Channels come in threes: x, y and z of each sensor. All sensors are rotated together around a
-    random axis, by a normally distributed angle.
+    Three consecutive channels are the x, y and z axes of a sensor. All sensors are rotated together
+    around a random axis, by a normally distributed angle.
 
     Parameters
     ----------
     n_channels, n_given : int
-        See :class:`Channels`; a multiple of 3 channels.
+        See :class:`Channels`. The number of channels must be a multiple of 3.
     deviation : float
-        Radians.
+        Standard deviation of the angle in radians.
 
     Raises
     ------
@@ -185,7 +189,7 @@ class Rotation(Channels):
     deviation: float = 0.2
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
-        """The recordings, turned."""
+        """Return the rotated recordings."""
         if self.n_channels % 3:
             raise ValueError(
                 f"Rotation needs three channels (x, y, z) per sensor, got {self.n_channels} in all."
@@ -203,11 +207,12 @@ class Rotation(Channels):
 
 @dataclass(frozen=True)
 class Noise(_Checked):
-    """Add normal noise to every sample, in proportion to the standard deviation of its column.
+    """Add normal noise to every value of a recording.
 
     Parameters
     ----------
     deviation : float
+        Standard deviation of the noise, divided by that of the column in the recording.
 
     Raises
     ------
@@ -223,7 +228,7 @@ class Noise(_Checked):
     deviation: float = 0.1
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
-        """The recordings with noise."""
+        """Return the recordings with added noise."""
         return [
             r._replace(X=r.X + self.deviation * r.X.std(axis=0) * random.normal(size=r.X.shape))
             for r in recordings
@@ -232,13 +237,16 @@ class Noise(_Checked):
 
 @dataclass(frozen=True)
 class TimeReversal(Channels):
-    """Reverse each recording in time, also inside windows, with a given probability.
+    """Reverse each recording in time with a given probability.
+
+    The order of the rows, of the samples in each row, and of the labels is reversed.
 
     Parameters
     ----------
     n_channels, n_given : int
         See :class:`Channels`.
     probability : float
+        Probability that a recording is reversed.
 
     Raises
     ------
@@ -259,7 +267,7 @@ class TimeReversal(Channels):
     probability: float = 0.5
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
-        """The recordings, some of them reversed."""
+        """Return the recordings, of which some are reversed."""
         turned = random.random(len(recordings)) < self.probability
         return [self._reversed(r) if t else r for r, t in zip(recordings, turned)]
 

@@ -1,13 +1,14 @@
-"""The structured hinge of any network's outputs, with its exact slope, for torch.
+"""The structured hinge of any network's outputs as a torch loss with an exact gradient.
 
-With outputs Z = f_θ(X) for a recording of T samples and a form A_Z of them, the hinge is the same
-as for the linear learners (Lajugie, Arlot & Bach, Eq. (9)),
+For a recording of T samples, a network gives outputs Z = f_θ(X), from which a matrix A_Z is formed.
+The true partition N has K clusters. The hinge is the same as for the linear learners (Lajugie,
+Arlot & Bach, Eq. (9)),
 
     L(Z, λ) = (1/T) { max_M [ ⟨A_Z, M⟩ + αT ℓ(M, N) − λ Tr M ] − ⟨A_Z, N⟩ + λ K }.
 
-The same oracles find its maximum, exactly and without a T×T array. Wherever the maximizer M̂ is
-unique, its slope is (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T, by Danskin's theorem, and (K − Tr M̂)/T
-for the penalty λ.
+The maximum is found by the same oracles, exactly and without a T×T array. If the maximizer M̂ is
+unique, Danskin's theorem gives the gradient of the hinge: (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T in the
+outputs, and (K − Tr M̂)/T in the penalty λ.
 """
 
 from __future__ import annotations
@@ -44,23 +45,25 @@ from metriclearn.similarities.operators import SimilarityForm
 
 
 class OutputForms(Protocol):
-    """Makes a form A_Z from outputs Z, and differentiates its values.
+    """Forms A_Z from outputs Z, and differentiates ⟨A_Z, M⟩ in Z.
 
     :class:`StructuredHingeLoss` accepts any object with these three methods.
     """
 
     def at(self, Z: NDArray, truth: Any) -> tuple[Any, float]:
-        """The form of outputs (T, r), and the number that turns its values into scores."""
+        """Return A_Z for outputs (T, r), and the number by which the hinge is divided, often T."""
 
     def slope(self, form: Any, Z: NDArray, partition: Any) -> NDArray:
-        """d⟨A_Z, M⟩/dZ at fixed M, (T, r)."""
+        """Return the gradient d⟨A_Z, M⟩/dZ for a fixed partition M, (T, r)."""
 
     def loss(self, segments: bool) -> Any:
-        """ℓ, for segments or other clusters."""
+        """Return the loss ℓ, for segments or for other clusters."""
 
 
 class InnerProducts:
-    """A_Z = ZZᵀ of centered outputs: ⟨A_Z, M⟩ = ‖MZ‖², with the slope 2MZ; O(Tr) for segments.
+    """A_Z = ZZᵀ of centered outputs, so that ⟨A_Z, M⟩ = ‖MZ‖² has the gradient 2MZ.
+
+    For segments, the gradient takes O(Tr) time.
 
     See Also
     --------
@@ -84,29 +87,30 @@ class InnerProducts:
 
 
 class NamedProducts(InnerProducts):
-    """The form for labels that are names: r features, then a score for each of C names.
+    """The form for segments with names; the network outputs r features and a score for each name.
 
-    With outputs (Z, E), (T, r) and (T, C), a segmentation has the value ⟨ZZᵀ, M⟩ + Σ_t E[t, c_t]
-    for the names c_t of its samples, and inference finds boundaries and names together, exactly.
-    The slope in E is 1 at the name of each sample. The loss is ‖M − N‖² plus β for every sample
-    with a wrong name. Labels are the codes 0 … C−1 of names, −1 where they are unknown.
+    The outputs are features Z, (T, r), followed by scores E, (T, C), for C names. If the samples of
+    a segmentation M have the names c_t, its value is ⟨ZZᵀ, M⟩ + Σ_t E[t, c_t]. The best boundaries
+    and names are found together, exactly. The gradient in E is 1 at the name of each sample. The
+    loss is ‖M − N‖² plus β for every sample with a wrong name. Labels are the numbers 0 … C−1 of
+    the names, or −1 if a name is unknown.
 
     Parameters
     ----------
     n_names : int
-        C.
+        Number of names C.
     name_loss : float
-        β.
+        Loss β of a sample with a wrong name.
 
     Raises
     ------
     ValueError
-        For parameters that cannot be used; from the loss, for outputs without features before the
-        scores and for labels that are not codes of names.
+        If a parameter is out of range. The loss also raises it if the outputs have no features
+        before the scores, or if a label is not the number of a name.
 
     See Also
     --------
-    NamedSegmentLearner : the same score with linear features.
+    NamedSegmentLearner : uses the same value with linear features.
 
     References
     ----------
@@ -142,7 +146,11 @@ class NamedProducts(InnerProducts):
         return NamedLoss(self.name_loss)
 
     def named(self, labelings: Sequence[Any], truths: Sequence[Any]) -> list[Any]:
-        """Truths with names, from labels that are codes; partitions give truths without names."""
+        """Add the names to the true partitions.
+
+        Labels hold the numbers of the names. If labels are given as a Partition, which has no
+        names, all names are unknown.
+        """
         found = []
         for labeling, truth in zip(labelings, truths):
             codes, largest = sample_labels(labeling, truth.n_samples), self.n_names - 1
@@ -160,7 +168,7 @@ class NamedProducts(InnerProducts):
 
 
 def _has_all_pairs(similarity: Any) -> bool:
-    """Whether a similarity is that of all pairs, whose slope in the outputs is known, or None."""
+    """Whether ``similarity`` is None or compares all pairs, so that its gradient is known."""
     if similarity is None:
         return True
     return isinstance(similarity, GaussianSimilarity) and similarity.neighborhood is None
@@ -172,20 +180,21 @@ _ALL_PAIRS = Needs("{a} {name} such as GaussianSimilarity() of all pairs or None
 class GaussianSimilarities:
     """A_Z = W/T with W_ij = exp(−‖z_i − z_j‖²) of the nodes of a graph: normalized cuts.
 
-    With M = FFᵀ and G = W∘M the slope at fixed M is 4(GZ − Diag(G1)Z)/T. For the leading
-    eigenvectors of loss-augmented inference it is the slope through their projector. Truths are
-    :class:`~metriclearn.similarities.NodeLabels`, whose nodes may stand for several samples.
+    With G = W∘M, the gradient of ⟨A_Z, M⟩ for a fixed M = FFᵀ is 4(GZ − Diag(G1)Z)/T. In the hinge,
+    the maximizer M̂ is the projector onto the leading eigenvectors. Labels are given as
+    :class:`~metriclearn.similarities.NodeLabels`; a node may stand for several samples.
 
     Parameters
     ----------
     similarity : GaussianSimilarity, optional
-        How W is stored: all pairs, in blocks if they exceed its ``memory``.
+        Tells how W is stored. W has the similarities of all pairs of nodes, and is computed in
+        blocks if it exceeds the ``memory`` of this object.
 
     Raises
     ------
     ValueError
-        For another similarity, or one with a neighborhood, as outputs have no positions; from the
-        loss, if the nodes do not fit into the memory of the similarity.
+        For another similarity, or for one with a neighborhood, because outputs have no positions.
+        The loss also raises it if the nodes do not fit into the ``memory`` of the similarity.
 
     References
     ----------
@@ -228,7 +237,7 @@ class GaussianSimilarities:
 
 
 class HingeValue(NamedTuple):
-    """L of one recording, dL/dZ (T, r) and dL/dλ."""
+    """The hinge L of one recording and its gradients dL/dZ (T, r) and dL/dλ."""
 
     value: float
     slope: NDArray
@@ -236,20 +245,20 @@ class HingeValue(NamedTuple):
 
 
 class HingeOfForms(torch.autograd.Function):
-    """Hinges (N,) of N recordings as a function of λ and their outputs, for autograd.
+    """Autograd function that computes the hinges (N,) of N recordings from λ and the outputs.
 
-    Call ``HingeOfForms.apply(evaluate, penalty, *outputs)``. ``evaluate(arrays, λ)`` returns a
-    :class:`HingeValue` for each float64 array; this function alone depends on form, loss and
-    oracle. Memory O(Σ T_i r).
+    Call ``HingeOfForms.apply(evaluate, penalty, *outputs)``. The function ``evaluate(arrays, λ)``
+    returns a :class:`HingeValue` for each float64 array. Only ``evaluate`` depends on the form, the
+    loss and the oracle. The memory is O(Σ T_i r).
 
     Parameters
     ----------
     *args, **kwargs
-        Passed to torch; call ``HingeOfForms.apply``.
+        Passed to torch. Users call ``HingeOfForms.apply`` instead of the constructor.
 
     See Also
     --------
-    StructuredHingeLoss : the loss that uses it.
+    StructuredHingeLoss : the loss that uses this function.
 
     Examples
     --------
@@ -268,7 +277,7 @@ class HingeOfForms(torch.autograd.Function):
         penalty: Tensor,
         *outputs: Tensor,
     ) -> Tensor:
-        """The value of the hinge for each output."""
+        """Return the hinge of each recording, (N,)."""
         arrays = [Z.detach().cpu().double().numpy() for Z in outputs]
         values, slopes, penalty_slopes = zip(*evaluate(arrays, float(penalty)))
         ctx.save_for_backward(*map(Tensor.new_tensor, outputs, slopes))
@@ -278,52 +287,58 @@ class HingeOfForms(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, weights: Tensor) -> tuple[Any, ...]:
-        """Slopes of the hinges, times the incoming weights."""
+        """Return the gradients of the hinges, multiplied by the incoming gradients."""
         slopes = map(torch.mul, weights, ctx.saved_tensors)
         return None, (weights.to(ctx.penalty_slopes) @ ctx.penalty_slopes), *slopes
 
 
 class StructuredHingeLoss(nn.Module):
-    """The mean structured hinge of outputs (T_i, r) against partitions, as a torch loss.
+    """The mean structured hinge of outputs (T_i, r) and labels, as a torch loss.
 
-    Inference is exact and runs on the processor, one recording per thread, without Python's lock.
-    The backward pass takes O(T r): means of the outputs over segments or clusters.
+    The maximizers M̂ are found on the CPU by several threads, one recording per thread, without
+    Python's global lock. For segments they are exact. The backward pass takes O(T r) time, because
+    the gradient consists of means of the outputs over segments or clusters.
 
     Parameters
     ----------
     loss_scale : float
-        α > 0, the scale of ℓ inside the margin. Outputs grow with √α, and the penalty with α.
+        Factor α > 0 of the loss ℓ in the hinge. The scale of the learned outputs grows with √α, and
+        the penalty with α.
     penalty : "learned" or float
-        Penalty λ > 0 of a segment or cluster; "learned" makes it the only parameter of the module,
-        ``log_penalty``, which may have a separate learning rate.
+        Penalty λ ≥ 0 of a segment or cluster. If it is "learned", ``log_penalty`` is the only
+        parameter of the module, and may have a separate learning rate.
     n_clusters : None or "given"
-        Whether inference is given the number of clusters, from the truth; then there is no penalty.
+        If "given", M̂ has as many clusters as the labels, and there is no penalty. If None, the
+        number of clusters is chosen by the penalty.
     segments : bool
-        True if every run of equal labels is a cluster; False if all equal labels are.
+        If True, every run of equal labels is a cluster. If False, all samples with equal labels
+        form one cluster.
     min_size : int
         Smallest number of samples in a segment.
     oracle : Oracle, optional
-        argmax ⟨A, M⟩. For segments ``ChangePoints`` by default; for clusterings
-        ``SpectralRelaxation()`` or ``LocalSearch()``, for similarities ``TopEigenvectors()``.
+        Computes argmax ⟨A, M⟩. For segments, the default is ``ChangePoints``. For clusterings, pass
+        ``SpectralRelaxation()`` or ``LocalSearch()``; for similarities, ``TopEigenvectors()``.
     forms : OutputForms, optional
-        ``InnerProducts()`` by default, ``NamedProducts(n_names, name_loss)`` where labels are
-        names, or ``GaussianSimilarities()`` for normalized cuts.
+        The form A_Z of the outputs: ``InnerProducts()`` by default,
+        ``NamedProducts(n_names, name_loss)`` if labels are names, or ``GaussianSimilarities()`` for
+        normalized cuts.
     n_jobs : int, optional
-        Threads over recordings, as in joblib.
+        Number of threads, as in joblib. Each thread treats one recording at a time.
 
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or partitions that do not fit the outputs.
+        If a parameter is out of range, or if labels do not fit the outputs.
 
     Notes
     -----
-    If labels are partial (−1, or :class:`~metriclearn.PartialPartition`), N is the best partition
-    that agrees with them under the current outputs, and is found again in every call. For segments
-    the constrained program finds it exactly, and ℓ is :class:`~metriclearn.KnownLoss`. Partial
-    clusterings need ``n_clusters="given"`` and ``TopEigenvectors()``. There N has one cluster per
-    label, from K-means that respects the labels, and ℓ is :class:`~metriclearn.FrobeniusLoss` on
-    the rows of labeled samples.
+    If labels are partial (−1, or :class:`~metriclearn.PartialPartition`), N is the partition with
+    the largest value for the current outputs among those that agree with the labels. It is computed
+    again in every call. For segments it is found exactly, and ℓ is
+    :class:`~metriclearn.KnownLoss`. Partial labels of clusterings need ``n_clusters="given"`` and
+    ``TopEigenvectors()``. In this case N has one cluster for each label and is found by K-means
+    with the labels as constraints. The loss ℓ is then :class:`~metriclearn.FrobeniusLoss`,
+    restricted to the rows of labeled samples.
 
     References
     ----------
@@ -381,22 +396,25 @@ class StructuredHingeLoss(nn.Module):
 
     @property
     def penalty(self) -> Tensor:
-        """λ, or 0 if the number of clusters is given."""
+        """The penalty λ, or 0 if the number of clusters is given."""
         return self.log_penalty.exp() * (self.n_clusters is None)
 
     def forward(self, outputs: Sequence[Tensor], truths: Sequence[Any]) -> Tensor:
-        """The mean hinge of recordings.
+        """Return the mean hinge of the recordings.
 
         Parameters
         ----------
         outputs : sequence of N tensors (T_i, r)
+            The outputs of the network for every recording.
         truths : sequence of N labels (T_i,), Partition, PartialPartition or NodeLabels
+            The labels of every recording.
 
         Raises
         ------
         ValueError
-            If outputs are not such tensors of finite numbers, if truths do not match them in number
-            or length, or if labels of clusterings are partial and the oracle cannot use them.
+            If outputs are not tensors of this shape with finite numbers, if labels do not match
+            them in number or length, or if labels of a clustering are partial and the oracle cannot
+            use them.
         """
         right = len(outputs) > 0
         for Z in outputs:
@@ -430,7 +448,7 @@ class StructuredHingeLoss(nn.Module):
         return HingeOfForms.apply(evaluate, self.penalty, *outputs).mean()
 
     def _hinge(self, item: tuple[NDArray, Any], penalty: float) -> HingeValue:
-        """Find M̂, the maximizer of ⟨A + loss, M⟩ − λ Tr M, and compare it with the truth."""
+        """Find the maximizer M̂ of the hinge of one recording, and return value and gradients."""
         outputs, truth = item
         form, unit = self.forms.at(outputs, truth)
         loss = self.forms.loss(self.segments)

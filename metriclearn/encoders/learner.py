@@ -1,4 +1,4 @@
-"""EncoderMetricLearner: features, a metric of them and a penalty, from segmented recordings."""
+"""EncoderMetricLearner: learn features, a metric and a penalty from segmented recordings."""
 
 from __future__ import annotations
 
@@ -54,58 +54,68 @@ from metriclearn.solvers.regularizers import SquaredFrobenius
 
 @dataclass(eq=False, repr=False)
 class EncoderMetricLearner(MahalanobisSegmenter):
-    """Learn features f_θ, a metric of them and the penalty of a segment from segmented recordings.
+    """Learn features f_θ, a metric on them and the penalty of a segment from segmented recordings.
 
-    AdamW minimizes the hinge of :class:`StructuredHingeLoss` over θ and λ, with exact
-    loss-augmented inference. Then the last layer, that is, a metric B of f_θ(X) and λ, is learned
-    again as a convex problem, so ``solution_`` has a certificate for B and λ. Recordings may have
-    any lengths; the encoder sees each as a whole. ``transform`` returns f_θ(X)L, and all
-    predictions of the linear learners are made from it.
+    First, AdamW minimizes the hinge of :class:`StructuredHingeLoss` over θ and the penalty λ, where
+    the best segmentations are found exactly. Then the last layer, that is, a metric B on f_θ(X) and
+    λ, is learned again as a convex problem. ``solution_`` holds the certificate of this problem.
+    Recordings may have any lengths, and the encoder gets each as a whole. ``transform`` returns
+    f_θ(X)L with B = LLᵀ. All predictions are made from it, as in the linear learners.
 
     Parameters
     ----------
     encoder : callable (n_features) -> nn.Module, or nn.Module
-        Maps (N, T, P) to (N, T, r). A class such as ``WindowEncoder``, or a ``functools.partial``
-        of one, makes a new module in every fit and can be saved. A module is copied, and training
-        begins from its weights.
+        A network that maps (N, T, P) to (N, T, r). A class such as ``WindowEncoder``, or a
+        ``functools.partial`` of one, makes a new module in every fit, and can be saved. A module is
+        copied, and training begins from its weights.
     last_layer : ChangePointMetricLearner
-        Learns B and λ on f_θ(X). By default it learns a full metric regularized towards the
-        identity, for which the encoder was trained; otherwise the metric would overfit more.
-        Parameters that it shares with this learner, such as ``loss_scale``, are set to the values
-        here. With a ``NamedSegmentLearner`` labels are names: the encoder is trained under the
-        hinge with a linear score of every name on its outputs, and ``predict`` gives names.
+        Learns B and λ on f_θ(X). By default it learns a full metric that is regularized towards the
+        identity, because the encoder is trained with B = I. Without this, the metric would overfit
+        more. Parameters that it shares with this learner, such as ``loss_scale``, are set to the
+        values given here. If it is a ``NamedSegmentLearner``, labels are names. The hinge then
+        includes a linear score of every name, computed from the outputs of the encoder, and
+        ``predict`` returns names.
     n_segments : None or "given"
-        Whether inference is given the number of segments; in training it comes from the labels.
+        If None, the penalty determines the number of segments. If "given", the number is taken from
+        the labels in training, and must be passed to ``predict``.
     min_size : int
         Smallest number of samples in a segment.
     loss_scale : float
-        α, see :class:`StructuredHingeLoss`.
+        The factor α, see :class:`StructuredHingeLoss`.
     retune : bool
         Whether to replace the penalty of the convex problem by the one with the least loss on the
-        training recordings, found exactly. This needs complete labels.
-    n_epochs, batch_size : int
-        Number of passes over the recordings, and of recordings in a step.
-    learning_rate, penalty_learning_rate, weight_decay : float
-        Largest rates of AdamW for θ and for log λ, and the decay of θ.
+        training recordings, which is found exactly. This needs complete labels.
+    n_epochs : int
+        Number of passes over the recordings.
+    batch_size : int
+        Number of recordings in a training step.
+    learning_rate, penalty_learning_rate : float
+        Largest learning rates of AdamW, for θ and for log λ.
+    weight_decay : float
+        Weight decay of θ.
     augmentations : sequence of callables (recordings, random) -> recordings
-        Applied to every batch in turn, see :mod:`metriclearn.encoders.augmentations`.
+        They are applied to every batch, one after the other. See
+        :mod:`metriclearn.encoders.augmentations`.
     validation : float
-        Share of the groups that the epochs do not use; the epoch with the least loss on these
-        groups is kept. With 0 the last epoch is kept. The last layer learns from all recordings.
+        Fraction of the groups of recordings that are held out when the encoder is trained. The
+        encoder of the epoch with the least loss on them is kept. With 0, the encoder of the last
+        epoch is kept. The last layer is learned from all recordings.
     patience : int
-        Number of epochs without a lower loss on held-out groups after which training stops.
+        Training stops after this number of epochs without a lower loss on the held-out groups.
     checkpoint : path, optional
-        File that holds the state after every epoch, from which the same call resumes.
+        File in which the state is saved after every epoch. The same call resumes from it.
     callbacks : sequence of callbacks
-        As for linear learners; a round is an epoch, and the objective is the mean hinge.
+        As for linear learners, where a round is an epoch and the objective is the mean hinge.
     device : str
-        Device of the network, such as "cuda"; inference runs on the processor.
+        Device of the network, such as "cuda", in training and prediction. The search over
+        segmentations always runs on the CPU.
     n_jobs : int, optional
-        Threads of inference over recordings, as in joblib.
+        Number of threads in the search over segmentations, as in joblib.
     random_state : int, RandomState or None
-        Seed of first weights, order, dropout and augmentations.
+        Seed of initial weights, order of the recordings, dropout and augmentations.
     verbose : bool, optional
-        Progress bar at once (True), never (False), or in a terminal when fitting takes long (None).
+        If True, show a progress bar at once; if False, never. With None, it appears in a terminal
+        when fitting takes long.
 
     Attributes
     ----------
@@ -114,33 +124,34 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     weights_ : uint8 array (number of bytes,)
         The encoder's weights in the format of safetensors.
     components_ : array (k, r)
-        Lᵀ with B = LLᵀ of the last layer.
+        Lᵀ, where B = LLᵀ is the metric of the last layer.
     penalty_ : float or None
-        λ; None after fitting with ``n_segments="given"``.
+        The penalty λ, or None after fitting with ``n_segments="given"``.
     solution_ : Solution
-        Certificate of the last layer.
+        Solution of the convex problem of the last layer, with its certificate.
     feature_penalty_ : FeaturePenalty or None
-        Penalty that depends on the outputs, if the last layer learns one.
+        A penalty that depends on the outputs, if the last layer learns one.
     name_weights_ : NameWeights or None
-        Scores of names, if the last layer learns them.
+        The scores of names, if the last layer learns them.
     classes_ : array (C,)
-        The labels, if they are names.
+        The sorted labels, if they are names.
     history_ : dict of arrays (number of epochs,)
-        The mean ``hinge``, the ``penalty`` and the ``validation`` loss (or NaN) of every epoch.
+        The mean ``hinge``, the ``penalty`` and the ``validation`` loss of every epoch. The loss is
+        NaN if nothing is held out.
     best_epoch_ : int
         The epoch whose weights were kept, counted from 1.
 
     Raises
     ------
     ValueError
-        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+        If parameters, data or labels cannot be used, or if predicting before ``fit``.
     TypeError
-        From ``pair_distance``, because single samples have no context.
+        By ``pair_distance``, because the encoder needs the neighbors of a sample in time.
 
     Notes
     -----
-    With one thread (``torch.set_num_threads(1)``) the same data, parameters and seed give the same
-    weights to the last bit, also through a checkpoint after ``kill -9``.
+    With one thread (``torch.set_num_threads(1)``), the same data, parameters and seed give the same
+    weights to the last bit, even if training was killed and resumed from a checkpoint.
 
     References
     ----------
@@ -211,15 +222,18 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         Parameters
         ----------
         X : sequence of (T_i, P) arrays, or one
+            The recordings.
         y : sequence of (T_i,) labels, Partition or PartialPartition, or one
-            Every run of equal labels is a segment; −1 means unlabeled.
+            The labels of each recording. Every run of equal labels is a segment; −1 means
+            unlabeled.
         groups : sequence of N labels, optional
-            Recordings of one group are held out together; by default each is a separate group.
+            Recordings of the same group are held out together. By default each recording is a group
+            of its own.
 
         Raises
         ------
         ValueError
-            For data, labels or parameters that cannot be used, in one sentence.
+            If data, labels or parameters cannot be used.
         """
         fitted, data, truths = read_labeled(self, X, y, segments=True, partial=True)
         who, labels, names, classes = type(self).__name__, truths, None, None
@@ -266,13 +280,15 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickle, without the network, which may be on a device that another machine
-        lacks."""
+        """The state for pickle, without the network.
+
+        The network may be on a device that another machine does not have.
+        """
         return {name: value for name, value in vars(self).items() if name != "kept_"}
 
     @property
     def encoder_(self) -> nn.Module:
-        """The trained encoder; a loaded model makes it again from its weights."""
+        """The trained encoder. A loaded model constructs it from ``weights_``."""
         check_parameters(self)  # a file, or set_params, may name a device that this machine lacks
         if not hasattr(self, "kept_"):
             from safetensors.torch import load
@@ -293,7 +309,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return self.name_weights_.classes
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
-        """Not supported, because an encoder sees samples in their context.
+        """Not supported, because the output for a sample depends on its neighbors in time.
 
         Raises
         ------
@@ -306,9 +322,10 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         )
 
     def export_onnx(self, path: str | os.PathLike[str]) -> Path:
-        """Write ``transform`` as an ONNX model: input (1, T, P), output (1, T, k), T free.
+        """Write ``transform`` as an ONNX model with input (1, T, P) and output (1, T, k).
 
-        The file is replaced only once the new one is complete.
+        The number of rows T is variable. An existing file is replaced only when the new one is
+        complete.
 
         Raises
         ------
@@ -337,19 +354,20 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return Path(path)
 
     def read_data(self, X: Any) -> DataSets:
-        """Check data against the training data, and return the outputs of the encoder for them."""
+        """Check that data match the training data, and return the encoder's outputs for them."""
         data = check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
         outputs = encoded(self.encoder_, data.arrays, self.device)
         return replace(data, arrays=outputs, feature_names=None)
 
     def stream_source(self) -> StreamSource:
-        """How a stream reads samples: the encoder gets each sample with the rows on which its
-        output depends.
+        """Tell a stream how to compute features of new samples.
+
+        The encoder gets each sample together with the neighboring rows on which its output depends.
 
         Raises
         ------
         ValueError
-            If the encoder may depend on the whole recording, or there is no penalty.
+            If it is unknown on how many rows the encoder depends, or if there is no penalty.
         """
         source, network = super().stream_source(), self.encoder_
         reach = rows_seen(network)
@@ -367,7 +385,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return source._replace(read=read, behind=behind, ahead=ahead)
 
     def _check(self, data: DataSets, truths: list[Any]) -> None:
-        """Refuse data before training that the last layer would refuse after it."""
+        """Raise an error before training for data that the last layer could not use afterwards."""
         who, complete = type(self).__name__, isinstance(truths[0], Partition)
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
@@ -391,7 +409,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         data.pooled_deviation(who)  # raises if nothing varies
 
     def _made_network(self) -> tuple[Standardization, nn.Module]:
-        """An untrained standardization, and the network that consists of it and the encoder."""
+        """Make an unfitted standardization, and a network of it and the encoder."""
         first = Standardization(self.n_features_in_)
         given = isinstance(self.encoder, nn.Module)
         encoder = copy.deepcopy(self.encoder) if given else self.encoder(self.n_features_in_)
@@ -404,7 +422,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return first, network.to(self.device, torch.float32)
 
     def _held_out(self, count: int, groups: ArrayLike | None) -> NDArray[np.bool_]:
-        """Which recordings validation holds out; it draws whole groups at random."""
+        """Whether each recording is held out for validation, (N,). Whole groups are drawn."""
         names = np.arange(count) if groups is None else Partition.from_labels(groups).labels  # type: ignore[arg-type]
         if len(names) != count:
             raise ValueError(

@@ -1,8 +1,8 @@
-"""Encoders from samples with context to features: plain torch modules to use, copy and change.
+"""Encoders that map samples and their neighbors in time to features.
 
-The first argument of every module is the number of input features, so that a learner can construct
-it. A module maps a batch (N, T, P) of N recordings to (N, T, r), a row of features for every input
-row.
+They are plain torch modules, which users can copy and change. The first argument of an encoder is
+the number P of input features, so that a learner can construct it. An encoder maps a batch
+(N, T, P) of N recordings to (N, T, r), so that every input row gets r features.
 """
 
 from __future__ import annotations
@@ -45,12 +45,15 @@ _SIZES |= {"n_channels": either(None, _COUNT), "dropout": number(0, 1)}
 
 
 class Standardization(nn.Module):
-    """(X − mean) / scale of every column; both are saved with the weights.
+    """Standardize every column to (X − mean) / scale.
+
+    ``fit`` sets ``mean`` and ``scale``, which are saved with the weights of the network. Before,
+    inputs stay unchanged.
 
     Parameters
     ----------
     n_features : int
-        P. Until ``fit`` sets ``mean`` and ``scale``, inputs stay unchanged.
+        Number of columns P.
 
     Raises
     ------
@@ -59,7 +62,7 @@ class Standardization(nn.Module):
 
     See Also
     --------
-    EncoderMetricLearner : puts it in front of its encoder.
+    EncoderMetricLearner : standardizes the inputs of its encoder.
 
     Examples
     --------
@@ -79,12 +82,14 @@ class Standardization(nn.Module):
         self.register_buffer("scale", torch.ones(n_features))
 
     def fit(self, arrays: Sequence[NDArray], who: str) -> None:
-        """Set means and deviations of all samples; constant columns are not scaled.
+        """Set ``mean`` and ``scale`` to the mean and standard deviation of all samples.
+
+        Constant columns are not scaled. The name ``who`` is used in error messages.
 
         Raises
         ------
         ValueError
-            If single precision cannot hold a column; the message names ``who``.
+            If a column varies too little around its mean for single precision.
         """
         count = sum(map(len, arrays))
         mean = sum(X.sum(axis=0) for X in arrays) / count
@@ -106,18 +111,22 @@ class Standardization(nn.Module):
 
 
 class TemporalBlock(nn.Module):
-    """x + dropout(relu(convolution over time of the normalized x)), (N, T, w) -> (N, T, w).
+    """Residual block x + dropout(relu(convolution of the normalized x over time)).
+
+    It maps (N, T, w) to (N, T, w).
 
     Parameters
     ----------
     width : int
+        Number of channels w.
     kernel_size : int
-        Odd.
+        Number of rows that the kernel combines; it should be odd.
     dilation : int
-        Rows between neighboring entries of the kernel.
+        Distance in rows between neighboring entries of the kernel.
     dropout : float
+        Fraction of the values before the sum that is set to 0 in training.
     causal : bool
-        Whether row t sees only rows up to t.
+        Whether output row t depends only on input rows up to t.
 
     Raises
     ------
@@ -154,33 +163,35 @@ class TemporalBlock(nn.Module):
 
 
 class TemporalConvolution(nn.Module):
-    """Features of windows of raw signals: convolutions inside every window, then over windows.
+    """Encoder of raw signals in windows: convolutions inside every window, then over the windows.
 
-    An input row is a window of raw samples, each with all channels, followed by any columns that
-    are already features. Two convolutions run over the samples of a window, and are pooled to the
-    mean, the maximum and the logarithm of the standard deviation. Residual convolutions over the
-    rows, dilated 1, 2, 4 … rows, add context. With one sample per row (P channels) and without
-    ``n_given``, there are only residual convolutions.
+    An input row is a window of raw samples, each with all channels. Columns that are already
+    features may follow. Two convolutions run over the samples of a window, and their results are
+    pooled to the mean, the maximum and the logarithm of the standard deviation. Then residual
+    convolutions over the rows, with dilations of 1, 2, 4 … rows, combine neighboring windows. If a
+    row is a single sample, the convolutions inside windows are left out.
 
     Parameters
     ----------
     n_features : int
-        P, columns of the input: samples × channels + ``n_given``.
+        Number of input columns P: samples in a window × channels + ``n_given``.
     n_channels : int, optional
-        Channels of the raw signals; by default every column is a channel and a row is one sample.
+        Number of channels of the raw signals. By default every column is a channel, and a row is a
+        single sample.
     n_given : int
-        Columns at the end that are not raw samples.
+        Number of columns at the end that are already features.
     n_outputs : int
-        r.
+        Number of output features r.
     width : int
-        Channels of all convolutions.
+        Number of channels of all convolutions.
     n_blocks, kernel_size : int
-        Number of convolutions over rows, and their size; a row sees (kernel_size − 1)(2^n_blocks −
-        1) other rows.
+        Number of residual convolutions over rows, and the size of their kernels. An output row
+        depends on its input row and (kernel_size − 1)(2^n_blocks − 1) others.
     dropout : float
-        Share of the output of each block that is dropped in training.
+        Fraction of the output of each residual convolution that is set to 0 in training.
     causal : bool
-        Whether a row sees only earlier rows, for live signals.
+        Whether an output row depends only on its own and earlier input rows, as needed for live
+        signals.
 
     Raises
     ------
@@ -249,20 +260,21 @@ class TemporalConvolution(nn.Module):
 
 
 class WindowEncoder(nn.Module):
-    """A perceptron over every row and its neighbors, for inputs that are already features.
+    """Perceptron over every row and its neighbors, for inputs that are already features.
 
     Parameters
     ----------
     n_features : int
-        P.
+        Number of input columns P.
     n_outputs : int
-        r.
+        Number of output features r.
     width : int
-        Units of the two hidden layers.
+        Number of units in each of the two hidden layers.
     context : int
-        Number of neighboring rows on each side that it also sees; zeros beyond the ends.
+        Number of neighboring rows on each side on which an output row depends. Rows beyond the ends
+        of the recording are zeros.
     dropout : float
-        Share of hidden units that is dropped in training.
+        Fraction of the hidden units that is set to 0 in training.
 
     Raises
     ------
@@ -271,7 +283,7 @@ class WindowEncoder(nn.Module):
 
     See Also
     --------
-    TemporalConvolution : an encoder of such blocks, for raw signals.
+    TemporalConvolution : an encoder for raw signals.
     """
 
     @needs(**_SIZES)
@@ -300,16 +312,17 @@ class WindowEncoder(nn.Module):
 
 
 class Columns(nn.Module):
-    """An encoder that reads only the first columns of its input.
+    """Apply an encoder to the first columns of the input only.
 
     Parameters
     ----------
     n_features : int
-        P, columns of the input.
+        Number of input columns P.
     encoder : callable (n_features) -> nn.Module
-        A class such as ``WindowEncoder``, or a ``functools.partial`` of one; called with ``stop``.
+        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. It is called with
+        ``stop``.
     stop : int
-        Number of columns that it reads, at most P.
+        Number of columns that the encoder reads, at most P.
 
     Raises
     ------
@@ -318,8 +331,8 @@ class Columns(nn.Module):
 
     See Also
     --------
-    metriclearn.ColumnSegmenter : the same for learners.
-    Normalized, Ensemble : other encoders that wrap encoders.
+    metriclearn.ColumnSegmenter : applies a learner to the first columns only.
+    Normalized, Ensemble : other encoders that contain encoders.
 
     Examples
     --------
@@ -343,18 +356,19 @@ class Columns(nn.Module):
 
 
 class Normalized(nn.Module):
-    """Give the outputs the same mean square in every recording, so that one penalty fits all.
+    """Scale the outputs of an encoder to the same variance in every recording.
 
-    Features of different devices, rooms and people differ in scale. Rows become (z_t − z̄) s / σ,
-    with the mean z̄ and σ² = Σ_t ‖z_t − z̄‖² / T of the recording, and a learned s.
+    Features of different devices, rooms and people differ in scale. After scaling, one penalty fits
+    all of them. An output row z_t becomes (z_t − z̄) s / σ, where z̄ is the mean of the recording,
+    σ² = Σ_t ‖z_t − z̄‖² / T, and s is learned.
 
     Parameters
     ----------
     n_features : int
-        P, columns of the input.
+        Number of input columns P.
     encoder : callable (n_features) -> nn.Module
-        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. It may look ahead,
-        since σ does, too.
+        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. It need not be causal,
+        because z̄ and σ use the whole recording anyway.
 
     Raises
     ------
@@ -389,20 +403,21 @@ class Normalized(nn.Module):
 
 
 class Ensemble(nn.Module):
-    """Encoders with different first weights, whose form is the mean of their forms.
+    """Average over n encoders of the same kind with different initial weights.
 
-    Outputs are concatenated and divided by √n, so that ⟨ZZᵀ, M⟩ is the mean over the n encoders. In
-    training one encoder, drawn at random, sees each recording, and the outputs of the others are
-    zeros, so that their errors are independent. Training takes n times the epochs of one encoder.
+    Their outputs are concatenated and divided by √n, so that ⟨ZZᵀ, M⟩ is the mean over the
+    encoders. In training, each recording is passed to one encoder, drawn at random, and the outputs
+    of the others are set to 0. This makes the errors of the encoders independent. Training
+    therefore needs n times as many epochs as for one encoder.
 
     Parameters
     ----------
     n_features : int
-        P, columns of the input.
+        Number of input columns P.
     encoder : callable (n_features) -> nn.Module
-        A class such as ``WindowEncoder``, or a ``functools.partial`` of one; called n times.
+        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. It is called n times.
     n_encoders : int
-        n.
+        Number of encoders n.
 
     Raises
     ------
@@ -436,7 +451,7 @@ class Ensemble(nn.Module):
         self.encoders = nn.ModuleList(made)
 
     def forward(self, X: Tensor) -> Tensor:
-        """(N, T, P) -> (N, T, nr); in training one encoder's outputs, and zeros for the others."""
+        """(N, T, P) -> (N, T, nr). In training, the outputs of all but one encoder are 0."""
         if self.training:
             drawn = int(torch.randint(len(self.encoders), (), device="cpu"))
             Z = self.encoders[drawn](X)
@@ -447,21 +462,23 @@ class Ensemble(nn.Module):
 
 
 class FrozenEncoder(nn.Module):
-    """Features of a pretrained module, which stays fixed, in front of trainable layers.
+    """Encoder of a pretrained module, whose weights stay fixed, followed by trainable layers.
 
     Parameters
     ----------
     n_features : int
-        P, columns of the input.
+        Number of input columns P.
     module : nn.Module, or callable () -> nn.Module
-        Maps a batch of windows ``(n, *shape)`` to features of any shape (n, …). A class, or a
-        ``functools.partial`` of one, can be saved with a model; a module cannot.
+        The pretrained module. It maps a batch of windows ``(n, *shape)`` to features of any shape
+        (n, …). A class, or a ``functools.partial`` of one, can be saved with a model; a module
+        cannot.
     shape : sequence of int
-        Shape of the window in a row, row-major; (P,) by default.
+        A row of the input is a window of this shape, flattened in row-major order. The default is
+        (P,).
     head : callable (n_features) -> nn.Module, optional
-        Trainable layers, such as ``partial(WindowEncoder, n_outputs=8)``.
+        The trainable layers, such as ``partial(WindowEncoder, n_outputs=8)``.
     batch_size : int
-        Windows at a time.
+        Number of windows that are passed to the module at a time.
 
     Raises
     ------
@@ -522,7 +539,7 @@ class FrozenEncoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """The device of the module's weights."""
+        """The device that holds the weights of the module."""
         weights = chain(self.module.parameters(), self.module.buffers())
         return next(weights, torch.empty(0)).device
 
@@ -550,9 +567,10 @@ _BY_ROW = (Standardization, nn.Linear, nn.ReLU, nn.GELU, nn.Tanh, nn.Dropout, nn
 
 
 def rows_seen(network: nn.Module) -> tuple[int, int] | None:
-    """The numbers of rows before and after a row on which its output depends; None if unknown.
+    """How many rows before and after an input row the output of this row depends on.
 
-    A module of the user states it by an attribute ``rows_seen``.
+    Returns the two numbers, or None if they are unknown. A user's own module can state them in an
+    attribute ``rows_seen``.
     """
     stated = getattr(network, "rows_seen", None)
     if stated is not None:  # has priority, even if the class extends one of those below
@@ -583,20 +601,20 @@ def rows_seen(network: nn.Module) -> tuple[int, int] | None:
 
 @dataclass(eq=False, repr=False)
 class FrozenFeatures(StatelessTransformer):
-    """Outputs of a pretrained module as features of pictures, sound, or windows of signals.
+    """Use the outputs of a pretrained module as features of pictures, sound or signal windows.
 
-    Use it as a descriptor: ``VideoFeatures(descriptors=[…])`` for pictures, ``SoundWindows(…)``
-    for sound. Its outputs have no gradient; :class:`FrozenEncoder` goes in front of trainable
-    layers.
+    Pass it as a descriptor to ``VideoFeatures(descriptors=[…])`` for pictures or to
+    ``SoundWindows(…)`` for sound. Its outputs have no gradient. To train layers after the module,
+    use :class:`FrozenEncoder`.
 
     Parameters
     ----------
     module : nn.Module, or callable () -> nn.Module
-        Maps ``(n, *shape)`` to features (n, …).
+        The pretrained module, which maps ``(n, *shape)`` to features (n, …).
     shape : sequence of int
         Shape of one window or picture, such as (height, width, 3).
     batch_size : int
-        Windows at a time.
+        Number of windows that are passed to the module at a time.
 
     Raises
     ------
@@ -632,7 +650,7 @@ class FrozenFeatures(StatelessTransformer):
         Raises
         ------
         ValueError
-            If windows have another shape or are not finite numbers, or features are not finite.
+            If windows have another shape, or if windows or features are not finite numbers.
         """
         self.fit()
         given = real_array(type(self).__name__, "windows", X, None, single_precision=True)
@@ -655,7 +673,7 @@ class FrozenFeatures(StatelessTransformer):
         return rows.double().numpy()
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """``frozen0`` …, one name for each output of the module."""
+        """Names ``frozen0``, ``frozen1`` … of the outputs of the module."""
         return np.array([f"frozen{i}" for i in range(self._encoder().width)], dtype=object)
 
     def _encoder(self) -> FrozenEncoder:

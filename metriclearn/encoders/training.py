@@ -1,4 +1,7 @@
-"""Epochs of AdamW on the structured hinge of an encoder; training can be killed and resumed."""
+"""Train an encoder by epochs of AdamW on the structured hinge.
+
+Training that was interrupted can be resumed from a checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _FORMAT = 3  # raised when checkpoints change
 
 
 def _new_lock() -> None:
-    """Make a new lock in a forked process, where no other thread exists to release the old one."""
+    """Replace the lock in a forked process, where no other thread exists to release the old one."""
     global _ONE_AT_A_TIME
     _ONE_AT_A_TIME = RLock()
 
@@ -43,10 +46,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 class Training:
-    """Epochs of AdamW on the hinge, with everything that a checkpoint needs.
+    """Train a network by epochs of AdamW on the hinge, and save checkpoints.
 
-    Every epoch draws random numbers from the seed and its number, so no generator state has to be
-    saved.
+    The random numbers of an epoch depend only on the seed and on the number of the epoch. So a
+    checkpoint need not contain the state of a random generator.
 
     Parameters
     ----------
@@ -55,12 +58,16 @@ class Training:
     network : nn.Module
         The untrained network, with a standardization of its inputs.
     seed : int
-    recordings, held : list of Recording
-        Recordings to train on, and recordings (possibly none) by which the best epoch is chosen.
+        Seed of all random numbers.
+    recordings : list of Recording
+        The recordings to train on.
+    held : list of Recording
+        The held-out recordings, by which the best epoch is chosen. There may be none.
     names : NamedProducts, optional
-        If labels are names: a linear layer on the outputs scores them.
+        The form of the outputs if labels are names. A linear layer after the network then scores
+        the names.
     classes : array (C,), optional
-        The labels that codes of names stand for.
+        The names, in the order of their numbers.
     """
 
     def __init__(
@@ -102,7 +109,7 @@ class Training:
         self.best, self.best_epoch = network.state_dict(), 0
 
     def run(self) -> nn.Module:
-        """The network with the weights of the best epoch."""
+        """Train the network, and return it with the weights of the best epoch."""
         settings, epoch = self.settings, 0
         checkpoint = None if settings.checkpoint is None else self._checkpoint()
         if checkpoint:
@@ -141,7 +148,7 @@ class Training:
         return self.network.eval()
 
     def _epoch(self, epoch: int) -> float:
-        """One pass over the recordings in random order; returns the mean hinge of its batches."""
+        """Pass once over the recordings in random order, and return their mean hinge."""
         settings, total = self.settings, 0.0
         random = np.random.default_rng([self.seed, epoch])
         order = random.permutation(len(self.recordings))
@@ -173,7 +180,7 @@ class Training:
         return total / len(order)
 
     def _snapshot(self) -> Any:
-        """An estimator with the current network, B = I and the penalty of the hinge."""
+        """Return an estimator with the current network and penalty, and the metric B = I."""
         learner = copy.copy(self.settings)
         learner.kept_, learner.components_ = self.network, np.eye(self.n_outputs)
         if isinstance(self.head, ScoresOfNames):
@@ -186,7 +193,7 @@ class Training:
         return learner
 
     def _checkpoint(self) -> Checkpoint:
-        """The checkpoint, identified by data, labels, settings and first weights."""
+        """Return the checkpoint that belongs to the data, labels, settings and initial weights."""
         settings = self.settings
         words = [repr(getattr(truth, "constraints", "")) for _, truth in self.data]
         names = ("n_segments", "min_size", "loss_scale", "patience", "augmentations")
@@ -210,14 +217,14 @@ class Training:
         )
 
     def _state(self, epoch: int) -> dict[str, Any]:
-        """Everything on which the next epochs depend."""
+        """Return everything on which the next epochs depend, for a checkpoint."""
         stream = io.BytesIO()
         torch.save([part.state_dict() for part in self.parts] + [self.best], stream)
         tensors = np.frombuffer(stream.getvalue(), dtype=np.uint8)
         return {"epoch": epoch, "best_epoch": self.best_epoch, "tensors": tensors, **self.history}
 
     def _resume(self, state: dict[str, NDArray]) -> int:
-        """Restore a saved state; returns the number of its epochs."""
+        """Restore a saved state, and return the number of epochs it has completed."""
         if not state:
             return 0
         stream = io.BytesIO(state["tensors"].tobytes())
@@ -231,12 +238,14 @@ class Training:
 
 
 class ScoresOfNames(nn.Linear):
-    """Appends to outputs (T, r) a linear score for each of C names, (T, r + C); at first 0.
+    """Layer that appends a linear score for each of C names to the outputs (T, r).
+
+    The result has the shape (T, r + C). Before training, all scores are 0.
 
     Parameters
     ----------
     n_outputs, n_names : int
-        r and C.
+        The numbers r and C.
     """
 
     def __init__(self, n_outputs: int, n_names: int) -> None:
@@ -245,26 +254,28 @@ class ScoresOfNames(nn.Linear):
         nn.init.zeros_(self.bias)
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """Outputs, then scores."""
+        """Return the outputs, followed by the scores, (T, r + C)."""
         return torch.cat([outputs, super().forward(outputs.to(self.weight.dtype))], dim=1)
 
     def weights(self, classes: NDArray, scale: float = 1.0) -> NameWeights:
-        """The layer's scores of names in the form that segmenters use, for outputs times
-        ``scale``."""
+        """Convert the layer to the NameWeights that segmenters use.
+
+        The weights are multiplied by ``scale``, as if the outputs were.
+        """
         parts = (scale * self.weight, self.bias[:, None])
         coef = torch.cat(parts, dim=1).detach().cpu().double().numpy()
         return NameWeights(OutputsAndOne(), classes, coef.shape[1], coef)
 
 
 class OutputsAndOne:
-    """Emission features of the layer: the outputs and a constant, (T, r + 1)."""
+    """Appends a constant 1 to the outputs, (T, r + 1), for the bias of the name scores."""
 
     def transform(self, Z: NDArray) -> NDArray[np.float64]:
         return np.hstack([Z, np.ones((len(Z), 1))])
 
 
 def outputs_of(network: nn.Module, X: NDArray, device: str) -> Tensor:
-    """The outputs (T, r) for one recording, checked."""
+    """Compute and check the outputs (T, r) of a network for one recording."""
     given = torch.as_tensor(np.ascontiguousarray(X), dtype=torch.float32, device=device)[None]
     with torch.device(device):  # for tensors that a user's module makes
         outputs = network(given)
@@ -284,13 +295,13 @@ def outputs_of(network: nn.Module, X: NDArray, device: str) -> Tensor:
 
 @torch.no_grad()
 def encoded(network: nn.Module, arrays: Sequence[Any], device: str) -> list[NDArray[np.float64]]:
-    """f_θ of every recording, (T, r) each, without dropout."""
+    """Compute the outputs of a network, (T, r), for every recording, without dropout."""
     network.eval()
     return [outputs_of(network, X, device).cpu().double().numpy() for X in arrays]
 
 
 def packed(network: nn.Module) -> NDArray[np.uint8]:
-    """All weights in the format of safetensors."""
+    """Serialize all weights of a network in the format of safetensors, as an array of bytes."""
     from safetensors.torch import save
 
     # copies: safetensors refuses weights that layers share
@@ -301,11 +312,12 @@ def packed(network: nn.Module) -> NDArray[np.uint8]:
 
 @contextmanager
 def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
-    """Set torch's seed, gradients on and single precision, and restore its state at the end.
+    """Context in which torch is seeded, computes gradients and uses single precision by default.
 
-    Threads take turns, as torch has one state for all of them. If the device is the processor, the
-    graphics cards' generators are left alone, because a forked process cannot use them. Initial
-    weights are drawn on the processor, whatever torch's default device is.
+    At the end, the state of torch is restored. Only one thread at a time can be in this context,
+    because all threads share the state of torch. If the device is "cpu", the random generators of
+    the GPUs are not touched, because a forked process cannot use them. Initial weights are drawn on
+    the CPU, whatever the default device of torch is.
     """
     alone = device == "cpu"
     draws = torch.random.fork_rng([] if alone else None)
