@@ -132,8 +132,8 @@ class Task(ABC):
     def extra_weights(self, training: Training, unit: float) -> Any:
         """The term of the score that is learned in addition to the metric, or None.
 
-        It is a copy of the learner's FeaturePenalty, fitted to the range of features in the data.
-        Its weights are learned later, together with the metric.
+        It is a copy of the learner's FeaturePenalty, which knows the means and deviations of the
+        features. Its weights are learned later, together with the metric.
         """
         penalty = self.learner.penalty
         if not isinstance(penalty, FeaturePenalty):

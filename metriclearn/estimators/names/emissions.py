@@ -1,4 +1,4 @@
-"""Emission features: evidence about names in single samples and their neighbors in time."""
+"""Emission features: numbers for every sample from which the names of segments are learned."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ _MOST = 1e30  # standardized values are clipped to this
 
 @dataclass(frozen=True)
 class StandardWindows:
-    """Every sample with its neighbors in time, standardized over all training samples.
+    """Windows of a sample and its neighbors in time, with standardized features.
 
     Attributes
     ----------
     context : int
         Number of neighbors on each side.
     mean, deviation : arrays (P,)
+        Mean and standard deviation of each feature over all training samples. The deviation of a
+        constant feature is ∞.
     """
 
     context: int
@@ -36,7 +38,7 @@ class StandardWindows:
 
     @classmethod
     def of(cls, context: int, arrays: Sequence[NDArray]) -> Self:
-        """Standardize by means and deviations of training data; constant features become 0."""
+        """Compute the means and deviations of training data."""
         lengths = np.array([len(X) for X in arrays], dtype=float)
         # Squares may overflow, so we divide by a power of 2, which changes no digit.
         largest = np.max([np.abs(X).max(axis=0) for X in arrays], axis=0)
@@ -49,16 +51,20 @@ class StandardWindows:
         return cls(context, mean * unit, np.where(varies, deviation * unit, np.inf))
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """The rows, (T, (2·context + 1)·P); the first and last sample are repeated at the ends."""
+        """The standardized window of every sample as a row, (T, (2·context + 1)·P).
+
+        The first and the last sample are repeated beyond the ends.
+        """
         # Neighboring samples are next to each other, so the rows are views of one flat array.
         width = (2 * self.context + 1) * X.shape[1]
         windows = sliding_window_view(self._padded(X).ravel(), width)
         return np.ascontiguousarray(windows[:: X.shape[1]])
 
     def scores(self, X: NDArray, coef: NDArray) -> NDArray[np.float64]:
-        """``transform(X) @ coef.T`` for weights (C, (2·context + 1)·P), without the wide array.
+        """Compute ``transform(X) @ coef.T`` for weights ``coef`` (C, (2·context + 1)·P).
 
-        It takes one product for each neighbor.
+        The wide array of :meth:`transform` is not made. There is one product for each position in
+        the window.
         """
         padded, weights = self._padded(X), coef.reshape(len(coef), -1, X.shape[1])
         total = np.zeros((len(X), len(coef)))
@@ -79,7 +85,7 @@ class StandardWindows:
 
 @dataclass(eq=False, repr=False)
 class NeighborFeatures(ComponentParameters):
-    """The features of each sample and of its neighbors in time, standardized, and a constant.
+    """Emission features: the standardized features of a sample and its neighbors, and a constant.
 
     Parameters
     ----------
@@ -121,7 +127,7 @@ class NeighborFeatures(ComponentParameters):
     def fit(
         self, arrays: Sequence[NDArray], codes: Any = None, groups: NDArray | None = None
     ) -> Self:
-        """Means and deviations over all training samples; names and groups are not used."""
+        """Compute means and deviations of training data; names and groups are not used."""
         check_parameters(self)
         self.windows_ = StandardWindows.of(self.context, arrays)
         return self
@@ -137,13 +143,14 @@ class NeighborFeatures(ComponentParameters):
 
 @dataclass(eq=False, repr=False)
 class FramePosteriors(ComponentParameters):
-    """Log-probabilities of names by a classifier of samples with their neighbors, and a constant.
+    """Emission features: log-probabilities of names from a classifier, and a constant.
 
-    The probabilities of a training recording come from models that were fitted without its group
-    (cross-fitting). Otherwise scores would be learned from probabilities that are too confident,
-    because a classifier memorizes its training data. If the other groups have fewer than two names,
-    the model is fitted to all groups. Features are standardized by means and deviations of all
-    training recordings. The probabilities of a new recording are the mean over all these models.
+    The classifier sees a sample and its neighbors in time. Features are standardized by means and
+    deviations of all training recordings. The probabilities of a training recording come from a
+    model that was fitted without its group (cross-fitting). Otherwise scores would be learned from
+    probabilities that are too confident, because a classifier memorizes its training data. If the
+    other groups have fewer than two names, the model is fitted to all groups. The probabilities of
+    a new recording are the mean over the models of all folds.
 
     Parameters
     ----------
@@ -212,7 +219,8 @@ class FramePosteriors(ComponentParameters):
         codes : sequence of int arrays (T_i,)
             Names, −1 where unknown.
         groups : int array (N,), optional
-            Group of every recording; a group is not divided. By default every recording is a group.
+            Group of every recording; all recordings of a group are in the same fold. By default
+            every recording is a group.
         """
         check_parameters(self)
         groups = np.arange(len(arrays)) if groups is None else groups
@@ -251,7 +259,7 @@ class FramePosteriors(ComponentParameters):
         return self._logs(np.mean([self._probabilities(m, rows) for m in self.models_], axis=0))
 
     def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
-        """φ of the training recording ``index``, by models fitted without its group."""
+        """φ of the training recording ``index``, from models fitted without its group."""
         rows, folds = self.windows_.transform(X), self.fold_of_[index][: len(X)]
         probabilities = np.empty((len(X), self.n_names_))
         for fold in np.unique(folds):
@@ -260,7 +268,7 @@ class FramePosteriors(ComponentParameters):
         return self._logs(probabilities)
 
     def _probabilities(self, model: Any, rows: NDArray) -> NDArray[np.float64]:
-        """Probabilities (T, C); names that are not in a model's training data have 0."""
+        """Probabilities (T, C) of a model; names that it was not fitted to have probability 0."""
         probabilities = np.zeros((len(rows), self.n_names_))
         probabilities[:, model.classes_] = model.predict_proba(rows)
         return probabilities
@@ -272,17 +280,17 @@ class FramePosteriors(ComponentParameters):
 
 
 def discriminant(rows: NDArray, names: NDArray) -> tuple[NDArray, NDArray]:
-    """Weights (C, Q) and offsets (C,) of the logits of names, by linear discriminant analysis.
+    """Linear discriminant analysis: weights (C, Q) and offsets (C,) of the logits of names.
 
-    Neighboring rows are similar, so few rows are independent, compared with the number of features.
-    The shrunk covariance of Ledoit & Wolf (Journal of Multivariate Analysis 88, 2004) is made for
-    that case. O(n Q²).
+    Neighboring rows are similar, so the number of independent rows is small compared with the
+    number of features. For such data the covariance is shrunk as in Ledoit & Wolf (Journal of
+    Multivariate Analysis 88, 2004). O(n Q²).
 
     Parameters
     ----------
     rows : array (n, Q)
     names : array (n,)
-        At least two different names; scores are in their order.
+        At least two different names; weights and offsets are in their sorted order.
     """
     # This import is slow, and few users need it.
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -309,25 +317,25 @@ def default_classifier() -> Any:
 
 @dataclass(frozen=True)
 class NameWeights:
-    """Fitted emission features with learned scores W of names, and the costs τ of transitions.
+    """Fitted emission features, the scores W of names, and the costs τ of transitions.
 
-    Both are linear in nonnegative weights.
+    W and τ are linear functions of the nonnegative weights that a solver learns.
 
     Attributes
     ----------
     emissions : NeighborFeatures or FramePosteriors
         The fitted features.
     classes : array (C,)
-        The labels that codes of names stand for.
+        The names, sorted; the code c stands for ``classes[c]``.
     n_features : int
-        Q.
+        Q, the number of emission features.
     coef : array (C, Q)
         W.
     transitions : array (C, C) or None
         τ, the cost of a segment with the second name after a segment with the first, in addition to
         the penalty of a segment; ∞ on the diagonal if neighbors must differ.
     unit : float
-        τ for a weight of 1; 0 where τ is not learned.
+        The value of τ for a solver's weight of 1; 0 if τ is not learned.
     """
 
     emissions: Any
@@ -339,12 +347,15 @@ class NameWeights:
 
     @property
     def n_columns(self) -> int:
-        """Number of nonnegative weights that solvers learn: two parts of W, and of τ."""
+        """Number of nonnegative weights that a solver learns.
+
+        Each entry of W and of τ is the difference of two of them.
+        """
         n_names = len(self.classes)
         return 2 * n_names * (self.n_features + (n_names if self.unit else 0))
 
     def weighted(self, weights: NDArray) -> NameWeights:
-        """A copy with the W and τ that a solver's weights (n_columns,) stand for."""
+        """A copy with the W and τ that follow from a solver's weights (n_columns,)."""
         of_names, of_transitions = np.split(weights, [2 * self.coef.size])
         positive, negative = of_names.reshape(2, *self.coef.shape)
         transitions = self.transitions

@@ -43,9 +43,10 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
     """Classify every sample with its neighbors in time, then smooth the names.
 
     This is the standard way to find segments with names: a classifier of scikit-learn on windows of
-    features, followed by the Viterbi algorithm with a penalty for every switch of names, or by the
-    most frequent name within a moving window. The penalty, or the width, is the one with the least
-    mean loss ‖M − N‖²_F on groups left out. Then the classifier is fitted again to all recordings.
+    features, followed by the Viterbi algorithm with a penalty for every change of name, or by the
+    most frequent name within a moving window. By default, this penalty or the width of the window
+    is the one with the least mean loss ‖M − N‖²_F on groups that are left out in turn. Then the
+    classifier is fitted again to all recordings.
 
     Parameters
     ----------
@@ -54,9 +55,10 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
     context : int
         Number of neighbors on each side.
     smoothing : "viterbi" or "mode"
+        The Viterbi algorithm, or the most frequent name in a window.
     amount : "tuned" or number
-        The penalty of a switch in nats, or the width of the window in samples; an even width is
-        increased by one.
+        The penalty of a change of name in nats, or the width of the window in samples; an even
+        width is increased by one.
     n_folds : int
         Number of folds, at most one per group.
 
@@ -66,11 +68,12 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         The labels, sorted.
     classifier_ : fitted classifier
     penalty_ : float or None
-        Penalty of a switch, in nats.
+        Penalty of a change of name, in nats; None if ``smoothing`` is "mode".
     width_ : int or None
-        Width of the window of the most frequent name, in samples.
+        Width of the window, in samples; None if ``smoothing`` is "viterbi".
     losses_ : array (candidates,) or None
-        Mean loss of every penalty or width on the groups left out.
+        Mean loss of every penalty or width that was tried on the groups left out; None if
+        ``amount`` is a number.
 
     Raises
     ------
@@ -119,8 +122,8 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         X : sequence of (T_i, P) arrays, or a single one
         y : (T_i,) labels for each sequence, −1 where unknown
         groups : array (N,), optional
-            Group of every recording, such as its user; recordings of one group are left out
-            together.
+            Group of every recording, such as the user who recorded it; the recordings of a group
+            are left out together.
         """
         fitted, data, truths = read_labeled(self, X, y, segments=True, partial=True)
         who, arrays = type(self).__name__, data.arrays
@@ -148,7 +151,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return self
 
     def tune_penalty(self, X: Any, y: Any) -> Self:
-        """Set the penalty, or the width, of least mean loss on labeled recordings.
+        """Set the penalty or width that has the least mean loss on labeled recordings.
 
         Parameters
         ----------
@@ -161,17 +164,18 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
 
     @staticmethod
     def tune_together(models: Sequence[FrameClassifier], parts: Sequence[tuple[Any, Any]]) -> None:
-        """Set the same penalty, or width, for several models.
+        """Set the same penalty or width for several models.
 
-        It is the one with the least mean loss, where each model predicts its part of the data.
+        It is the one with the least mean loss if each model predicts its own part of the data.
 
         Parameters
         ----------
         models : sequence of FrameClassifier
-            Fitted, with the same parameters.
+            Fitted models with the same parameters.
         parts : sequence of (X, y)
-            Recordings and labels for each of the first models, as for :meth:`tune_penalty`. Models
-            without a part get the same penalty.
+            Recordings and labels, as for :meth:`tune_penalty`. The first pair is for the first
+            model, and so on. If there are fewer pairs than models, the other models get the same
+            penalty, too.
         """
         logs, truths = [], []
         for model, (X, y) in read_parts(FrameClassifier, models, parts):
@@ -211,7 +215,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return data.as_passed([np.exp(self._logs(array)) for array in data.arrays])
 
     def stream_source(self) -> StreamSource:
-        """The source for a stream: it reads log-probabilities of names, and has no metric.
+        """The source for a stream, which computes log-probabilities of names and has no metric.
 
         Raises
         ------
@@ -245,14 +249,20 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return data.as_passed(list(map(result, self.segmented(data))))
 
     def _logs(self, array: NDArray) -> NDArray[np.float64]:
-        """Log-probabilities of every sample, (T, C); −∞ never occurs."""
+        """Log-probabilities of the names for every sample, (T, C).
+
+        Very small probabilities are raised, so −∞ never occurs.
+        """
         rows = self.windows_.transform(array)
         probabilities = np.zeros((len(rows), len(self.classes_)))
         probabilities[:, self.classifier_.classes_] = self.classifier_.predict_proba(rows)
         return np.log(np.maximum(probabilities, _LEAST))
 
     def _smoothed(self, logs: NDArray, candidate: float | None) -> Any:
-        """Names of the samples with log-probabilities (T, C), by a penalty or a width."""
+        """The segmentation with names that follows from log-probabilities (T, C) by smoothing.
+
+        The candidate is a penalty or a width.
+        """
         candidate = self.width_ if candidate is None else candidate
         assert candidate is not None
         if self.smoothing == "viterbi":

@@ -53,16 +53,18 @@ _SHARED = ("metric", "regularizer", "solver", "penalty", "loss_scale", "min_size
 class NamedSegmentLearner(ChangePointMetricLearner):
     """Learn a metric, scores of names and a penalty from recordings whose labels recur.
 
-    Use it for labels that mean the same in all recordings, such as *walking* and *sitting*. The
-    score of a segmentation into segments (s, u] with names c,
+    Use it for labels that mean the same in all recordings, such as *walking* and *sitting*. Let S
+    be the cumulative sums of the samples, and φ_t the emission features of sample t. The score of a
+    segmentation into segments (s, u] with names c,
 
-        (1/T) Σ_{(s,u], c}  ‖S_u − S_s‖²_B / (u−s) + Σ_{t in (s,u]} ⟨W_c, φ_t⟩ − λ,
+        (1/T) Σ_{(s,u], c} [ ‖S_u − S_s‖²_B / (u−s) + Σ_{t in (s,u]} ⟨W_c, φ_t⟩ − λ ],
 
     is linear in (B, W, λ). One certified convex problem learns all three. It minimizes the hinge of
-    :class:`~metriclearn.ChangePointMetricLearner`, where the loss is ‖M − N‖² plus β for every
-    sample with a wrong name. Boundaries and names are predicted together and exactly. The
-    regularizer applies to W as it does to B. With ``transitions``, Σ τ(c, c′) over neighboring
-    segments named c and c′ is subtracted from the score, and τ is learned in the same problem.
+    :class:`~metriclearn.ChangePointMetricLearner`, but the loss is ‖M − N‖² plus β for every sample
+    with a wrong name. Boundaries and names are predicted together and exactly. The regularizer
+    applies to W as it does to B. With ``transitions``, the sum Σ τ(c, c′) over all pairs of
+    neighboring segments with names c and c′ is subtracted from the score. The costs τ are learned
+    in the same problem.
 
     Parameters
     ----------
@@ -71,23 +73,24 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         As for :class:`~metriclearn.ChangePointMetricLearner`; the penalty cannot be a
         ``FeaturePenalty``.
     emissions : NeighborFeatures or FramePosteriors
-        φ of every sample. Posteriors of a classifier are often better, and need two recordings or
-        more.
+        Computes φ of every sample. The probabilities of a classifier, ``FramePosteriors``, are
+        often better than the features themselves.
     name_loss : float or None
-        β; by default the number of segments over the number of samples in the training data.
+        β; by default the number of segments divided by the number of samples in the training data.
     transitions : bool
         Whether to learn the cost of a segment named c′ after a segment named c, in addition to λ.
     neighbors_differ : bool
         Whether two neighboring segments must have different names; not possible with partial
-        labels. Both ``transitions`` and this option make the exact search slower: O(r + C) for each
-        live start at each end and O(C²) for each sample. Margins then take one search per boundary.
+        labels. Both ``transitions`` and this option make the exact search slower. Each sample then
+        costs O(C²), plus O(r + C) for every start of a segment that has not been pruned there.
+        Margins take one search for each boundary.
 
     Attributes
     ----------
     classes_ : array (C,)
         The labels, sorted.
     name_weights_ : NameWeights
-        W, the fitted emissions, and τ.
+        The fitted emissions, the learned scores W of names, and the costs τ of transitions.
     components_, penalty_, solution_, ...
         As for :class:`~metriclearn.ChangePointMetricLearner`.
 
@@ -133,7 +136,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
     @property
     def task(self) -> NamedSegmentations:
-        """The task in which runs of equal labels are segments, and labels are their names."""
+        """The task in which runs of equal labels are segments, named by these labels."""
         return NamedSegmentations(
             self, self.n_segments == "given", (False, "n_segments=None"), True
         )
@@ -150,7 +153,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         X : (T, P) array or sequence of such arrays
         y : (T,) labels for each sequence, −1 where unknown
         tolerance : int ≥ 0
-            For change-points, in samples.
+            A predicted change-point is true if there is a true one at most this many samples away.
 
         Returns
         -------
@@ -176,8 +179,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     def predict_proba(self, X: Any, n_segments: Any = None) -> Any:
         """Probabilities of the names of ``classes_`` for every sample, (T, C) for each data set.
 
-        All samples of a predicted segment have the same probabilities, from the scores of names for
-        the whole segment.
+        All samples of a predicted segment have the same probabilities. These are computed from the
+        scores of the names for the whole segment.
 
         Parameters
         ----------
@@ -188,7 +191,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         Raises
         ------
         ValueError
-            Before :meth:`calibrate`, or after the learner has been fitted again.
+            If :meth:`calibrate` has not been called since the learner was fitted.
         """
         data = self.read_data(X)
         known: NameCalibration | None = getattr(self, "name_calibration_", None)
@@ -201,7 +204,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         return data.as_passed([np.repeat(known.of(*one), one[1], axis=0) for one in scored])
 
     def _scored(self, data: DataSets, n_segments: Any) -> list[tuple[NDArray, NDArray]]:
-        """Scores of names (K, C) of the segments of every data set, and their lengths (K,)."""
+        """For every data set, the scores of names (K, C) and the lengths (K,) of its segments."""
 
         def score(form: Any, count: int | None = None) -> tuple[NDArray, NDArray]:
             found = ChangePoints(self.min_size)(form, count)
@@ -218,14 +221,14 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
 @dataclass(frozen=True)
 class NamedSegmentations(Segmentations):
-    """Contiguous segments with names that mean the same in all sequences."""
+    """The task of dividing sequences into segments with names that mean the same in all of them."""
 
     extra_name: ClassVar[str] = "name_weights_"
 
     def read(self, X: Any, y: Any) -> Training:
         """Read sequences and names; every run of equal labels is a segment.
 
-        −1, change-points and regions have no names.
+        Samples labeled −1 and labels that are change-points or regions have no names.
         """
         learner, who = self.learner, type(self.learner).__name__
         if not isinstance(learner.solver, (BundleDual, ProjectedSubgradient)):
@@ -249,10 +252,11 @@ class NamedSegmentations(Segmentations):
         return replace(training, truths=truths, classes=classes)
 
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
-        """Segmentations that agree with the labels, with a name for every segment.
+        """Complete labels by segmentations that agree with them and have a name for every segment.
 
-        Boundaries come from a first metric without names. A segment without a given name gets the
-        name whose labeled samples have the nearest mean, with distances in standard deviations.
+        Boundaries are found under a first metric, which is learned without names. A segment without
+        a given name is compared with the labeled samples of every name, and gets the name with the
+        nearest mean. Features are divided by their standard deviations for this.
         """
         learner, data = self.learner, training.data
         shared = {name: getattr(learner, name) for name in _SHARED}
@@ -260,7 +264,7 @@ class NamedSegmentations(Segmentations):
         first = replace(plain, alternation=Alternation(start=PrincipalStart()))
 
         def learn(arrays: Any, truths: Any, weights: Any, **changes: Any) -> NDArray:
-            """Components of a learner without names, from the labeled stretches."""
+            """Learn components from the labeled stretches, without names."""
             return replace(first, **changes).fit(arrays, truths, weights).components_
 
         completed = plain.task.complete(training, learn)
@@ -279,7 +283,7 @@ class NamedSegmentations(Segmentations):
         return truths
 
     def extra_weights(self, training: Training, unit: float) -> NameWeights:
-        """The fitted emissions, with W = 0 and τ = 0 or ∞."""
+        """The fitted emissions, with W = 0 and τ = 0, or τ = ∞ for forbidden transitions."""
         arrays, truths = training.data.arrays, training.truths
         loss = self.loss(truths)
         groups = np.arange(len(truths)) if training.groups is None else training.groups
@@ -310,7 +314,7 @@ class NamedSegmentations(Segmentations):
         return samples
 
     def loss(self, truths: Sequence[Any]) -> NamedLoss:
-        """The loss ‖M − N‖² plus β for every wrong name."""
+        """The loss ‖M − N‖² plus β for every sample with a wrong name."""
         weight = self.learner.name_loss
         if weight is None:
             segments = sum(truth.n_clusters for truth in truths)
@@ -322,11 +326,11 @@ class NamedSegmentations(Segmentations):
         return {**super().terms(truths), "loss": self.loss(truths), "oracle": oracle}
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
-        """The start of segments without names, with a penalty that allows for wrong names.
+        """The start for segments without names, but with a larger penalty.
 
-        A further segment can also make more names wrong. If a recording is one segment with its
-        rarest name, all samples of other names are wrong already. So further segments can add β
-        only for the samples of the rarest name.
+        The penalty must also exceed the loss of wrong names that further segments can add. If the
+        whole recording is one segment with its rarest name, all samples of other names are wrong
+        already. So further segments can add β only for the samples of the rarest name.
         """
         start = super().start(cone, training, scale)
         if not self.count_is_given:

@@ -1,4 +1,4 @@
-"""Scores of names as probabilities, calibrated on labeled data."""
+"""Converting the scores of names to probabilities, which are calibrated on labeled data."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ class NameCalibration:
     Attributes
     ----------
     temperature : float
-        θ. Scores are learned for a margin, so only their order is meaningful, not their size.
+        θ. It is needed because scores are learned for a margin: their order is meaningful, but not
+        their size.
     power : float
         0, 0.5 or 1. The samples of a segment depend on each other, so a sum of scores over many
         samples overstates the confidence.
     coef : array (C, Q)
-        Weights of the learner that was calibrated; scores of other learners are refused.
+        The weights W of the learner when it was calibrated. If it has other weights now, the
+        calibration is not valid.
 
     References
     ----------
@@ -47,7 +49,7 @@ class NameCalibration:
         classes: NDArray,
         coef: NDArray[np.float64],
     ) -> Self:
-        """θ and power that maximize the likelihood of labels not used for training.
+        """Find the θ and the power that maximize the likelihood of labels not used for training.
 
         Parameters
         ----------
@@ -90,5 +92,5 @@ class NameCalibration:
         return cls(temperature, power, np.array(coef))
 
     def of(self, scores: NDArray, sizes: NDArray) -> NDArray[np.float64]:
-        """Probabilities (K, C) of the names of segments with these scores and lengths (K,)."""
+        """Probabilities of names, (K, C), for segments with scores (K, C) and lengths (K,)."""
         return softmax(scores / (self.temperature * sizes[:, None] ** self.power), axis=1)
