@@ -150,7 +150,7 @@ def _agree(
     begun = time.thread_time()
     consensus = procedure.consensus(members, case)
     choices, models, scores = {}, {}, {}
-    words = f"consensus of {len(consensus.held_out_)} members in {len(case.folds)} folds"
+    words = f"consensus of {len(consensus.models_)} models"
     for column in one.choices:
         choices[column] = Choice({}, None, np.zeros(0), words)
         models[column], scores[column] = procedure.score(consensus, None, column, case)

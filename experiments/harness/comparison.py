@@ -171,9 +171,7 @@ class Comparison(Procedure):
             "unit": self.config.unit,
             "unseen": (self.config.dataset or {}).get("test_root") is not None,
             "model": mine.choices["estimated"].method or mine.name,
-            "members": "".join(
-                f" and {o.name}" for o in first if o.method.options.get("member", False)
-            ),
+            "members": [o.name for o in first if o.method.options.get("member", False)],
         }
         encoded = hasattr(mine.models["estimated"], "encoder_")  # its features have no names
         artifacts = Artifacts(

@@ -231,10 +231,13 @@ def counted(count: int, noun: str) -> str:
 
 
 def plural(noun: str) -> str:
-    """ "test users", "draws of all sequences", "stories"."""
+    """ "test users", "draws of all sequences", "stories", "test series"."""
     first, of, rest = noun.partition(" of ")
-    ending = f"{first[:-1]}ies" if re.search("[^aeiou]y$", first) else f"{first}s"
-    return f"{ending}{of}{rest}"
+    if re.search("[^aeiou]y$", first):
+        first = f"{first[:-1]}ies"
+    elif not first.endswith("series"):
+        first = f"{first}s"
+    return f"{first}{of}{rest}"
 
 
 def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:

@@ -33,7 +33,7 @@ from experiments.harness.comparison import (
     refuse_seen,
 )
 from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
-from experiments.harness.report import Artifacts
+from experiments.harness.report import Artifacts, page
 from experiments.harness.results import MEASURE, read_results
 from experiments.harness.scoring import NAMES, Pairs, segmented, squared_norm, truth_of
 from experiments.league.contestants import Member, Stranger
@@ -151,19 +151,9 @@ class League(Comparison):
         """The tables of all sets, without pictures of single recordings."""
         numbers = tables_and_rows(self, outcomes)
         left_out: Any = OmegaConf.to_container(self.config.left_out)
-        one_family = " or of those without"
-        if self.names_are_new:
-            one_family = ", of those without, or of the family that has the member of least loss"
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
-        protocol = (
-            "In every set, groups are held out for test. Candidates are chosen by "
-            f"{self.config.n_folds}-fold cross-validation over groups of the training data, and "
-            "the chosen one is fitted again. No choice uses test data, and every method has the "
-            "same data and as many folds. "
-            '"ours" is the consensus of our models, of classifiers and of plain methods: '
-            f"of all, of those with names{one_family}, by the loss on data left out. "
-            + " ".join(f"Left out: {name} ({reason})." for name, reason in left_out.items())
-        )
+        facts = {"n_folds": self.config.n_folds, "names_are_new": self.names_are_new}
+        protocol = page("league.protocol.j2", left_out=left_out, **facts).strip()
         notes = []
         if self.config.stranger is not None and COMMITTED.is_file():
             notes = ranks_table(together(read_results(COMMITTED), numbers))

@@ -170,9 +170,9 @@ class Penalties(Procedure):
         }
         numbers["rows"] = [*numbers["rows"], *published(folds)]
         protocol = (
-            f"{len(folds)} sets with their official test folds. Strengths have the fewest label "
-            f"errors in {self.config.n_folds}-fold cross-validation inside the training folds. "
-            '"ours" is the one of ours that is chosen on training data.'
+            f"{len(folds)} sets with their official test folds. Strengths are chosen by the fewest "
+            f"label errors in {self.config.n_folds}-fold cross-validation inside the training "
+            'folds. The row "ours" is the one of our methods that the training data choose.'
         )
         return Story(protocol, Artifacts(), numbers)
 

@@ -69,17 +69,17 @@ _LENGTHS = {"T ≤ 500": (0, 500), "500 < T ≤ 2500": (500, 2500), "T > 2500": 
 _EVERY = "all lengths"
 _PROTOCOL = (
     "Methods are trained on the annotations of one fold and tested on the other, both ways. "
-    "Candidates, and how far the annotations of a sequence move its penalty, have the least error "
-    "on profiles held out of the training fold; no choice uses the test fold. For profiles that "
-    "were not trained on, each of {parts} parts of the profiles is tested after training on all "
-    "annotations of the others, with all choices made on the others. Ours is the consensus of all "
-    "candidates of the search, ours/one model the family that the training data choose. "
-    "Rows with “designed here” are settings that were found earlier by comparing errors on these "
-    "same profiles, so their errors are too small. {found}"
+    "Candidates are chosen by the least error on profiles held out of the training fold; so is how "
+    "far the annotations of a sequence move its penalty. No choice uses the test fold. For "
+    "profiles that were not trained on, each of {parts} parts of the profiles is tested after "
+    "training on all annotations of the others, with all choices made on the others. The row "
+    "“ours” is the consensus of all candidates of the search, and “ours/one model” is the family "
+    "that the training data choose. Rows with “designed here” are settings that were found earlier "
+    "by comparing errors on these same profiles, so their errors are too small. {found}"
 )
 _UNSEEN = (
-    "Methods are trained on all annotations of {} and tested on those of {}. Candidates have the "
-    "least error on profiles held out of the training data; no choice uses the test data."
+    "Methods are trained on all annotations of {} and tested on those of {}. Candidates are chosen "
+    "by the least error on profiles held out of the training data; no choice uses the test data."
 )
 
 
@@ -136,9 +136,8 @@ class Agreement:
     errors on held-out profiles, and the power p with the fewest errors of the consensus there.
     """
 
-    models: list[Any]
+    models_: list[Any]
     weights: NDArray
-    held_out_: NDArray
 
 
 @dataclass(frozen=True)
@@ -281,7 +280,7 @@ class Neuroblastoma(Procedure):
         names, least = [name for name, _ in rows], 0.5 / len(truths)
         chosen = weigh(names, answers, truths, left_out, POWERS, _agreed, _n_errors, least)
         models = [model for _, row in rows for model in row]
-        return Agreement(models, np.repeat(chosen[1], len(parts)) / len(parts), chosen[2])
+        return Agreement(models, np.repeat(chosen[1], len(parts)) / len(parts))
 
     def _answers(self, model: Any, data: Profiles) -> list[Partition]:
         """Segmentations of a model, from paths that have been computed already."""
@@ -322,7 +321,7 @@ class Neuroblastoma(Procedure):
         apart = case.table == "profiles" or self._unseen is not None
         known = case.train.known if column == "constrained" and not apart else None
         if isinstance(model, Agreement):
-            answers = zip(*(self._answers(one, test) for one in model.models))
+            answers = zip(*(self._answers(one, test) for one in model.models_))
             agreed = map(_agreed, answers, repeat(model.weights), known or repeat(None))
             ends = [found.change_points for found in agreed]
             errors = _errors(ends, test.known)

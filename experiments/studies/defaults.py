@@ -65,8 +65,8 @@ class DefaultSettings(Procedure):
         text = page(f"{self.config.name}.md.j2", means=means, ratios=ratios, rows=rows)
         (folder / f"{self.config.name}.md").write_text(text, encoding="utf-8")
         protocol = (
-            "Every setting is fitted to parts of the training data and scored on the rest of them; "
-            "data that are for test in the results are not used."
+            "Every setting is fitted to parts of the training data and scored on the rest. The "
+            "test data of the other experiments are not used."
         )
         return Story(protocol, Artifacts(), told)
 

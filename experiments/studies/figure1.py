@@ -49,9 +49,9 @@ from metriclearn.plots.canvas import (
 
 Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, fractions)
 _PROTOCOL = (
-    "In each draw a part of every training and validation sequence is labeled; test sequences are "
-    "scored whole. Hyper-parameters have the least loss on the labeled parts of the validation "
-    "sequences. Ours alternates between completing the labels and learning."
+    "In each draw, a part of every training and validation sequence is labeled; test sequences are "
+    "scored whole. Hyper-parameters are chosen by the least loss on the labeled parts of the "
+    "validation sequences. Our method alternates between completing the labels and learning."
 )
 
 

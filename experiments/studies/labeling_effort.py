@@ -57,12 +57,12 @@ from metriclearn.plots.canvas import (
 
 START, END, RANDOM = "euclidean", "ours/all labels", "random"
 _PROTOCOL = (
-    "A simulated annotator answers what each strategy asks for, in batches of stretches of at most "
-    "20 s; after each batch the metric is learned from the answered stretches alone. Strengths "
-    "have the least loss in cross-validation over them; on synthetic recordings the strength was "
-    "chosen in advance, on random stretches of other recordings (seeds 100 to 108). Test "
-    "recordings are scored whole. Euclidean: the penalty is tuned on all labels. All labels: "
-    "strengths by cross-validation over whole recordings."
+    "A strategy asks for stretches of at most 20 s, in batches, and a simulated annotator labels "
+    "them. After each batch, the metric is learned from the labeled stretches alone. Its strength "
+    "is chosen by cross-validation over these stretches; for synthetic recordings it was chosen in "
+    "advance, on random stretches of other recordings (seeds 100 to 108). Test recordings are "
+    "scored whole. The Euclidean metric has a penalty that is tuned on all labels. With all "
+    "labels, strengths are chosen by cross-validation over whole recordings."
 )
 
 _SENTENCE = (

@@ -74,8 +74,9 @@ class PaperSetting(Comparison):
             **learned_metrics({outcome.name: outcome.models["estimated"] for outcome in best}),
         )
         protocol = (
-            "Every setting is trained to the same certified gap on the training sequences, at the "
-            "strength of least loss on the validation sequences, and scored on the test sequences."
+            "Every setting is trained on the training sequences to the same certified gap, and "
+            "scored on the test sequences. Its strength has the least loss on the validation "
+            "sequences."
         )
         tables = tables_and_rows(self, [ours, *best])
         return Story(protocol, artifacts, tables, {"settings": strengths})

@@ -425,9 +425,18 @@ class StructuredHingeLoss(nn.Module):
                 f"{type(self).__name__} needs a list of tensors (T_i, r) of finite numbers, got "
                 f"{shown(outputs)}; pass one for every recording, without the axis of a batch."
             )
-        if {*map(type, truths)} != {NodeLabels}:
-            data = DataSets(list(outputs), False, None)  # type: ignore[arg-type]
-            who, labelings = type(self).__name__, truths
+        who = type(self).__name__
+        of_nodes = [isinstance(truth, NodeLabels) for truth in truths]
+        if any(of_nodes) or isinstance(self.forms, GaussianSimilarities):
+            fits = not self.segments and all(of_nodes) and len(truths) == len(outputs)
+            if not (fits and all(len(N.counts) == len(Z) for N, Z in zip(truths, outputs))):
+                raise ValueError(
+                    f"{who} needs segments=False and NodeLabels for every output, with as many "
+                    f"rows of counts, got segments={self.segments} and {shown(truths)}; "
+                    "NodeLabels(np.eye(K)[labels]) are the labels of nodes of one sample."
+                )
+        else:
+            data, labelings = DataSets(list(outputs), False, None), truths  # type: ignore[arg-type]
             truths = read_labelings(who, truths, data, segments=self.segments, partial=True)
             if isinstance(self.forms, NamedProducts):
                 truths = self.forms.named(labelings, truths)

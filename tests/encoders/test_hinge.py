@@ -206,6 +206,14 @@ def test_one_answer_in_threads_and_in_single_precision() -> None:
             [*SPARSE[:2], np.full(40, -1)],
             "at least one label per clustering",
         ),
+        (CASES["normalized cuts"][0], CLUSTERS, "needs segments=False and NodeLabels"),
+        (
+            CASES["normalized cuts"][0],
+            [*NODES[:2], NodeLabels(np.eye(3))],
+            "with as many rows of counts",
+        ),
+        ({"forms": GaussianSimilarities()}, CLUSTERS, "needs segments=False and NodeLabels"),
+        ({}, NODES, "got segments=True"),
     ],
 )
 def test_what_cannot_be_is_refused(options: Any, truths: Any, sentence: str) -> None:

@@ -15,7 +15,7 @@ from sklearn.model_selection import GroupKFold
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, component, number
 
-_LEAST = 1e-3  # smaller probabilities are raised to this: classifiers are never that certain
+LEAST = 1e-3  # smaller probabilities are raised to this: classifiers are never that certain
 _MOST = 1e30  # standardized values are clipped to this
 
 
@@ -275,7 +275,7 @@ class FramePosteriors(ComponentParameters):
 
     @staticmethod
     def _logs(probabilities: NDArray) -> NDArray[np.float64]:
-        logs = np.log(np.maximum(probabilities, _LEAST))
+        logs = np.log(np.maximum(probabilities, LEAST))
         return np.hstack([logs, np.ones((len(logs), 1))])
 
 

@@ -19,6 +19,7 @@ from metriclearn.estimators.labelings import (
     read_parts,
 )
 from metriclearn.estimators.names.emissions import (
+    LEAST,
     FramePosteriors,
     StandardWindows,
     default_classifier,
@@ -34,8 +35,6 @@ from metriclearn.running.parameters import Needs, component, either, number
 # Candidates that are compared on groups left out: penalties of a switch in nats, widths in samples.
 _PENALTIES = np.geomspace(0.25, 256.0, 21)
 _WIDTHS = np.array([1, 3, 5, 7, 11, 15, 21, 31, 45, 63, 91, 127])
-# Smaller probabilities are raised to this.
-_LEAST = 1e-3
 
 
 @dataclass(eq=False, repr=False)
@@ -256,7 +255,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         rows = self.windows_.transform(array)
         probabilities = np.zeros((len(rows), len(self.classes_)))
         probabilities[:, self.classifier_.classes_] = self.classifier_.predict_proba(rows)
-        return np.log(np.maximum(probabilities, _LEAST))
+        return np.log(np.maximum(probabilities, LEAST))
 
     def _smoothed(self, logs: NDArray, candidate: float | None) -> Any:
         """The segmentation with names that follows from log-probabilities (T, C) by smoothing.

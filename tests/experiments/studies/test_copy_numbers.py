@@ -88,7 +88,7 @@ def test_every_choice_is_made_in_training(folder: Path) -> None:
     results = read_results(folder / "results.json")
     rows = [r for r in results["rows"] if (r["table"], r["measure"]) == ("profiles", "label_error")]
     apart = {row["method"]: row for row in rows if row["column"] == "all lengths"}
-    assert apart["ours"]["choice"] == "consensus of 13 members in 2 folds"
+    assert apart["ours"]["choice"] == "consensus of 26 models"
     assert "errors held out" in apart["ours/one model"]["choice"]
     assert "the same search among candidates that were known before: " in results["protocol"]
     looked = "found by looking (Hermite moments, penalty of segment counts (designed here)): "
@@ -97,7 +97,7 @@ def test_every_choice_is_made_in_training(folder: Path) -> None:
 
 def test_page_has_the_pictures(folder: Path) -> None:
     text = (folder / "report.html").read_text(encoding="utf-8")
-    assert "no choice uses the test fold" in " ".join(text.split())
+    assert "No choice uses the test fold" in " ".join(text.split())
     assert 2 <= text.count("<figure>") <= 4
     assert len(list(folder.glob("*-figure-Profile-*.png"))) == text.count("<figure>")
 

@@ -29,7 +29,7 @@ def test_seeds_and_models_of_a_tiny_run(tmp_path: Path) -> None:
     consensus = metriclearn.load(tmp_path / "models" / "ours.npz")
     encoders = [model for model in consensus.models_ if hasattr(model, "encoder_")]
     assert {model.random_state for model in encoders} == {0, 1}
-    assert rows["ours", MEASURE]["choice"].startswith(f"consensus of {len(consensus.held_out_)}")
+    assert rows["ours", MEASURE]["choice"] == f"consensus of {len(consensus.models_)} models"
     model = metriclearn.load(tmp_path / "models" / "ours-encoder-of-raw-signals.npz")
     assert model.encoder.keywords["stop"] == 3
     assert (tmp_path / "features.png").stat().st_size > 10_000
