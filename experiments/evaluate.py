@@ -1,9 +1,9 @@
 """Score a saved model: ``python -m experiments.evaluate model=FILE dataset=NAME dataset.root=DIR``.
 
-All sequences of the folder are scored (for synthetic data the test sequences), except those on
-which the model was trained, which the hashes in its file identify. Columns are matched by name with
-those used in training, in any order. The table is printed, and written with ``results.json``,
-``results.md`` and ``report.html`` to Hydra's run directory.
+All sequences of the folder are scored or, for synthetic data, the test sequences. Sequences on
+which the model was trained are left out; the hashes in its file identify them. Columns are matched
+by name with those used in training, in any order. The table is printed, and written with
+``results.json``, ``results.md`` and ``report.html`` to Hydra's run directory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MEASURES = {
 def score(
     model: MahalanobisSegmenter, data: LabeledSequences, n_clusters: str, margin: float
 ) -> dict[str, NDArray]:
-    """Every measure of every sequence, (N,) each.
+    """The values of every measure for all sequences, (N,) each.
 
     We take T as the Hausdorff distance to a prediction without change-points, so that means stay
     finite.

@@ -122,7 +122,7 @@ def _read_at(file: Path, content: str) -> dict[str, Any]:
 
 
 def results_in(file: Path) -> dict[str, Any]:
-    """Results that many pages show: a file is read again only where its digest has changed."""
+    """Read results, which many pages show. A file is read again only if its digest has changed."""
     return _read_at(file, digest(file))
 
 
@@ -172,7 +172,7 @@ class Committed:
         return f"{self.results(name)['protocol'].partition('. ')[0].rstrip('.')}."
 
     def sizes(self, name: str, words: str) -> str:
-        """A text with the options of an experiment's loader."""
+        """Fill a text with the options of an experiment's loader."""
         return words.format(**self.results(name)["config"]["dataset"]["loader"])
 
     def sentences(self, name: str) -> str:
@@ -202,8 +202,8 @@ class Committed:
         return "\n".join(lines)
 
     def consensus(self) -> str:
-        """The rows ours and ours/one model of every main table of ‖M − N‖² that has both, and the
-        paired difference with its standard error.
+        """A table that compares the rows ours and ours/one model, for every main table of ‖M − N‖²
+        that has both. It has their paired difference with its standard error.
         """
         lines = [
             "| data | units | ours | one model | ours − one model |",
@@ -270,7 +270,7 @@ class Committed:
 
 
 def filled(text: str, committed: Committed) -> str:
-    """A page with everything between ``<!-- made: … -->`` and ``<!-- /made -->`` made anew."""
+    """Make everything between ``<!-- made: … -->`` and ``<!-- /made -->`` on a page anew."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
     names = {name: getattr(committed, name) for name in dir(committed) if name[0] != "_"}
 
@@ -299,7 +299,8 @@ def prose(page: Path) -> str:
 
 
 def unmarked(text: str) -> Iterator[tuple[int, str]]:
-    """Line and text of every number outside of the marks, see :data:`_FREE`."""
+    """Yield the line and the text of every number outside of code, marks and the other exceptions
+    of :data:`_FREE`."""
     kept = _FREE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     for place, line in enumerate(kept.splitlines(), start=1):
         for match in _NUMBER.finditer(line):

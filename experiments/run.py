@@ -3,11 +3,10 @@
 NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, paper_setting, figure1,
 neuroblastoma, beedance, mocap6, gazecom, birdsong, billboard, piano_keys, texts, clustering,
 images, bsds500, shows, video, audio, kinect_streams, hapt_unknown, hapt_encoder, beedance_encoder,
-active, active_small, default_settings, clustering_defaults, league, league_unseen or
-penalties. Results, models, figures and report.html go
-to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``. The same command resumes a run that was stopped,
-and so does ``resume=FOLDER``; ``--multirun`` runs a product of values and ends with a table of its
-jobs.
+active, active_small, default_settings, clustering_defaults, league, league_unseen or penalties.
+Results, models, figures and report.html go to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``. The
+same command resumes a run that was stopped, and so does ``resume=FOLDER``. ``--multirun`` runs all
+combinations of several values, and ends with a table of its jobs.
 """
 
 from __future__ import annotations
@@ -113,9 +112,10 @@ def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _home(folder: Path, settings: Mapping[str, Any], mine: str) -> Path:
-    """The folder of a stopped run with the same settings, or else this one; marks it as unfinished.
+    """Find the folder of a stopped run with the same settings.
 
-    The mark is ``mine``, which holds everything that determines the results.
+    If there is none, it is ``folder``, which gets a file that marks it as unfinished. The file
+    contains ``mine``, that is, everything that determines the results.
 
     Raises
     ------
@@ -140,8 +140,7 @@ def _home(folder: Path, settings: Mapping[str, Any], mine: str) -> Path:
 
 
 class JobsTable(Callback):
-    """One table of the jobs of ``--multirun``: their overrides, ours, and the first other
-    method."""
+    """One table of the jobs of ``--multirun``: their overrides, ours, and the best other method."""
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Print the table, and write it to ``results.md`` in the folder of the sweep."""
@@ -161,7 +160,7 @@ class JobsTable(Callback):
 
 
 def _two(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """Cells of the first column of a table: that of ours, and that of the first other method."""
+    """Cells of the first column of a table: that of ours, and that of the best other method."""
     column = next(iter(table["columns"]))
     cells = {m: mine[column] for m, mine in results_table(results, table).items() if column in mine}
     other = next(((m, c) for m, c in cells.items() if not m.startswith(OURS)), None)

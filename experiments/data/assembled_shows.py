@@ -2,10 +2,11 @@
 
 ``experiment=shows`` writes ``train``, ``validation`` and ``test`` folders of MP4 files with a
 ``segments.csv`` each, in a folder of ``root.folder`` for every draw. Spoken passages (ami_turns,
-speech_segments) alternate with sung ones (jamendo_singing). Each lasts 5 to 25 s; they are
-cross-faded, levels vary, and some speech has background music. Within a draw each source recording
-is used in one folder only. Pictures are drawn by :mod:`experiments.data.drawn_scenes`: studios
-where people speak, stages where they sing, with cuts at the passages and between.
+speech_segments) alternate with sung ones (jamendo_singing). Each passage lasts 5 to 25 s. Passages
+are cross-faded, levels vary, and some speech has background music. Within a draw each source
+recording is used in one folder only. The pictures, drawn by :mod:`experiments.data.drawn_scenes`,
+show studios while people speak and stages while they sing. There are cuts between passages and
+within them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ SHORTEST, LONGEST = 5.0, 25.0  # seconds of a passage
 
 @dataclass(frozen=True)
 class Part:
-    """Source recordings of one folder of shows: (data set, recording) pairs, and songs."""
+    """Source recordings of one folder of shows: pairs (data set, recording) of speech, and
+    songs."""
 
     speech: Sequence[tuple[str, str]]
     songs: Sequence[str]
@@ -73,7 +75,8 @@ def build_shows(
 def build_draws(
     folder: str | Path, seed: int, minutes: float, shows: Sequence[int], draws: int
 ) -> list[Path]:
-    """The folders of several draws, with seeds from ``seed`` on, from the same recordings."""
+    """Write several draws of shows from the same recordings, with seeds from ``seed`` + 1 on.
+    Returns their folders."""
     places = [Path(folder) / f"draw{i}" for i in range(1, draws + 1)]
     return [build_shows(place, seed + i, minutes, shows) for i, place in enumerate(places)]
 
@@ -100,7 +103,7 @@ def _build_show(path: Path, part: Part, seconds: float, random: np.random.Genera
 
 
 def _append(sound: NDArray, clip: NDArray, fade: int) -> NDArray[np.float32]:
-    """Append the clip to the sound: the last ``fade`` samples of the sound fade out as the clip
+    """Append a clip to the sound. The last ``fade`` samples of the sound fade out while the clip
     fades in."""
     ramp = np.sin(np.linspace(0.0, np.pi / 2, fade, dtype=np.float32))
     mixed = sound[-fade:] * ramp[::-1] + clip[:fade] * ramp
@@ -121,8 +124,8 @@ def _shots(kind: str, start: float, end: float, random: np.random.Generator) -> 
 
 
 def _speech(part: Part, n_samples: int, random: np.random.Generator) -> NDArray[np.float32]:
-    """A stretch of a meeting with speech in more than half of it; a third of them have background
-    music."""
+    """A stretch of a meeting, with speech for at least half of the time. About a third of the
+    stretches get background music."""
     data_set, recording = part.speech[int(random.integers(len(part.speech)))]
     clip = _stretch(data_set, recording, n_samples, ("nonspeech", "silence"), False, 0.5, random)
     if random.uniform() < 0.35:
@@ -146,9 +149,10 @@ def _stretch(
     share: float,
     random: np.random.Generator,
 ) -> NDArray[np.float32]:
-    """A random stretch whose share of time in ``labels`` (or outside them) is at least ``share``.
+    """A random stretch of which at least the fraction ``share`` has one of ``labels``.
 
-    Of 30 stretches this is the first with that share, or else the one that comes closest.
+    Unless ``within``, that fraction must have none of them. Up to 30 stretches are drawn. The first
+    that satisfies this is taken, or else the one that comes closest.
     """
     signal, marks = _source(data_set, recording, labels)
     repeats = -(-n_samples // len(signal))
@@ -181,7 +185,8 @@ def _source(
 
 
 def _turned(clip: NDArray, random: np.random.Generator) -> NDArray[np.float32]:
-    """The clip with a level around −23 dB that changes by 5 dB every 3 to 9 s."""
+    """Give a clip a level around −23 dB. It changes every 3 to 9 s, with a standard deviation of 5
+    dB."""
     n_turns = 1 + int(len(clip) / SAMPLING_RATE / random.uniform(3.0, 9.0))
     times = np.sort(random.uniform(0, len(clip), n_turns))
     levels = random.normal(0.0, 5.0, n_turns)
@@ -193,6 +198,6 @@ def _turned(clip: NDArray, random: np.random.Generator) -> NDArray[np.float32]:
 
 
 def _leveled(clip: NDArray, decibels: float) -> NDArray[np.float32]:
-    """The clip scaled to that power; 0 dB is a square wave of full amplitude."""
+    """Scale a clip to a power in dB. 0 dB is the power of a square wave of full amplitude."""
     power = float(np.sqrt(np.mean(clip.astype(np.float64) ** 2))) + 1e-9
     return (clip * (10.0 ** (decibels / 20.0) / power)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Drawn scenes and a real encoder: pictures of studios and stages, written with sound as MP4.
+"""Draw pictures of studios and stages, and write them with sound as MP4 by a real encoder.
 
 The two kinds of scenes differ in textures and light, as a viewer would notice: a studio has
 horizontal shelves and desks, a stage has vertical curtains and beams and is darker and more
@@ -38,7 +38,8 @@ class Shot:
 
 
 def draw_shots(shots: Iterable[Shot], random: np.random.Generator) -> Iterator[NDArray[np.uint8]]:
-    """Pictures (96, 128, 3) of every frame; camera and noise move within a shot."""
+    """Draw the pictures (96, 128, 3) of all frames. Within a shot, the camera moves and the noise
+    changes."""
     for shot in shots:
         scene = _scene(shot.kind, random)
         drift = np.cumsum(random.normal(0.0, 0.4, (shot.n_frames, 2)), axis=0).round().astype(int)
@@ -49,7 +50,8 @@ def draw_shots(shots: Iterable[Shot], random: np.random.Generator) -> Iterator[N
 
 
 def _scene(kind: str, random: np.random.Generator) -> NDArray[np.float64]:
-    """A picture with a margin of 8 pixels, (112, 144, 3), values 0 to 255."""
+    """Draw a scene, (112, 144, 3), with values from 0 to 255. A margin of 8 pixels lets the camera
+    move."""
     y, x = np.mgrid[0 : HEIGHT + 16, 0 : WIDTH + 16] / HEIGHT
     stage = kind == "stage"
     zoom, phase = random.uniform(0.6, 1.8), random.uniform(0.0, 2.0 * np.pi, 2)
@@ -108,8 +110,10 @@ def build_movies(
 
     Parameters
     ----------
-    counts : numbers of movies in the three folders
+    counts : sequence of int
+        Numbers of movies in the three folders.
     build : callable (file, folder's name, random) -> segments
+        Writes a movie and returns its segments.
     """
     folder = Path(folder)
     mark = folder / "built.txt"

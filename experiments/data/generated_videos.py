@@ -33,7 +33,8 @@ def build_videos(
 
 
 def plan(seconds: float, random: np.random.Generator) -> tuple[Spans, list[Shot]]:
-    """Segments of a video and the shots within them, drawn from ``random`` before anything else."""
+    """Draw the segments of a video and the shots within them. Nothing is drawn from ``random``
+    before, so the same seed gives the same plan again without a video."""
     ends = _times(seconds, 8.0, 24.0, random)
     first = int(random.integers(2))
     kinds = [("studio", "stage")[(first + k) % 2] for k in range(len(ends))]
@@ -49,7 +50,8 @@ def plan(seconds: float, random: np.random.Generator) -> tuple[Spans, list[Shot]
 def _times(
     seconds: float, shortest: float, longest: float, random: np.random.Generator
 ) -> list[float]:
-    """Increasing ends of stretches of random length, the last one ``seconds``."""
+    """Divide a time into stretches of random length. Returns their ends; the last one is
+    ``seconds``."""
     ends = [0.0]
     while ends[-1] < seconds:
         ends.append(ends[-1] + float(random.uniform(shortest, longest)))
@@ -58,7 +60,7 @@ def _times(
 
 
 def _sound(spans: Spans, random: np.random.Generator) -> NDArray[np.float32]:
-    """Noise with a tremolo for each kind of scene, under chords that change at independent
+    """Draw the sound: noise, with a tremolo in studios, and chords that change at independent
     times."""
     length = spans[-1][1]
     n = int(length * SAMPLING_RATE)

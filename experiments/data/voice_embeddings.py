@@ -1,7 +1,7 @@
-"""Features of voices: the outputs of a pretrained network that distinguishes speakers.
+"""Features of voices: outputs of a pretrained network that distinguishes speakers.
 
 The package resemblyzer ships its weights (L. Wan et al., Generalized end-to-end loss for speaker
-verification, ICASSP 2018); they are loaded without executing their code.
+verification, ICASSP 2018); they are loaded without executing code from the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WINDOW = 25600  # samples at 16 kHz, the 1.6 s on which the network was trained
 
 
 class Voices(torch.nn.Module):
-    """Embeddings (n, 256) of windows of sound (n, 25600) at 16 kHz."""
+    """Maps windows of sound (n, 25600) at 16 kHz to embeddings (n, 256)."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""Shared by all experiments: the procedure, choices, finished fits, results and reports."""
+"""Code that all experiments share: the procedure, choices, finished fits, results and reports."""

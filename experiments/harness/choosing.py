@@ -1,12 +1,12 @@
-"""Chooses and scores every method in every case, in the same way for all experiments.
+"""Choose and score every method in every case, in the same way for all experiments.
 
 Every candidate of a method is fitted on every fold of the training data; the candidate of least
 mean held-out loss is fitted again to all training data; then the test data are used once. If models
-can be members of a consensus, the row "ours" is that consensus. It consists of the fits of every
-candidate to every fold and, if the procedure refits, to all training data, weighed by held-out
-losses. "ours/one model", or "ours" without a consensus, is chosen on training data alone: the
-simplest of our methods that is within one standard error of the best of them on held-out data, or
-the best if splits share samples.
+can be members of a consensus, the row "ours" is that consensus. Its members are the fits of every
+candidate to every fold and, if the procedure refits, to all training data. They are weighed by
+held-out losses. The row "ours/one model", or "ours" if there is no consensus, is one of our
+methods, chosen on training data alone. It is the simplest one whose held-out loss is within one
+standard error of the least. If splits share samples, it is the one with the least held-out loss.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class _Trial:
 def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> list[Outcome]:
     """Choose, fit again and score every method in every case; see the top of this module.
 
-    The choices cost methods × candidates × folds fits, and one or two more per method and case.
-    ``n_jobs`` fits run at the same time, costly methods first.
+    In every case the choices take methods × candidates × folds fits, and one or two more per
+    method. ``n_jobs`` fits run at the same time, costly methods first.
     """
     cases, methods = procedure.cases(), procedure.methods()
     pairs = [(m, case) for case in cases for m in methods if procedure.suits(m, case)]
@@ -96,11 +96,11 @@ def _members(
     finished: FinishedFits,
     n_jobs: int,
 ) -> dict[tuple[str, str], list[list[_Stored]]]:
-    """The members of every family and case, as the places where models of folds are stored.
+    """For every family of members and every case, where the models of its candidates are stored.
 
-    With ``procedure.refits`` the last model of a member is fitted to all training data; for the
-    chosen candidate this model exists already. Models are stored because all together may not fit
-    into memory.
+    Each candidate has one model per fold. With ``procedure.refits`` it has another one, fitted to
+    all training data; for the chosen candidate this model exists already. Models stay in files,
+    because all together may not fit into memory.
     """
     tasks: list[Task] = []
     members: dict[tuple[str, str], list[list[_Stored]]] = {}
@@ -126,7 +126,7 @@ def _members(
 
 
 def _light(trial: _Trial) -> _Trial:
-    """A trial without its model, which is stored."""
+    """A trial without the model for a consensus, which remains in its file."""
     return replace(trial, member=None)
 
 
@@ -142,7 +142,8 @@ def _agree(
     case: Case,
     one: Outcome,
 ) -> tuple[Any, ...]:
-    """All fields of the outcome of a consensus, except its method and its case."""
+    """Make a consensus of stored models, and score it. Returns the fields of its Outcome except the
+    first two."""
     members = {
         name: [[model_in(finished.stored(key)) for key, model_in in row] for row in rows]
         for name, rows in stored.items()
@@ -159,14 +160,14 @@ def _agree(
 
 
 def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
-    """The one of our methods that the training data of a case choose, for every column.
+    """Choose one of our methods for every column of a case, by its training data alone.
 
     Methods are configured from simple to complex. We choose the first one that on held-out data is
     no worse than the best by more than one standard error of their paired differences over units.
-    Each method has its strength of least mean loss; the largest strength within one standard error
-    was no better on training data (docs/research/choosing.md). If splits share samples, we choose
-    the method of least mean loss, because their corrected standard error would allow nearly every
-    method (docs/research/clustering.md).
+    Each method has the strength with the least mean loss; to choose the largest strength within one
+    standard error was no better on training data (docs/research/choosing.md). If splits share
+    samples, we choose the method of least mean loss, because their corrected standard error would
+    allow nearly every method (docs/research/clustering.md).
     """
     case = mine[0].case
     fields: dict[str, Any] = {"choices": {}, "models": {}, "scores": {}}
@@ -191,7 +192,8 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
 
 
 def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) -> list[Task]:
-    """A fit of every candidate to every fold, by candidate; none if there is a single candidate."""
+    """The tasks that fit every candidate to every fold, ordered by candidate. There are none if
+    there is a single candidate and neither its losses nor its models are needed."""
     tasks: list[Task] = []
     needed = is_ours(method.name) or procedure.is_member(method)
     validated = procedure.validates_one or (needed and not procedure.each_candidate)
@@ -208,7 +210,7 @@ def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) ->
 def _try(
     procedure: Procedure, method: Method, candidate: int, train: Any, held_out: Any, whole: bool
 ) -> _Trial:
-    """Fit a candidate to a fold; keep the model if the fold is all of the training data."""
+    """Fit a candidate to a fold. The model is kept if the fold is all of the training data."""
     begun = time.thread_time()
     model, fit_seconds = _fitted(procedure, method, method.candidates[candidate], train)
     losses = procedure.validate(method, model, train, held_out)
@@ -220,7 +222,7 @@ def _try(
 def _fitted(
     procedure: Procedure, method: Method, parameters: Mapping[str, Any], data: Any
 ) -> tuple[Any, float]:
-    """A model and the processor seconds that it took."""
+    """Fit a model. Returns it with the processor seconds that this took."""
     begun = time.thread_time()
     model = procedure.fit(method.with_parameters(parameters), data, method)
     if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
@@ -261,13 +263,14 @@ def choose(
     column: str,
     overlap: float | None = None,
 ) -> tuple[int, Choice]:
-    """The candidate and option of least mean held-out loss, the first among equals, and its place.
+    """Choose the candidate and option with the least mean held-out loss, the first among equals.
 
-    With ``overlap``, the ratio of held-out to fitted samples, the first candidate is chosen unless
-    the best one is better by more than one standard error of the paired differences, because the
-    least of a few dozen noisy means is often luck. The J splits share samples, so the variance of
-    the mean difference has the factor 1/J + overlap (Nadeau & Bengio, Inference for the
-    generalization error, Machine Learning 52, 2003).
+    Returns the index of the candidate and the choice. If ``overlap`` is given, the ratio of
+    held-out to fitted samples, the first candidate is chosen unless the best one is better by more
+    than one standard error of the paired differences. For the least of a few dozen noisy means is
+    often luck. The J splits share samples, so the variance of the mean difference has the factor
+    1/J + overlap (Nadeau & Bengio, Inference for the generalization error, Machine Learning 52,
+    2003).
     """
     if not tried:
         return 0, Choice(candidates[0], None, np.zeros(0))

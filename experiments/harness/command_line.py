@@ -1,4 +1,4 @@
-"""Shared by the command lines: ``${tiny:A,B}``, checked overrides, errors in a sentence."""
+"""Code that command lines share: ``${tiny:A,B}``, checks of overrides, and errors as a sentence."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ OmegaConf.register_new_resolver("tiny", _tiny, replace=True)
 def from_command_line(
     module: str, config_name: str, call: Callable[[DictConfig, Path, str], object]
 ) -> None:
-    """Print the result of ``call`` for the configuration and options of this process.
+    """Call a function with the configuration of this process and its overrides; print its result.
 
-    It also gets Hydra's folder of the run and the command line that repeats it. Errors of the user
-    are one sentence and exit status 1.
+    ``call`` also gets Hydra's folder of the run, and the command line that repeats the run. An
+    error that a user can correct becomes one sentence on stderr and exit status 1.
     """
 
     @hydra.main(version_base="1.3", config_path=CONFIGS, config_name=config_name)
@@ -130,7 +130,8 @@ def _composed(config_name: str, groups: tuple[str, ...]) -> DictConfig:
 
 
 def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:
-    """The part of a key that does not exist, and the most similar key that does, at any depth."""
+    """A sentence that names the part of a key that does not exist, and the most similar key at any
+    depth that does."""
     *parents, _ = parts = key.split(".")
     depth = 0
     while depth < len(parents) and OmegaConf.select(base, ".".join(parts[: depth + 1])) is not None:
@@ -153,7 +154,7 @@ def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:
 
 
 def _keys(holder: Any, prefix: str = "") -> list[str]:
-    """Names of all values, the least nested first."""
+    """Dotted names of all values in a configuration, the least nested first."""
     if not OmegaConf.is_dict(holder):
         return []
     some = {f"{prefix}.{name}": holder._get_node(name) for name in holder}

@@ -1,4 +1,4 @@
-"""Segmenters on sequences: ours and the baselines, with numbers of segments estimated and given.
+"""Compare our segmenters with baselines on sequences, with estimated and given numbers of segments.
 
 Cross-validation chooses the candidate with the least mean ‖M − N‖², once for an estimated and once
 for a given number of segments. It is fitted again on all training data and scored on the test data.
@@ -73,8 +73,8 @@ class Comparison(Procedure):
     For a method with ``learns_penalty``, every candidate can have the penalty of ``fit`` or the one
     of :func:`with_tuned_penalty`; for others, ``fit`` has already tuned the penalty. If
     ``relative`` is true, a method with a metric can also have a penalty in units of each sequence's
-    variance. The option ``columns`` of a method restricts its columns. Without ``agrees`` the row
-    ours is one model.
+    variance. The option ``columns`` of a method restricts its columns. If ``agrees`` is false, the
+    row "ours" is one model instead of a consensus.
     """
 
     relative = True
@@ -141,7 +141,8 @@ class Comparison(Procedure):
         return self.agrees and (is_ours(method.name) or bool(method.options.get("member")))
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Consensus:
-        """A consensus of all candidates and folds, with names if some member has names."""
+        """A consensus of the models of all candidates and folds. It predicts names if some member
+        does."""
         rows = [row for family in members.values() for row in family]
         named = any(hasattr(row[0], "classes_") for row in rows)
         held_out = [part for _, part in case.folds]
@@ -155,7 +156,8 @@ class Comparison(Procedure):
         return _WORDS.get(option, "") if column == "estimated" else ""
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """Save the model of the row ours as ``model.npz``, all models in ``models/``; draw ours."""
+        """Save all models in ``models/``, and the one of :func:`best_outcome` as ``model.npz``.
+        Draw segmentations of the row ours."""
         cases = list({outcome.case.name: outcome.case for outcome in outcomes}.values())
         first = [outcome for outcome in outcomes if outcome.case is cases[0]]
         mine, told = best_outcome(first), tables_and_rows(self, outcomes)
@@ -186,7 +188,8 @@ class Comparison(Procedure):
 
 
 def save_model(outcome: Outcome, file: Path) -> None:
-    """Save the model of the column "estimated", with sequences and features it was trained on.
+    """Save the model of the column "estimated", with hashes of its training sequences and the names
+    of its features.
 
     A model without a metric (such as equal cuts) is saved only if it is a consensus.
     """
@@ -219,10 +222,10 @@ def refuse_seen(train: Any, *tests: Any) -> None:
 def with_tuned_penalty(
     learner: Segmenter, data: LabeledSequences, unit: str | None = None
 ) -> Segmenter:
-    """A copy of a fitted learner with the penalty of least mean loss on the data, found exactly.
+    """A copy of a fitted learner with the penalty that has the least mean loss on the data.
 
-    The metric does not change; see ``tune_penalty`` for the unit of the penalty. If the metric is
-    zero, the penalty does not change either.
+    The search is exact. The metric does not change; see ``tune_penalty`` for the unit of the
+    penalty. If the metric is zero, the penalty does not change either.
     """
     tuned = copy.copy(learner)
     if len(learner.components_):
@@ -251,8 +254,8 @@ def load_sequences(config: DictConfig, root: str | None, **options: Any) -> Labe
 
 @contextmanager
 def _options_named() -> Iterator[None]:
-    """Name options in errors and warnings as on this command line: dataset.ignore=[time] instead of
-    ignore=['time'], --ignore time."""
+    """Name options in errors and warnings as this command line does: dataset.ignore=[time] instead
+    of ignore=['time'], --ignore time."""
 
     def translated(text: object) -> str:
         named = re.sub(r"\((\w+)=([^()]*), --[^()]*\)", r"(dataset.\1=\2)", str(text))
@@ -272,13 +275,13 @@ def _options_named() -> Iterator[None]:
 
 
 def synthetic_sequences(config: DictConfig, seed: int, **options: Any) -> list[LabeledSequences]:
-    """Training, validation and test sequences, which differ in ``random_state`` only."""
+    """Generate training, validation and test sequences, which differ only in ``random_state``."""
     make = instantiate(config.dataset.loader, _partial_=True)
     return [make(random_state=3 * seed + i, **options) for i in range(3)]
 
 
 def read_cases(config: DictConfig) -> list[Case]:
-    """Training and test data, with folds of the training data."""
+    """Read the cases of an experiment: training and test data, with folds of the training data."""
     dataset = config.dataset
     if "root" not in dataset:
         train, validation, test = synthetic_sequences(config, config.seed)
@@ -332,7 +335,8 @@ def case_of(
 
 
 def cut(data: LabeledSequences, parts: Mapping[int, Any]) -> LabeledSequences:
-    """Parts of some sequences: for each of them a slice, or a mask of its samples."""
+    """Cut parts out of some sequences. ``parts`` maps the index of a sequence to a slice or a mask
+    of its samples."""
     return replace(
         data.select(list(parts)),
         sequences=[data.sequences[i][part] for i, part in parts.items()],
@@ -403,7 +407,8 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
 
 
 def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """Our one model, else the outcome of ours with the least held-out loss, else any with a
+    """The outcome of the row "ours/one model", or else of "ours". If there is neither, it is the
+    outcome of ours with the least held-out loss; if there is none of ours, the best one with a
     metric."""
     chosen = [outcome for name in (ONE, OURS) for outcome in outcomes if outcome.name == name]
     if chosen:
@@ -420,8 +425,8 @@ def _typical_strips(
     """The test sequences on which ours has its best, median and worst loss.
 
     Ours is shown next to the baseline that the headline names. The caption has the means of both
-    over all test sequences, since three pictures are not a result. Signals are the features with
-    the largest weights in ``one``.
+    over all test sequences, since three pictures are not a result. The signals drawn are the three
+    features with the largest weights in the model of ``one``.
     """
     by_name = {outcome.name: outcome for outcome in outcomes}
     column = next(iter(next(iter(table.values()))))

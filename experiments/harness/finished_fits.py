@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 
 
 class FinishedFits:
-    """Results of calls, each saved as soon as it is computed, and read instead of computed again.
+    """Results of calls. Each is saved as soon as it is computed, and read from its file later.
 
     Parameters
     ----------
@@ -74,7 +74,8 @@ def run_all(
     n_jobs: int,
     kept: Callable[[Any], Any] = lambda result: result,
 ) -> list[Any]:
-    """All results in the order of the tasks; the last tasks, of costly methods, run first.
+    """Compute all results, and return them in the order of the tasks. The last tasks run first,
+    because they are those of costly methods.
 
     ``kept`` returns the part of a result that stays in memory; the rest is in its file. Progress is
     printed every ``SILENCE`` seconds, from the first fit on.
@@ -115,7 +116,7 @@ def _call(
     key: list[str],
     call: tuple[Any, ...],
 ) -> tuple[int, Any]:
-    """The part of a result that stays in memory, and its place."""
+    """Compute one result. Returns the index of its task, and the part that stays in memory."""
     if backend == "threads":  # threads share the caller's settings
         return place, kept(finished(key, *call))
     with quiet():
@@ -124,8 +125,8 @@ def _call(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Run with one thread of linear algebra; gaps above the tolerance are reported with the
-    choices."""
+    """Use one thread for linear algebra, and ignore warnings about convergence: tables mark fits
+    that stopped before their tolerance."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield

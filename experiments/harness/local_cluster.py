@@ -12,7 +12,7 @@ def local_cluster(n_workers: int) -> Any:
     """A cluster of ``n_workers`` processes with one thread each, and a dashboard on a free port.
 
     Calls with the same number return the same cluster, which ends with this process. Errors of
-    tasks are raised here, so the workers' logs, including those of their shutdown, are off.
+    tasks are raised in this process, so the logs of the workers are off, also at their shutdown.
     """
     from distributed import LocalCluster
 

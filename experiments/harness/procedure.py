@@ -66,12 +66,13 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Training data with folds (to fit to, held out) for the choices, and test data.
+    """Training data, test data, and folds of the training data for the choices. A fold is a pair:
+    data to fit to, and held-out data.
 
     Attributes
     ----------
     table : str
-        The table of the results, which averages over its cases.
+        Name of the table of the results that has this case. A table averages over its cases.
     column : str
         The column of the results, if a table has a column for each case.
     overlap : float, optional
@@ -79,7 +80,8 @@ class Case:
         replaces the first one only where it is clearly better, see
         :func:`experiments.harness.choosing.choose`.
     shared : float
-        Ratio of test to training samples, if the cases of a table are drawn from the same samples.
+        Ratio of test to training samples, if the cases of a table are drawn from the same samples;
+        otherwise 0.
     """
 
     name: str
@@ -120,8 +122,8 @@ def in_words(parameters: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One method in one case; the keys of dictionaries are columns, "estimated" or "given"
-    segments.
+    """The outcome of one method in one case. Its dictionaries have columns as keys: the number of
+    segments is "estimated" or "given".
 
     ``seconds`` are the processor seconds of all fits, ``fit_seconds`` those of the last one.
     """
@@ -156,7 +158,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Story:
-    """The report of a procedure: protocol in sentences, pictures, numbers and further fields.
+    """The content of a report: the protocol in sentences, pictures, numbers and further fields.
 
     ``numbers`` has the ``tables`` and ``rows`` of results.json, whose layout is described in
     :mod:`experiments.harness.results`.
@@ -242,7 +244,8 @@ class Procedure(Protocol):
         """Losses of a model on held-out data, for every column and option to choose from."""
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        """The model with the chosen option of a column, and its scores on the test data."""
+        """Apply the chosen option of a column to a model. Returns the model and its scores on the
+        test data."""
 
     def is_member(self, method: Method) -> bool:
         """Whether the models of a method take part in a consensus."""
@@ -267,7 +270,8 @@ class Procedure(Protocol):
         return outcome.case.table, outcome.case.column or column
 
     def table(self, name: str) -> Row:
-        """Fields of a table: its title, the unit and a note; ``test`` has the experiment's name."""
+        """Fields of a table: its title, the unit and a note. The title of ``test`` is the
+        experiment's name."""
         title = self.config.name if name == "test" else name
         return {"title": title, "unit": f"test {self.config.get('unit', 'unit')}", "note": ""}
 
@@ -307,7 +311,8 @@ def standard_error(
 def statistics(
     values: NDArray, units: Sequence[str], weights: NDArray | None = None, overlap: float = 0.0
 ) -> Row:
-    """The numbers of a row: means of every unit, their mean and its standard error."""
+    """The numbers of a row of the results: the mean of every unit, the mean over the units, and its
+    standard error."""
     names = list(dict.fromkeys(units))
     place = np.array([names.index(unit) for unit in units])
     counts = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=float)
@@ -325,7 +330,8 @@ def statistics(
 
 
 def curve_of(rows: Sequence[Row], method: str) -> NDArray:
-    """Labeled parts, means and standard errors of a method, (3, columns)."""
+    """The curve of a method against the labeled part, (3, columns): parts, means and standard
+    errors."""
     mine = [row for row in rows if row["method"] == method]
     parts = [float(row["column"].removesuffix(" % labeled")) / 100 for row in mine]
     errors = [row["standard_error"] or 0.0 for row in mine]
@@ -361,7 +367,8 @@ def tables_and_rows(procedure: Procedure, outcomes: Sequence[Outcome]) -> dict[s
 
 
 def _numbers(procedure: Procedure, mine: Sequence[tuple[Outcome, str]], measure: str) -> Row:
-    """The fields of a row for one method's outcomes and their columns."""
+    """The fields of one row, from the outcomes of a method that it averages, each with its
+    column."""
     tests = [outcome.case.test for outcome, _ in mine]
     values = np.concatenate([outcome.scores[column][measure] for outcome, column in mine])
     weights = [some for test in tests if (some := procedure.weights(test)) is not None]

@@ -73,10 +73,10 @@ class Strip:
 class Artifacts:
     """The data for the figures and notes of a report; every part is optional.
 
-    ``figures`` maps captions to a drawing function, which is called with ``ax`` for a narrow
-    screen, and to the factor by which the narrow figure is higher. ``weights`` maps methods to (P,)
-    diagonals or (P, P) matrices, ``feature_names`` methods to the names of the features, ``traces``
-    methods to tables as in
+    ``figures`` maps each caption to a pair: a drawing function, and the factor by which the figure
+    is higher on a narrow screen. For a narrow screen the function is called with ``ax``. The other
+    mappings have methods as keys: ``weights`` has (P,) diagonals or (P, P) matrices,
+    ``feature_names`` the names of the features, and ``traces`` tables as in
     :func:`metriclearn.plots.plot_convergence`.
     """
 
@@ -102,7 +102,8 @@ def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -
 
 
 def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
-    """B for scaled features: the diagonal (P,) if everything else is zero, or (P, P)."""
+    """The matrix B for scaled features, (P, P), or its diagonal, (P,), if everything else is
+    zero."""
     units = np.asarray(getattr(model, "scale_", 1.0) if scale is None else scale)
     components = model.components_ * np.where(np.isfinite(units), units, 0.0)  # constants have none
     B = components.T @ components
@@ -122,7 +123,7 @@ class _Picture:
 
 
 def page(template: str, **content: Any) -> str:
-    """A filled template of the folder ``templates``, with a line break at the end."""
+    """Fill a template of the folder ``templates``. The text ends with a line break."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parents[1] / "templates"),
         autoescape=jinja2.select_autoescape(["html.j2"]),
@@ -139,7 +140,7 @@ def results_markdown(results: Mapping[str, Any], artifacts: Artifacts | None = N
 
 
 def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
-    """A template filled with all information about a run."""
+    """Fill a template with all information about a run."""
     return page(
         template,
         results={**results, "headline": headline(results)},
@@ -160,7 +161,7 @@ def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
 
 
 def _explanation(results: Mapping[str, Any]) -> str:
-    """‖M − N‖² in words, with the loss of a single segment."""
+    """Explain ‖M − N‖² in words, with the loss of a single segment."""
     rows = [row for row in results["rows"] if row["measure"] == MEASURE]
     if not rows:
         return ""

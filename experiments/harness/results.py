@@ -212,7 +212,7 @@ def is_ours(method: str) -> bool:
 
 
 def compared(rows: Sequence[Mapping[str, Any]], better: str = "less") -> list[Cell]:
-    """Cells of some rows in the same column."""
+    """Compare the rows of a column, and return a cell for each."""
     sign = -1 if better == "more" else 1
     best = min(rows, key=lambda row: sign * row["mean"], default=None)
     cells = []
@@ -270,8 +270,8 @@ def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 
 def headline(results: Mapping[str, Any]) -> str:
-    """The findings in words: the given sentences, those of the main table, or how often ours is
-    best."""
+    """The findings in words: the sentences of the results, if there are any; the sentences of the
+    main table, if there is only one; otherwise how often ours is best."""
     if sentences := results.get("sentences"):
         return " ".join(sentences)
     main = [table for table in results["tables"] if table["main"]]
@@ -311,7 +311,7 @@ def _place(rivals: Sequence[Mapping[str, Any]], better: str) -> int:
 def paired_tests(
     results: Mapping[str, Any], table: Mapping[str, Any], column: str
 ) -> dict[str, dict[str, Any]]:
-    """Whether ours differs from every other method in a column, by paired tests over units.
+    """Test for every other method in a column whether ours differs from it, paired over units.
 
     ``better`` and ``worse`` count the units on which ours is better and worse. ``mcnemar`` is the
     p-value of the exact McNemar test of these counts, ``wilcoxon`` the p-value of the signed-rank
@@ -349,8 +349,8 @@ def paired_tests(
 
 @cache
 def _signed_ranks(gains: tuple[float, ...]) -> float:
-    """The same as scipy's ``wilcoxon``, which ranks again for every choice of signs if there are
-    ties."""
+    """The p-value of scipy's ``wilcoxon``. If there are ties, scipy would rank again for every
+    choice of signs; here the ranks are computed once."""
     ranks = rankdata(np.abs(gains))
     if len(gains) > 13 or len(np.unique(ranks)) == len(gains):  # scipy tries no choices of signs
         return float(wilcoxon(gains).pvalue)
@@ -359,9 +359,10 @@ def _signed_ranks(gains: tuple[float, ...]) -> float:
 
 
 def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """The lines of a table of :func:`paired_tests`, under its title, or why there is none.
+    """The results of :func:`paired_tests` as lines of a table, or why there are none.
 
-    The tests belong to the column in which most methods differ from ours, or the first such one.
+    The tests are for the column in which the most methods differ from ours, or for the first of
+    several such columns.
     """
     rows = rows_of(results, table)
     if not table["main"] or all(row["method"] != OURS for row in rows):
@@ -435,7 +436,8 @@ def footnote(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 
 def unit_table(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
-    """Methods × units in the first column of a table; empty if there are too many units."""
+    """The value of every method on every unit, in the first column of a table. Empty if there is
+    one unit or too many, or if methods have different units."""
     column = next(iter(table["columns"]))
     rows = [row for row in rows_of(results, table) if row["column"] == column]
     units = rows[0]["units"] if rows else []

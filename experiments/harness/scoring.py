@@ -53,7 +53,8 @@ def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences)
 
 
 def truth_of(labels: NDArray) -> Partition | PartialPartition:
-    """Runs of equal labels as segments, or as partial labels if some labels are −1."""
+    """The true segmentation: runs of equal labels are segments. Returns partial labels if some are
+    −1."""
     if np.any(labels == -1):
         return PartialPartition(len(labels), labels)
     return Partition.from_runs(labels)
@@ -65,7 +66,8 @@ def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float
 
 
 def least_loss(candidates: Iterable[Any], predict: Any, X: Sequence[Any], y: Sequence[Any]) -> Any:
-    """The candidate whose ends of segments ``predict(x, candidate)`` have the least mean ‖M − N‖².
+    """The candidate for which the segment ends ``predict(x, candidate)`` have the least mean ‖M −
+    N‖².
 
     Among equals it is the first one.
     """
@@ -79,7 +81,8 @@ def least_loss(candidates: Iterable[Any], predict: Any, X: Sequence[Any], y: Seq
 
 
 def segmented(model: Any, data: LabeledSequences, n_clusters: str) -> Pairs:
-    """Predicted and true partition of every sequence, number of segments estimated or given.
+    """Predicted and true partition of every sequence, with the number of segments estimated or
+    given.
 
     Predicted partitions have names if a model of this package has learned names.
     """

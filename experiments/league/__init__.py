@@ -1,1 +1,2 @@
-"""The league: every data set × every method by one protocol, and the record for penalties."""
+"""The league compares every method on every data set by one protocol, and penalties with published
+ones."""

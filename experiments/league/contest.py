@@ -1,4 +1,4 @@
-"""Every data set × every method by one protocol: ``python -m experiments.run experiment=league``.
+"""Compare every method on every data set: ``python -m experiments.run experiment=league``.
 
 The configuration of each set has its data, the number of groups that take part, and the number that
 a case holds out. Everything else is the same as in all experiments: candidates are chosen by
@@ -53,10 +53,10 @@ LEAST_MARGIN, MARGIN = 5, 0.01  # rows, and share of a recording, around a bound
 class League(Comparison):
     """The procedure of the league.
 
-    A method with the option ``names`` takes part in sets whose labels name classes. With
-    ``stranger`` in the configuration, the path of a class with ``fit(X, y)`` and
-    ``predict_change_points(X)``, this class is the only method, and the report compares it with the
-    committed results.
+    A method with the option ``names`` takes part in sets whose labels name classes. ``stranger`` in
+    the configuration is the path of a class with ``fit(X, y)`` and ``predict_change_points(X)``. If
+    it is given, this class is the only method, and the report compares it with the committed
+    results.
     """
 
     backend = "processes"
@@ -110,8 +110,8 @@ class League(Comparison):
         return super().fit(estimator, data, method)
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
-        """The selection with the least held-out loss: all members, or the families with or without
-        names.
+        """The consensus with the least held-out loss: of all members, of the families with names,
+        or of those without.
 
         With ``names_are_new``, the family of the member of least loss is a candidate, too.
         """
@@ -184,13 +184,14 @@ def set_cases(
 ) -> list[Case]:
     """The cases of a set: given as ``cases``, or made from ``data`` by groups.
 
-    ``data`` is a loader. ``groups`` is the number of groups that take part, drawn at random, and
-    ``per_group`` the number of recordings of each, the first ones; all by default. ``n_test`` is
-    the number of groups held out at a time. With ``rotate``, each group is held out once. ``test``
-    is the prefix of the names of held-out groups. ``train_per_group`` is the number of recordings
+    ``data`` is a loader. ``groups`` groups take part, drawn at random, with the first ``per_group``
+    recordings of each. By default all groups and all recordings take part. ``n_test`` is the number
+    of groups held out at a time. With ``rotate``, each group is held out once. ``test`` is the
+    prefix of the names of held-out groups. ``train_per_group`` is the largest number of recordings
     of a group for training. ``unseen`` describes the names that are removed from training
     recordings, see :func:`experiments.league.unseen.without_parts`. ``few`` describes the amount of
-    labels, see :func:`experiments.league.minutes.minutes_cases`.
+    labels, see
+    :func:`experiments.league.minutes.minutes_cases`.
 
     A recording of a loader is cut to its first ``rows``; by default all rows are used.
 
@@ -238,7 +239,7 @@ def set_cases(
 
 
 def tested_elsewhere(case: Case, entry: Mapping[str, Any], test_root: str, seed: int) -> Case:
-    """The case with the data of its set in another folder as test data."""
+    """The case with other test data: those of its set in another folder."""
     load, fitted = instantiate(entry["data"], _partial_=True, _convert_="all"), {}
     if entry.get("fits_features"):
         folder = data_folder(case.train.name)
@@ -252,7 +253,7 @@ def tested_elsewhere(case: Case, entry: Mapping[str, Any], test_root: str, seed:
 def some_of(
     data: LabeledSequences, groups: int | None, per_group: int | None, seed: int
 ) -> LabeledSequences:
-    """A number of randomly drawn groups, with the first recordings of each."""
+    """Draw some groups at random, with the first recordings of each."""
     random = check_random_state(seed)
     kept = random.permutation(sorted(set(data.groups)))[:groups]
     count: dict[str, int] = {}
@@ -265,7 +266,8 @@ def some_of(
 
 
 def pools(members: Mapping[str, Sequence[Sequence[Any]]]) -> list[dict[str, Any]]:
-    """All members; if only some have names, also those with names and those without."""
+    """The sets of members of which a consensus is made: all members and, if only some of them
+    predict names, also those that do and those that do not."""
     able = {
         name: [[m if hasattr(m, "segmented") else Member(m) for m in row] for row in family]
         for name, family in members.items()

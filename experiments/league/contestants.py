@@ -24,7 +24,8 @@ Arrays = Sequence[NDArray]
 
 @dataclass(eq=False, repr=False)
 class HiddenMarkov(BaseEstimator):
-    """A hidden Markov model from labels: Gaussian classes, counted transitions, Viterbi.
+    """A hidden Markov model fitted to labels, with Gaussian classes, counted transitions and
+    Viterbi.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class HiddenMarkov(BaseEstimator):
     shrinkage: float = 0.1
 
     def fit(self, X: Arrays, y: Arrays) -> Self:
-        """Means and covariances of the classes, and counts of transitions, plus one."""
+        """Estimate means and covariances of the classes, and transitions from counts plus one."""
         names = np.concatenate(y)
         self.scaler_ = StandardScaler().fit(np.vstack(X))
         rows, self.gaussians_ = self.scaler_.transform(np.vstack(X)), []
@@ -77,10 +78,12 @@ class HiddenMarkov(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class TextTiling(BaseEstimator):
-    """Boundaries where the last feature, the similarity of before and after, has deep valleys.
+    """Set boundaries where the last feature has deep valleys.
+
+    This feature is the similarity of the text before a row to the text after it.
 
     The depth of a valley is its distance from the peaks on both sides (Hearst, TextTiling,
-    Computational Linguistics 23, 1997). The least depth that counts is tuned on training data.
+    Computational Linguistics 23, 1997). The least depth of a boundary is tuned on training data.
     """
 
     def fit(self, X: Arrays, y: Arrays) -> Self:
@@ -125,8 +128,8 @@ class BinarySegmentation(BaseEstimator):
         return [_taken(self._splits(x), self.factor_) for x in X]
 
     def _splits(self, x: NDArray) -> NDArray[np.float64]:
-        """Gain / (features · log(rows)) and place of up to 300 splits, and the end as the last one,
-        (n, 2)."""
+        """Up to 300 splits, (n, 2): the gain / (features · log(rows + 1)) of each, and its
+        position. The last row is the end of the series, with gain 0."""
         Z = self.scaler_.transform(x)
         sums = np.vstack([np.zeros(Z.shape[1]), np.cumsum(Z, axis=0)])
         unit = Z.shape[1] * np.log(len(Z) + 1)
@@ -151,19 +154,19 @@ class BinarySegmentation(BaseEstimator):
 
 
 def _taken(splits: NDArray, factor: float) -> NDArray[np.int64]:
-    """Segment ends from all splits before the first one whose gain does not exceed the factor."""
+    """Segment ends from all splits before the first one whose gain does not exceed ``factor``."""
     stop = int(np.argmax(splits[:, 0] <= factor))
     return np.append(np.sort(splits[:stop, 1]), splits[-1, 1]).astype(np.int64)
 
 
 @dataclass(eq=False, repr=False)
 class Member(BaseEstimator):
-    """A fitted model that only has ``predict_change_points``, as a member of a consensus.
+    """Makes a fitted model that only has ``predict_change_points`` a member of a consensus.
 
     Parameters
     ----------
     model : fitted segmenter
-        If it has ``classes_`` and ``predict``, its names count, too.
+        If it has ``classes_`` and ``predict``, its names are used, too.
     """
 
     model: Any
@@ -182,7 +185,7 @@ class Member(BaseEstimator):
         return read_data_sets(type(self).__name__, X)
 
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
-        """Its predictions; the number of segments is not given."""
+        """The segmentations that the model predicts. ``n_segments`` is ignored."""
         if not hasattr(self, "classes_"):
             return [Partition(ends=ends) for ends in self.model.predict_change_points(data.arrays)]
         found: list[Partition] = []
@@ -194,9 +197,9 @@ class Member(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class Stranger(BaseEstimator):
-    """Any class with ``fit(X, y)`` and ``predict_change_points(X)``.
+    """A class from outside of this project, with ``fit(X, y)`` and ``predict_change_points(X)``.
 
-    Its names are scored if it has ``classes_`` and ``predict(X)``.
+    If it has ``classes_`` and ``predict(X)``, the names that it predicts are scored, too.
 
     Parameters
     ----------
@@ -224,7 +227,8 @@ class Stranger(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class LearnedPenalty(BaseEstimator):
-    """A metric, and a penalty learned as a function of the sequence in the metric's coordinates.
+    """A metric, and a penalty for each sequence, predicted from the sequence transformed by the
+    metric.
 
     Parameters
     ----------

@@ -23,13 +23,14 @@ _TRIES = 1000
 
 
 def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -> Iterator[Case]:
-    """The case with only some minutes of its training recordings.
+    """Yield a case with only some minutes of its training recordings, for every number and draw.
 
     Parameters
     ----------
     case : Case
     few : mapping
-        ``minutes``, a list of numbers, ``rows`` per minute, and the number of draws.
+        ``minutes``, a list of numbers; ``rows``, the number of rows per minute; and ``draws``, the
+        number of draws.
     n_folds : int
     seed : int
     """
@@ -45,10 +46,10 @@ def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -
 def drawn(
     data: LabeledSequences, minutes: int, rows: int, n_folds: int, seed: int
 ) -> LabeledSequences:
-    """Stretches of equal length, from different recordings if there are enough, at most a minute
-    long.
+    """Draw stretches of equal length, each from another recording.
 
-    They are drawn again until the stretches outside each fold have a boundary, and so two names.
+    If there are enough recordings, stretches are at most a minute long. The draw is repeated until
+    for every fold the stretches outside of it have a boundary, and so two names.
 
     Raises
     ------
@@ -73,7 +74,8 @@ def drawn(
 
 
 def draw(results: Mapping[str, Any]) -> Figure:
-    """Loss on test data against labeled minutes: ours, classifiers, and the Euclidean metric."""
+    """Plot the loss on test data against labeled minutes: ours, classifiers, and the Euclidean
+    metric."""
     sets = [table["name"] for table in results["tables"] if table["main"]]
     figure = new_figure((9.6, 2.9 * -(-len(sets) // 2) + 0.6))
     headline(figure, "A few labeled minutes")

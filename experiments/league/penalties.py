@@ -1,8 +1,8 @@
 """Learned penalties compared with published ones: ``python -m experiments.run
 experiment=penalties``.
 
-Targets of published comparisons with their official test folds, see
-:func:`metriclearn.datasets.load_penalties`. Candidates are chosen by label errors in
+The data are the targets of published comparisons, with their official test folds (see
+:func:`metriclearn.datasets.load_penalties`). Candidates are chosen by label errors in
 cross-validation inside the training folds; the table has the published results, too.
 """
 
@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(eq=False, repr=False)
 class PenaltyRegression(BaseEstimator):
-    """Logarithms of penalties from features, by interval regressions on parts of the data.
+    """Predict logarithms of penalties from features, by interval regressions on parts of the data.
 
     Values that are not finite become the least finite value of their column; constant columns are
     not used. A constant is added to the mean prediction: the middle of the widest range with the
@@ -98,7 +98,12 @@ class PenaltyRegression(BaseEstimator):
 
 
 def best_shift(logs: NDArray, data: PenaltyTargets) -> float:
-    """The middle of the widest range of constants with the fewest errors, exactly."""
+    """The constant to add to the predicted log penalties ``logs`` for the fewest errors on
+    ``data``.
+
+    If a range of constants is equally good, take the middle of the widest one. The search is
+    exact.
+    """
     events = [(s - z, d) for z, starts, errors in zip(logs, data.starts, data.errors)
               for s, d in zip(starts[1:], np.diff(errors))]  # fmt: skip
     places, changes = np.array(sorted(events)).reshape(-1, 2).T

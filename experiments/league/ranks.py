@@ -1,4 +1,4 @@
-"""Mean ranks, tests and the diagram of the league, from its results."""
+"""Mean ranks, tests, tables and the diagram of the league, from its results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DECODED = ("Viterbi", "conditional random field")  # how names of classifiers w
 
 
 def means(results: Results, measure: str = MEASURE) -> dict[str, dict[str, float]]:
-    """Method → set → mean over its units."""
+    """The mean of a measure over the units of every set, by method and then by set."""
     found: dict[str, dict[str, float]] = {}
     for row in results["rows"]:
         if row["measure"] == measure:
@@ -31,7 +31,7 @@ def means(results: Results, measure: str = MEASURE) -> dict[str, dict[str, float
 
 
 def main_rows(results: Results) -> Iterator[tuple[Results, dict[str, Any]]]:
-    """Every main table, and its rows by method."""
+    """Yield every main table, with its rows by method."""
     for table in results["tables"]:
         if table["main"]:
             rows = [row for row in results["rows"] if row["table"] == table["name"]]
@@ -39,9 +39,9 @@ def main_rows(results: Results) -> Iterator[tuple[Results, dict[str, Any]]]:
 
 
 def losses(results: Results, named: bool = False) -> tuple[list[str], list[str], NDArray]:
-    """Sets, the methods that all of them have, and mean losses (sets, methods).
+    """Names of sets, names of the methods that all of them have, and mean losses (sets, methods).
 
-    With ``named`` only sets whose labels name classes, and so also all classifiers.
+    With ``named``, only sets whose labels name classes. All classifiers are among their methods.
     """
     found = means(results)
     sets = [table["name"] for table in results["tables"] if table["main"]]
@@ -53,7 +53,8 @@ def losses(results: Results, named: bool = False) -> tuple[list[str], list[str],
 
 
 def mean_ranks(results: Results, named: bool = False) -> dict[str, float]:
-    """Method → mean rank of its loss over the sets, the least first; equals share a rank."""
+    """The mean rank over the sets of every method's loss, the least first. Equal losses share a
+    rank."""
     _, methods, table = losses(results, named)
     ranks = rankdata(table.round(12), axis=1).mean(axis=0)
     return {methods[i]: float(ranks[i]) for i in np.argsort(ranks, kind="stable")}
@@ -108,8 +109,7 @@ def sets_table(results: Results) -> list[str]:
 def classifiers_table(results: Results) -> list[str]:
     """Lines of a table: ours against the best classifier with Viterbi, on sets of 20 or more units.
 
-    That classifier is the best on the test data, a choice in its favor. Holm's correction is over
-    sets.
+    The best classifier is chosen on the test data, which favors it. Holm's correction is over sets.
     """
     lines, ps = [], []
     for table, rows in main_rows(results):
@@ -131,7 +131,8 @@ def unseen_table(results: Results) -> list[str]:
     """Lines of a table: ours against the better of the Euclidean metric and the best
     classifier with Viterbi.
 
-    That classifier is the best on the test data, a choice in its favor. A sentence counts the sets.
+    The best classifier is chosen on the test data, which favors it. The last line counts the sets
+    on which ours has less loss.
     """
     lines, ratios = [], []
     for table, rows in main_rows(results):
@@ -202,11 +203,11 @@ def lost(results: Results) -> list[str]:
 
 
 def on_other_units(rows: Mapping[str, Mapping[str, Any]], n_halves: int = 1000) -> float:
-    """The loss, on half of the units, of the method that was chosen on the other half.
+    """Choose the best other method on half of the units; compare it with ours on the other half.
 
-    The best of all other methods on one half is compared with ours on the other. Returns its loss
-    divided by ours, both averaged over random halves. The least of many means is partly luck. If
-    the ratio is above 1, the other method is ahead only on the units on which it was chosen.
+    Returns the loss of the chosen methods divided by that of ours, both averaged over random
+    halves. The least of many means is partly luck. If the ratio is above 1, other methods are ahead
+    only on the units on which they were chosen.
 
     Parameters
     ----------
@@ -228,8 +229,8 @@ def on_other_units(rows: Mapping[str, Mapping[str, Any]], n_halves: int = 1000) 
 
 
 def ablation(results: Results) -> list[str]:
-    """Lines: the loss on every set with {Euclidean, learned} metric × {one penalty, learned
-    penalty}."""
+    """Lines of a table: the loss on every set with {Euclidean, learned} metric × {one penalty,
+    learned penalty}."""
     four = ["euclidean", "euclidean, penalty learned", "ours/full", "full metric, penalty learned"]
     found = means(results)
     sets = [name for name in found[four[0]] if all(name in found[m] for m in four)]
@@ -242,9 +243,9 @@ def ablation(results: Results) -> list[str]:
 
 
 def against_ours(results: Results, named: bool = False) -> dict[str, float]:
-    """Method → p of Wilcoxon's signed-rank test over sets against ours, Holm-corrected.
+    """The p-value of every other method: Wilcoxon's signed-rank test over sets against ours.
 
-    There is one test for each method that is not ours, and the correction is for all of them.
+    There is one test for each method that is not ours, with Holm's correction for all of them.
     """
     _, methods, table = losses(results, named)
     mine = table[:, methods.index(OURS)]
@@ -253,7 +254,7 @@ def against_ours(results: Results, named: bool = False) -> dict[str, float]:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's correction of p-values for as many tests as there are."""
+    """Apply Holm's correction to p-values, one for each test."""
     corrected, least = [0.0] * len(ps), 0.0
     for place, i in enumerate(np.argsort(ps, kind="stable")):
         least = corrected[i] = max(least, min(1.0, (len(ps) - place) * ps[i]))
@@ -265,7 +266,8 @@ def _p(difference: NDArray) -> float:
 
 
 def draw(results: Results) -> Figure:
-    """The diagram of mean ranks on sets with names; hollow if a method differs from ours."""
+    """Plot the mean ranks on sets with names. The circle of a method is hollow if it differs from
+    ours."""
     ranks, p = mean_ranks(results, named=True), against_ours(results, named=True)
     title = f"Mean rank over {len(losses(results, True)[0])} data sets with names: less is better"
     ax = canvas(None, (7.6, 1.2 + 0.27 * len(ranks)), title)

@@ -1,4 +1,4 @@
-"""Single series as rows of features: TSSB, UTSA, and TCPD with one annotator."""
+"""Read single series as rows of features: TSSB, UTSA, and TCPD with one annotator."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def load_series(name: str, rows: int = 400) -> LabeledSequences:
 
     A series is scaled to mean 0 and deviation 1, and divided into blocks of equal length. Features
     of a block are its mean, the logarithms of its deviation and of the mean absolute first and
-    second differences, and its mean change, each over the block and its neighbors. Labels are
-    segment numbers, after boundaries are rounded to blocks. From TCPD we take the series of one
-    channel, with the annotator whose boundaries have the least mean loss against all others.
+    second differences, and its mean change. All are averages over the block and its two neighbors.
+    Labels are segment numbers, after boundaries are rounded to blocks. From TCPD we take the series
+    of one channel, with the annotator whose boundaries have the least mean loss against all others.
     """
     parts: dict[str, tuple[NDArray, NDArray]] = {}
     if name == "tcpd":
@@ -47,7 +47,7 @@ def medoid(annotations: Mapping[str, NDArray]) -> NDArray[np.int64]:
 
 
 def block_features(values: NDArray, ends: NDArray, rows: int) -> tuple[NDArray, NDArray]:
-    """Features (B, 5) and segment numbers (B,) of B blocks, B ≤ ``rows``."""
+    """Compute the features (B, 5) and the segment numbers (B,) of B blocks, B ≤ ``rows``."""
     size = -(-len(values) // rows)
     count = len(values) // size
     v = (values - values.mean()) / (values.std() or 1.0)

@@ -1,4 +1,4 @@
-"""Names that training never saw: recordings without them, folds, and a metric over probabilities.
+"""Test names that training never saw: remove names from training, and learn over probabilities.
 
 A classifier has to give a segment of a new name one of the names it knows. Its probabilities
 contain more: a new name gives a new mixture of the known ones, so they are good features for a
@@ -29,16 +29,17 @@ Arrays = Sequence[NDArray]
 def name_parts(
     data: LabeledSequences, n_parts: int, always: Sequence[str], seed: int
 ) -> list[list[str]]:
-    """The names, except those that ``always`` stay, divided at random into a number of parts."""
+    """Divide the names at random into parts, without the names in ``always``, which are never
+    removed."""
     names = {str(name) for labels in data.labels for name in np.unique(labels.astype(str))}
     order = check_random_state(seed).permutation(sorted(names - set(always)))
     return [sorted(map(str, order[i::n_parts])) for i in range(n_parts)]
 
 
 def cut_out(data: LabeledSequences, names: Sequence[str]) -> LabeledSequences | None:
-    """Recordings without the samples of some names; the stretches between them are joined.
+    """Remove the samples of some names from recordings, and join the stretches that remain.
 
-    None if fewer than two of them have a boundary.
+    Recordings without a boundary are left out. Returns None if fewer than two recordings are left.
     """
     kept = [~np.isin(labels.astype(str), list(names)) for labels in data.labels]
     some = [
@@ -52,9 +53,9 @@ def cut_out(data: LabeledSequences, names: Sequence[str]) -> LabeledSequences | 
 def without_parts(
     train: LabeledSequences, unseen: Mapping[str, Any], n_folds: int, seed: int
 ) -> Iterator[tuple[str, LabeledSequences, list[tuple[Any, Any]]]]:
-    """Training recordings without each part of the names in turn, with folds for choices.
+    """Yield training recordings without a part of the names, for each part in turn, with folds.
 
-    The fitted part of each fold also lacks as large a share of the remaining names, if this leaves
+    The data to which a fold fits also lose an equal share of the remaining names, if this leaves
     two recordings. So the held-out data have names that are new to the models, like the test data.
 
     Parameters
@@ -68,7 +69,7 @@ def without_parts(
 
     Yields
     ------
-    names that are left out, in words, training data and folds
+    the names that are left out, in words; the training data without them; and the folds
     """
     always = unseen["always"]
     for names in name_parts(train, unseen["parts"], always, seed)[: unseen["turns"]]:

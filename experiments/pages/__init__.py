@@ -1,1 +1,2 @@
-"""Pictures that state the hash of their results, the chart of all results, the map of the code."""
+"""Pictures that hold the digest of their results, the chart of all results, and the map of the
+code."""

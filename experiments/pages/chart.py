@@ -43,7 +43,8 @@ DATA = {
 
 
 def draw(*records: Mapping[str, Any]) -> Figure:
-    """The chart; ``records`` are results of experiments and, last, of the training benchmark."""
+    """Draw the chart. ``records`` are results of experiments and, last, of the training
+    benchmark."""
     *experiments, training = records
     columns = [key for choices in CHOICES.values() for key in choices]
     rows = [row for results in experiments for row in _rows(results)]
@@ -85,14 +86,14 @@ def _rows(results: Mapping[str, Any]) -> list[tuple[str, dict[str, dict[str, Cel
 
 
 def _share(cells: Mapping[str, Mapping[str, Cell]], key: str) -> float:
-    """Loss divided by the loss of the Euclidean metric; NaN where it was not tried."""
+    """The loss of a method divided by that of the Euclidean metric; NaN if it was not tried."""
     if key not in cells:
         return np.nan
     return cells[key]["estimated"].mean / cells["euclidean"]["estimated"].mean
 
 
 def _head(ax: Any, columns: list[str]) -> None:
-    """Questions over choices, above the first row."""
+    """Write the choices above the first row, and the questions above the choices."""
     words = [word for choices in CHOICES.values() for word in choices.values()]
     ax.set_xticks(range(len(columns)), words, fontsize=9, color=INK)
     ax.xaxis.tick_top()

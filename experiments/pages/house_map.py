@@ -112,7 +112,7 @@ def house_table() -> str:
 
 
 def house_picture() -> str:
-    """The folders as an SVG: each is above all folders that it uses."""
+    """Draw the folders as an SVG: each is above all folders that it uses."""
     floors: dict[int, list[Room]] = {}
     for room in rooms().values():
         floors.setdefault(room.floor, []).append(room)
@@ -140,7 +140,7 @@ def _text(room: Room, columns: int) -> list[str]:
 
 
 def _box(room: Room, lines: list[str], x: float, y: float, width: float, height: float) -> str:
-    """One folder in the picture."""
+    """Draw one folder: its name, and lines of text."""
     name = escape(f"{room.name.removeprefix('metriclearn/')}/")
     texts = "".join(
         f'<text class="text" x="{x + 10:.1f}" y="{y + 40 + _LINE * i:.1f}">{escape(line)}</text>'

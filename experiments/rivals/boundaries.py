@@ -27,10 +27,10 @@ _LEAST = 1e-3  # probabilities stay this far from 0 and 1
 class BoundaryClassifier(BaseEstimator):
     """Classify every position as boundary or not, then take the best boundaries.
 
-    The features of a classifier are the row at a position, and the difference between the means of
-    some rows before and after it. The boundaries S maximize Σ_{t in S} (logit p_t − θ) with at
-    least d rows between them, by the Viterbi algorithm. θ and d have the least mean ‖M − N‖² on
-    groups left out.
+    The classifier sees the row at a position and, for every width, the absolute differences between
+    the means of that many rows before and after the position, with their norm. The boundaries S
+    maximize Σ_{t in S} (logit p_t − θ) with at least d rows between them, by the Viterbi algorithm.
+    θ and d are the pair with the least mean ‖M − N‖² on groups left out.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class BoundaryClassifier(BaseEstimator):
 
 
 def _marks(truth: Any) -> NDArray[np.bool_]:
-    """For every position 1, …, T − 1, whether a change is near."""
+    """For every position 1, …, T − 1, whether a change is at most one row away."""
     t = np.arange(1, truth.n_samples)
     changes = truth.change_points[:-1]
     return np.any(np.abs(t[:, None] - changes) <= _NEAR, axis=1)
@@ -106,12 +106,13 @@ def _logits(classifier: Any, rows: NDArray) -> NDArray[np.float64]:
 
 
 def _cut(logits: NDArray, pair: tuple[float, int]) -> NDArray[np.int64]:
-    """Segment ends for the threshold θ and the minimum distance d."""
+    """Segment ends for a pair of the threshold θ and the minimum distance d."""
     return best_boundaries(logits - pair[0], pair[1])
 
 
 def best_boundaries(gains: NDArray, distance: int) -> NDArray[np.int64]:
-    """Segment ends: the positions of largest total gain with a minimum distance between them."""
+    """Choose the positions with the largest total gain that keep a minimum distance, as segment
+    ends."""
     n, values = len(gains), gains.tolist()
     best, taken = [0.0] * (n + 1), [False] * (n + 1)
     for t in range(1, n + 1):
@@ -138,7 +139,7 @@ class OrdinalDiscriminants(BaseEstimator):
     ----------
     n_components : int
     shrinkage : float
-        Share of the identity in the scatter within, for standardized features.
+        Weight of the identity in the scatter within segments, for standardized features.
 
     References
     ----------
@@ -149,7 +150,7 @@ class OrdinalDiscriminants(BaseEstimator):
     shrinkage: float = 0.1
 
     def fit(self, X: Arrays, y: Sequence[Partition]) -> Self:
-        """O(T P² + P³)."""
+        """Fit ``components_``, in O(T P² + P³)."""
         scale = np.vstack(X).std(axis=0)
         scale[scale == 0] = np.inf
         P = len(scale)
@@ -226,8 +227,8 @@ class ArcCurve(BaseEstimator):
 
 
 def _arcs(values: NDArray, m: int) -> NDArray[np.float64]:
-    """Number of arcs over each of n = T − m + 1 positions, divided by its expectation, at most 1;
-    O(n²)."""
+    """Count the arcs over each of n = T − m + 1 positions. The number is divided by its
+    expectation, and is at most 1. Cost O(n²)."""
     windows = np.lib.stride_tricks.sliding_window_view(values, m)
     Z = windows - windows.mean(axis=1, keepdims=True)
     Z = Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-12)

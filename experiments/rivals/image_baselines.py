@@ -15,13 +15,15 @@ from metriclearn.features.media.image import ImageNodes
 
 
 class ScikitLearnSpectral(BaseEstimator):
-    """scikit-learn's SpectralClustering of standardized nodes; ``gamma`` belongs to its kernel."""
+    """scikit-learn's SpectralClustering of standardized nodes. ``gamma`` is a parameter of its
+    kernel."""
 
     def __init__(self, gamma: float = 1.0) -> None:
         self.gamma = gamma
 
     def fit(self, X: Sequence[ImageNodes], y: Any = None) -> Self:
-        """Standard deviations around the means of the images, pooled over pixels."""
+        """Compute the standard deviations of features around the means of the images, over all
+        pixels."""
         means = [np.average(nodes.features, axis=0, weights=nodes.sizes) for nodes in X]
         squares = [(nodes.features - mean) ** 2 for nodes, mean in zip(X, means)]
         sizes = np.concatenate([nodes.sizes for nodes in X])

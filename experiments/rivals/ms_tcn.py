@@ -1,4 +1,5 @@
-"""MS-TCN: names of rows by temporal convolutions; each stage refines the previous one."""
+"""MS-TCN: predict the names of rows by temporal convolutions; each stage refines the previous
+one."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Arrays = Sequence[NDArray]
 
 @dataclass(eq=False, repr=False)
 class ConditionalRandomField(BaseEstimator):
-    """Names by a linear-chain conditional random field on principal components of the rows.
+    """Predict names by a linear-chain conditional random field on principal components of the rows.
 
     Attributes of a row are its first components and those of both neighbors.
 

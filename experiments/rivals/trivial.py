@@ -13,7 +13,7 @@ from metriclearn.baselines import Euclidean
 
 
 class Ramp(BaseEstimator):
-    """Replace samples by their numbers; the best segmentations are then equal cuts."""
+    """Replace every sample by its index. The best segmentations of the result are equal cuts."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns nothing."""
@@ -25,11 +25,11 @@ class Ramp(BaseEstimator):
 
 
 class OneCluster(Euclidean):
-    """All samples in one cluster, whatever number of clusters is given."""
+    """Put all samples into one cluster, whatever number of clusters is given."""
 
 
 class OneRegion(BaseEstimator):
-    """Every image is one region."""
+    """Make every image one region."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns nothing."""

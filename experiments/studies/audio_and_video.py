@@ -59,9 +59,9 @@ _OF_FIELDS = {  # by the library that defines them
 class AudioAndVideo(Comparison):
     """The procedure of several streams; a stream that is null in the configuration is skipped.
 
-    Every stream has a folder with the models that were trained on it. If ``fields`` of the
-    configuration has the field and the rate of a stream, tables of that field's measures follow, in
-    which every segment is a separate state.
+    Every stream has a folder with the models that were trained on it. ``fields`` of the
+    configuration can give, for a stream, its rate and a field of research such as "music". Then
+    tables of the measures of this field follow. They take every segment as a separate state.
     """
 
     measures: Mapping[str, tuple[str, str]] = {**Comparison.measures, **_OF_FIELDS}
@@ -75,12 +75,13 @@ class AudioAndVideo(Comparison):
         return cases
 
     def table(self, name: str) -> Row:
-        """With the configuration's note, and whether test recordings are independent."""
+        """Fields of a table, with the note of the configuration, and whether test recordings are
+        independent."""
         fields = {"independent": self.config.get("independent", True)}
         return super().table(name) | fields | {"note": self.config.get("note", "")}
 
     def _streams(self) -> dict[str, Any]:
-        """The streams to compare; for a user's data set those with a folder.
+        """The streams to compare. For a user's data set, these are the streams with a folder.
 
         Raises
         ------
@@ -115,7 +116,7 @@ class AudioAndVideo(Comparison):
         return scores
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """One report, its pictures and metrics by stream."""
+        """Make one report of all streams. The names of pictures and metrics contain the stream."""
         streams = grouped(outcomes, lambda outcome: outcome.case.table)
         strips: list[Strip] = []
         by_method: dict[str, Any] = {"weights": {}, "traces": {}, "feature_names": {}}
@@ -141,7 +142,7 @@ def folder_cases(
     n_folds: int,
     standardize: bool = False,
 ) -> list[Case]:
-    """One case from folders train, validation and test, or, without validation, with folds.
+    """Read one case from the folders train, validation and test. Without validation, it has folds.
 
     For the choices, models are fitted to the training recordings and scored on the validation
     recordings, and vice versa. If ``root`` is a list of such folders, each is a case, and its test
@@ -183,8 +184,8 @@ def held_out_cases(
     standardize: bool = False,
     unseen: LabeledSequences | None = None,
 ) -> list[Case]:
-    """Cases that hold out every group of recordings once (or one group only), or one case with
-    ``unseen`` for test."""
+    """Cases that hold out one group of recordings each: every group in turn, or only one without
+    ``rotate``. If ``unseen`` is given, there is one case, with these recordings for test."""
     given = [part for part in (data, unseen) if part is not None]
     refuse_seen(*given)
     train, *test = [_standardized(part) if standardize else part for part in given]
@@ -203,7 +204,8 @@ def stream_folder(root: str | Path | None, stream: str) -> Path | None:
 
 
 def unseen(root: str | Path | None, stream: str, extractor: Extractor) -> LabeledSequences | None:
-    """Recordings with segments.csv in the folder of the stream; None without a root."""
+    """Read the recordings in the folder of a stream, with their segments.csv; None without a
+    root."""
     folder = stream_folder(root, stream)
     return None if folder is None else load_recordings(folder, extractor)
 

@@ -4,14 +4,14 @@ Protocol A is the paper's: learn on all of a table and cluster it again, with se
 Protocol B: learn on a stratified half and cluster the other half, several times. Protocol C: learn
 on half of the classes, as two data sets of different classes, and cluster the other classes.
 
-Every method fits ``components_`` to the features that are not the same in 99 % of the training
+Every method is fitted to the features that vary: no value may occur in 99 % of the training
 samples. K-means then divides the transformed test data into the given number of clusters.
-Hyper-parameters are chosen on the training part only. A uses its training loss, with other K-means
-seeds. B uses stratified splits of the training half, which hold out a third of it. C holds out half
-of the training classes, drawn several times. The candidate of least mean ‖M−N‖² replaces the first
-of the grid if it is better by more than one standard error of their difference, corrected for
-splits that share samples (Nadeau & Bengio 2003). The chosen one is fitted to the whole training
-part. There is a table of results for every protocol and data table.
+Hyper-parameters are chosen on the training part only. Protocol A uses its training loss, with other
+K-means seeds. Protocol B uses stratified splits of the training half, which hold out a third of it.
+Protocol C holds out half of the training classes, drawn several times. The candidate of least mean
+‖M−N‖² replaces the first of the grid if it is better by more than one standard error of their
+difference, corrected for splits that share samples (Nadeau & Bengio 2003). The chosen candidate is
+fitted to the whole training part. Every protocol on every data table has a table of results.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Clustering(Procedure):
 
 
 def _plane(outcome: Outcome, case: Case) -> tuple[str, NDArray]:
-    """Title of a panel, and the samples on their two leading principal components."""
+    """The title of a panel, and the samples projected on their two leading principal components."""
     Z = _transformed(outcome.models["given"], case.test.table)
     Z = PCA(min(2, Z.shape[1])).fit_transform(Z)
     loss = outcome.losses("given").mean()
@@ -161,7 +161,8 @@ def _plane(outcome: Outcome, case: Case) -> tuple[str, NDArray]:
 
 
 def cases_of(protocol: str, table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
-    """The cases of one table: one case with ``count`` seeds in A, ``count`` cases in B and in C.
+    """The cases of one table. Protocol A has one case with ``count`` seeds; B and C have ``count``
+    cases.
 
     Raises
     ------
@@ -230,7 +231,7 @@ def _classes(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
 
 
 def _thinned(table: LabeledTable, most: int, seed: int) -> LabeledTable:
-    """At most ``most`` samples, the same share of every class."""
+    """Draw at most ``most`` samples, the same share of every class."""
     if len(table) <= most:
         return table
     split = StratifiedShuffleSplit(1, train_size=most, random_state=seed)
@@ -243,7 +244,7 @@ def _share_of_others(X: NDArray) -> NDArray:
 
 
 def kmeans_scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tuple[float, float]:
-    """‖M−N‖² and the adjusted Rand index of K-means with given K."""
+    """‖M−N‖² and the adjusted Rand index of K-means with the true K."""
     truth = Partition.from_labels(table.y)
     K = 1 if isinstance(model, OneCluster) else truth.n_clusters
     clusters = _clusters(_transformed(model, table), K, n_init, seed)
@@ -252,10 +253,10 @@ def kmeans_scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tu
 
 
 def _clusters(Z: NDArray, K: int, n_init: int, seed: int) -> Partition:
-    """K-means; a metric of rank 0, which separates no samples, gets K random clusters.
+    """Cluster by K-means. A metric of rank 0, which separates no samples, gets K random clusters.
 
-    K-means would then return a single cluster, whose loss K − 1 is less than the loss of many
-    metrics.
+    For such a metric K-means would return a single cluster, whose loss K − 1 is less than the loss
+    of many metrics.
     """
     if not np.any(np.ptp(Z, axis=0) > 0):
         return Partition.from_labels(np.random.RandomState(seed).permutation(len(Z)) % K)
@@ -264,7 +265,7 @@ def _clusters(Z: NDArray, K: int, n_init: int, seed: int) -> Partition:
 
 
 def _transformed(model: Any, table: LabeledTable) -> NDArray:
-    """Centered samples under the metric; a zero column if its rank is 0."""
+    """The centered samples, transformed by the metric; one column of zeros if its rank is 0."""
     Z = center(table.X) @ model.components_.T
     return Z if Z.shape[1] else np.zeros((len(table), 1))
 

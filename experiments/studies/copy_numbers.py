@@ -1,14 +1,14 @@
-"""Annotated copy-number profiles: label error of learned penalties and metrics, both directions.
+"""Annotated copy-number profiles: the label errors of learned penalties and metrics.
 
 Methods are trained on the annotations of the source's fold 1 and tested on fold 2, and vice versa.
 Hyper-parameters are chosen by cross-validation over profiles *inside* the training fold. In a
 second setting, every profile is tested with models that were trained and chosen on all other
-profiles only. The row "ours" is a consensus of all candidates of the search, :class:`Agreement`;
-candidates whose design was guided by errors on these profiles are marked. In the first setting
+profiles only. The row "ours" is a consensus of all candidates of the search (:class:`Agreement`).
+Candidates whose design was guided by errors on these profiles are marked. In the first setting
 every method is scored twice: without the training annotations of the sequence, and with them as
 constraints (as in Hocking & Srivastava, Labeled optimal partitioning, Computational Statistics 38,
-2023). The annotations then also move the penalty of the sequence; how far is chosen by leaving out
-one training annotation at a time in held-out profiles.
+2023). As constraints, the annotations also move the penalty of the sequence. How far they move it
+is chosen on held-out profiles, by leaving out one of their training annotations at a time.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Profiles:
     Attributes
     ----------
     members : array of int
-        Their positions in the data set.
+        Positions of the sequences in the data set.
     """
 
     data: AnnotatedProfiles
@@ -98,7 +98,7 @@ class Profiles:
     members: NDArray
 
     def select(self, places: NDArray) -> Profiles:
-        """Some of them."""
+        """Some of these sequences."""
         known = [self.known[i] for i in places]
         return Profiles(self.data.select(places), known, self.members[places])
 
@@ -113,7 +113,8 @@ _FEATURES: dict[tuple[str, str], NDArray] = {}
 
 @dataclass(eq=False, repr=False)
 class Remembered(StatelessTransformer):
-    """Features of whole sequences by a transformer without fitting, computed once per sequence."""
+    """Features of whole sequences, by a transformer that learns nothing. They are computed once per
+    sequence."""
 
     transformer: Any = None
 
@@ -132,8 +133,9 @@ class Remembered(StatelessTransformer):
 class Agreement:
     """The segmentation of least expected loss over all candidates and folds.
 
-    All members of a family have the same weight. It is (least errors / errors)^p, with the family's
-    errors on held-out profiles, and the power p with the fewest errors of the consensus there.
+    All members of a family have the same weight, (least errors / errors)^p. The errors are those of
+    the family on held-out profiles. The power p is the one for which the consensus has the fewest
+    errors on these profiles.
     """
 
     models_: list[Any]
@@ -144,9 +146,9 @@ class Agreement:
 class Segmentations:
     """Change-points of all test sequences.
 
-    ``curves`` has, for every sequence, the logarithms of the penalties at which its segmentation
-    changes, minus the logarithm of its penalty, and the false positives and negatives of each
-    segmentation.
+    ``curves`` has a pair for every sequence. The first part is the logarithms of the penalties at
+    which its segmentation changes, minus the logarithm of its predicted penalty. The second part is
+    the false positives and negatives of each of these segmentations.
     """
 
     ends: list[NDArray]
@@ -159,7 +161,8 @@ def _rates(errors: NDArray, data: Profiles) -> NDArray:
 
 
 class Neuroblastoma(Procedure):
-    """The procedure: a case is a training and a test fold; a table has constraints or has none."""
+    """The procedure: a case is a training and a test fold; a table is with or without
+    constraints."""
 
     backend = "threads"
     validates_one = True
@@ -200,7 +203,10 @@ class Neuroblastoma(Procedure):
         return methods
 
     def cases(self) -> list[Case]:
-        """Only sequences of at most ``choose_on`` points take part in the folds."""
+        """The cases of held-out profiles and of both directions, or the one of unseen profiles.
+
+        Only sequences of at most ``choose_on`` points take part in the folds.
+        """
         longest = self.config.dataset.choose_on or np.inf
         short = np.flatnonzero([len(X) <= longest for X in self.data.sequences])
         groups = [self.data.groups[i] for i in short]
@@ -221,8 +227,8 @@ class Neuroblastoma(Procedure):
         return [*self._held_out(everything), *cases] if self._unseen is None else cases
 
     def _held_out(self, everything: NDArray) -> list[Case]:
-        """Every profile is tested with models of the other profiles, on which all choices are made,
-        too."""
+        """Cases in which every profile is tested once, with models that are fitted and chosen on
+        other profiles."""
         profiles = Profiles(self.data, self.data.known(), everything)
         parts = GroupKFold(self.config.n_parts, shuffle=True, random_state=self.config.seed)
         inner, cases = GroupKFold(self.config.n_folds), []
@@ -241,7 +247,8 @@ class Neuroblastoma(Procedure):
         return self.config.dataset.test_root
 
     def columns(self, method: Method) -> Sequence[str]:
-        """Unseen sequences have no annotations as constraints."""
+        """The columns of a method. Unseen profiles have no annotations that could be
+        constraints."""
         columns = method.options.get("columns", COLUMNS)
         return [name for name in columns if name == "free" or self._unseen is None]
 
@@ -283,12 +290,12 @@ class Neuroblastoma(Procedure):
         return Agreement(models, np.repeat(chosen[1], len(parts)) / len(parts))
 
     def _answers(self, model: Any, data: Profiles) -> list[Partition]:
-        """Segmentations of a model, from paths that have been computed already."""
+        """The segmentations that a model predicts, from paths that have been computed already."""
         pairs = zip(self._paths_of(model, data), model.predict_penalties(data.data.sequences))
         return [Partition(ends=path.change_points[path.positions(p)]) for path, p in pairs]
 
     def _paths_of(self, model: Any, data: Profiles) -> list[SegmentationPath]:
-        """Paths of the sequences of the folder from which the data come."""
+        """The paths of some sequences. They are computed once for all sequences of their folder."""
         whole, key = self.data, self._kind(model)
         if self._test_data is not None and data.data is self._test_data:
             whole, key = self._test_data, f"{key}, unseen"
@@ -298,12 +305,13 @@ class Neuroblastoma(Procedure):
 
     @staticmethod
     def _kind(model: Any) -> str:
-        """The settings on which the paths of a model depend before a metric is learned, as a
-        key."""
+        """A key made of the settings on which the paths of a model depend before a metric is
+        learned."""
         return f"{model.representation!r}, {model.min_size}"
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:
-        """Errors on profiles held out, for every weight of a sequence's own annotations."""
+        """Errors on held-out profiles; with constraints, for every weight of a sequence's own
+        annotations."""
         logs = np.log(model.predict_penalties(held_out.data.sequences))
         paths = self._paths_of(model, held_out)
         cases = list(zip(paths, logs, held_out.known))
@@ -356,7 +364,8 @@ class Neuroblastoma(Procedure):
         """Pictures of the sequences of the first direction on which ours and another method differ
         most.
 
-        The other method is the best one on held-out data that differs from ours on any sequence.
+        The other method is one whose test errors differ from ours on at least one sequence. Among
+        these it is the one with the least held-out loss.
         """
         apart = [outcome for outcome in outcomes if outcome.case.table == "profiles"]
         outcomes = [outcome for outcome in outcomes if outcome.case.table != "profiles"]
@@ -491,7 +500,7 @@ def _areas(columns: Mapping[str, Sequence[Outcome]]) -> tuple[Row, list[Row]]:
 
 
 def _area(outcomes: Sequence[Outcome]) -> float:
-    """Area under the curve of all sequences of some cases, by trapezoids."""
+    """The area under the curve of all sequences of some cases, by the trapezoidal rule."""
     curves = [curve for outcome in outcomes for curve in outcome.models["free"].curves]
     known = [fact for outcome in outcomes for fact in outcome.case.test.known]
     regions = [region for fact in known for region in fact.regions]
@@ -509,7 +518,8 @@ def _area(outcomes: Sequence[Outcome]) -> float:
 def _left_out(
     path: SegmentationPath, log: float, known: PartialPartition, margin: float, weight: float
 ) -> int:
-    """Number of contradicted annotations; for each, the other annotations move the penalty."""
+    """The number of annotations of a sequence that are contradicted when only its other annotations
+    move the penalty."""
     errors = 0
     for place, region in enumerate(known.regions):
         others = known.regions[:place] + known.regions[place + 1 :]

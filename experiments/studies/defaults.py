@@ -35,9 +35,9 @@ MOST_PER_CLASS, MOST_FEATURES = 27, 16
 
 
 class DefaultSettings(Procedure):
-    """A setting is a method with one candidate, and the column of a case its data set.
+    """Every setting is a method with one candidate. The column of a case is its data set.
 
-    ``NAME.md`` has the mean held-out losses, every data set in a column.
+    ``NAME.md`` has the mean held-out losses, with a column for every data set.
     """
 
     entries = "settings"
@@ -92,8 +92,8 @@ class SegmenterSettings(DefaultSettings, Comparison):
 
 
 class ClusteringSettings(DefaultSettings, Clustering):
-    """The procedure for clusterings: a case is a draw from a table, of which one half is held
-    out."""
+    """The procedure for clusterings: a case is a draw of samples from a table; half of them are
+    held out."""
 
     def cases(self) -> list[Case]:
         cases = []
@@ -106,7 +106,7 @@ class ClusteringSettings(DefaultSettings, Clustering):
 
 
 def draw(table: LabeledTable, seed: int) -> tuple[LabeledTable, LabeledTable]:
-    """Training samples and held-out ones of up to three classes and 16 features."""
+    """Draw training samples and held-out samples of up to three classes, with up to 16 features."""
     random = np.random.RandomState(seed)
     parts = []
     for label in random.permutation(table.classes)[:3]:

@@ -75,7 +75,7 @@ class Encoders(AudioAndVideo):
         return first, {**scores, MEASURE: np.mean(losses, axis=0), **by_seed}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """The report of all comparisons and, for a single data set, a picture of an encoder's
+        """Make the report of all comparisons. For a single data set, also draw an encoder's
         features."""
         if "streams" in self.config:
             return super().story(outcomes, folder)
@@ -88,14 +88,15 @@ class Encoders(AudioAndVideo):
 
 
 def with_one_thread() -> None:
-    """With one thread torch gives the same weights everywhere, and several fits can run at once."""
+    """Let torch use one thread. Then it gives the same weights everywhere, and several fits can run
+    at once."""
     import torch
 
     torch.set_num_threads(1)
 
 
 def from_seed(model: Any, seed: int, data: LabeledSequences) -> Any:
-    """The model from another seed."""
+    """Fit a copy of a model from another seed."""
     with_one_thread()
     return clone(model).set_params(random_state=seed).fit(data.sequences, data.labels)
 
@@ -107,7 +108,7 @@ def of_raw_signals(model: Any) -> Any:
 
 
 def draw_features(outcome: Outcome) -> Figure:
-    """The test recording of median loss: signals, learned features, and segments."""
+    """Draw the test recording of median loss: signals, learned features, and segments."""
     model, data = outcome.models["estimated"], outcome.case.test
     losses = sequence_losses(model, data)
     i = int(np.argsort(losses, kind="stable")[len(losses) // 2])

@@ -1,10 +1,10 @@
 """Figure 1 of the paper: test loss against the fraction of each training sequence that is labeled.
 
-Section 6.1: all samples of the training sequences are used, but only one stretch of each is
-labeled, whose length is the given fraction of the sequence. Ours alternates between completing the
-labels and learning (section 5.2) and estimates the number of segments; the baselines fit on the
-labeled stretches and get the true number of segments of every test sequence. Hyper-parameters of
-all methods are chosen on validation sequences with the same labeled fraction.
+This is the setting of section 6.1. In each training sequence only one stretch is labeled, whose
+length is the given fraction of the sequence. Our method uses all samples: it alternates between
+completing the labels and learning (section 5.2). It estimates the number of segments. The baselines
+are fitted to the labeled stretches, and get the true number of segments of every test sequence.
+Hyper-parameters of all methods are chosen on validation sequences with the same labeled fraction.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Stretches:
 
     @classmethod
     def draw(cls, data: LabeledSequences, fraction: float, random_state: int) -> Stretches:
-        """One stretch of every sequence, a given fraction of its length.
+        """Draw one stretch of every sequence, a given fraction of its length.
 
-        The place of the stretch is drawn once per sequence, so that it grows with ``fraction``.
+        Its relative position depends only on ``random_state``, so it grows with ``fraction``.
         """
         rng = np.random.default_rng(random_state)
         places = []
@@ -77,8 +77,9 @@ class Stretches:
         return cls(data, places)
 
     def training(self, told: bool) -> tuple[list[NDArray], list[NDArray]]:
-        """Whole sequences with −1 where unlabeled or, for methods that get the number of segments,
-        the stretches."""
+        """The sequences and labels for training. A method that gets the number of segments
+        (``told``) is trained on the labeled stretches; any other on whole sequences, with −1 for
+        unlabeled samples."""
         stretches = [y[place] for y, place in zip(self.data.labels, self.places)]
         if told:
             return [X[place] for X, place in zip(self.data.sequences, self.places)], stretches
@@ -112,7 +113,7 @@ class Figure1(Comparison):
         return Case(f"seed {seed}, {column}", part, test, folds, column=column)
 
     def units(self, data: Any) -> Sequence[str]:
-        """A draw is one unit, whose sequences share the relevant features."""
+        """A draw is one unit, because its sequences share the relevant features."""
         return [data.name] if isinstance(data, LabeledSequences) else ["validation"]
 
     def columns(self, method: Method) -> Sequence[str]:
@@ -146,18 +147,18 @@ class Figure1(Comparison):
 
 
 def draw(results: Mapping[str, Any]) -> Figure:
-    """The figure from results.json."""
+    """Draw the figure from results.json."""
     names = dict.fromkeys(row["method"] for row in results["rows"])
     return plot_information(_curves(results["rows"], sorted(names, key=lambda name: name != OURS)))
 
 
 def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
-    """Labeled parts, means and standard errors of every method."""
+    """The curve of every method: labeled parts, means and standard errors."""
     return {name: curve_of(rows, name) for name in names}
 
 
 def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
-    """Loss against the labeled fraction with error bars; the first method is ours."""
+    """Plot the loss against the labeled fraction, with error bars; the first method is ours."""
     first, *others = (mean[-1] for _, mean, _ in curves.values())
     message = f"With all labels the learned metric has a loss of {number(first)}, the best of all "
     message += (
@@ -178,7 +179,7 @@ def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
 
 
 def _name_curves(ax: Any, ends: Sequence[tuple[float, str, str]], right: float) -> None:
-    """Names next to the last points, moved apart where they would overlap."""
+    """Write names next to the last points, moved apart where they would overlap."""
     height, ends = 0.253 / figure_of(ax).get_figheight() * ax.get_ylim()[1], sorted(ends)
     places = np.array([value for value, _, _ in ends])
     for _ in range(100):  # push neighbors apart by half of the missing distance each

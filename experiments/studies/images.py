@@ -52,18 +52,19 @@ _logger = logging.getLogger(__name__)
 
 
 def _overlaps(predicted: NDArray, truth: NDArray) -> NDArray:
-    """Intersection over union of all true regions with all predicted ones."""
+    """Intersection over union of every true region with every predicted one."""
     table = contingency_matrix(truth.ravel(), predicted.ravel())
     return table / (table.sum(axis=1, keepdims=True) + table.sum(axis=0) - table)
 
 
 def foreground_overlap(predicted: NDArray, truth: NDArray) -> float:
-    """Largest intersection over union of a region with the label 1."""
+    """Largest intersection over union of a predicted region with the true region of label 1."""
     return float(_overlaps(predicted, truth)[np.unique(truth) == 1].max(initial=0.0))
 
 
 def weighted_loss(predicted: NDArray, truth: NDArray, balance: float) -> float:
-    """‖D^½(M − N)‖² with D = Diag((n/n_k)^b), the predicted regions taken as nodes."""
+    """‖D^½(M − N)‖² with D = Diag((n/n_k)^b), where n_k is the size of a pixel's true region.
+    Predicted regions serve as nodes."""
     table = contingency_matrix(predicted.ravel(), truth.ravel()).astype(float)
     return NodeLabels(table, balance=balance).squared_norm(np.arange(len(table)))
 
@@ -97,7 +98,8 @@ def image_scores(
     label_maps: Sequence[Sequence[NDArray]],
     measures: Sequence[str] = (MEASURE,),
 ) -> dict[str, NDArray]:
-    """Measures of every image, averaged over its annotators, each with the annotator's K."""
+    """Measures of every image, averaged over its annotators. For each of them, the model gets the
+    number K of regions of the annotator's label map."""
     values = []
     for image, maps in zip(nodes, label_maps):
         counts = [len(np.unique(truth)) for truth in maps]
@@ -120,7 +122,8 @@ class Pictures:
 
     @property
     def labels(self) -> list[NDArray]:
-        """Per image, the label map whose number of regions is the median of its annotators."""
+        """For each image, the label map whose number of regions is the median over its
+        annotators."""
         chosen = []
         for maps in self.data.label_maps:
             counts = [len(np.unique(labels)) for labels in maps]
@@ -129,7 +132,7 @@ class Pictures:
 
 
 class Images(Procedure):
-    """The procedure: a case is a seed, which divides the images; no bound is known (CCCP)."""
+    """The procedure: a case is a seed, which divides the images. CCCP gives no lower bounds."""
 
     entries = "image_methods"
     reads_test_root = True
@@ -156,7 +159,7 @@ class Images(Procedure):
         return cases
 
     def _read(self, root: str | None, most: int | None) -> Pictures:
-        """The first images of a folder."""
+        """Read the first images of a folder, and compute their nodes."""
         data = instantiate(self.config.dataset.loader, _partial_=True)(root)
         data = data.select(np.arange(len(data))[:most])
         features: ImageFeatures = instantiate(self.config.features)
@@ -247,7 +250,7 @@ class Images(Procedure):
 
 
 def split(everything: Pictures, n_train: int, n_test: int | None, seed: int) -> list[Pictures]:
-    """The first images of a random order for training, the others for test."""
+    """Divide the images in random order: the first are for training, the others for test."""
     order = np.random.RandomState(seed).permutation(len(everything.nodes))
     if not 1 <= n_train < len(order):
         raise ValueError(

@@ -108,13 +108,13 @@ class Folder:
 
     @property
     def seconds(self) -> float:
-        """The total of a value over all recordings."""
+        """The length of all recordings together in seconds."""
         return sum(map(len, self.data.sequences)) / self.rate
 
 
 @dataclass(eq=False)
 class Annotator(BaseEstimator):
-    """Asks, answers and learns until given parts of a folder are labeled.
+    """A simulated annotator: asks, answers and learns until given parts of a folder are labeled.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class Annotator(BaseEstimator):
         return self
 
     def _answer(self, labels: NDArray, random: np.random.Generator) -> NDArray:
-        """Segment numbers of the samples in a stretch, with some errors."""
+        """The answer for a stretch: segment numbers of its samples, with some errors."""
         answer = labels.copy()
         for change in np.flatnonzero(np.diff(labels)) + 1:
             if random.random() < self.error:
@@ -186,14 +186,16 @@ class Annotator(BaseEstimator):
 
 
 def held_out(seed: int, data: LabeledSequences, n_test: int = 0) -> tuple[Any, Any]:
-    """Training and test recordings: ``n_test`` groups, the same for all seeds, or each in turn."""
+    """Training and test recordings. The test groups are ``n_test`` groups that are the same for all
+    seeds or, if ``n_test`` is 0, one group that changes with the seed."""
     cases = group_cases(data, n_test or 1, not n_test, 2, 0)
     case = cases[seed % len(cases)]
     return case.train, case.test
 
 
 def made(seed: int, **options: Any) -> tuple[Any, Any]:
-    """Synthetic training and test recordings, with different relevant features."""
+    """Generate training and test recordings. They share the relevant features, which depend on the
+    seed."""
     parts = [
         make_change_points(**options, feature_seed=seed, random_state=2 * seed + i) for i in (0, 1)
     ]
@@ -222,8 +224,8 @@ class LabelingEffort(Procedure):
         return cases
 
     def columns(self, method: Method) -> Sequence[str]:
-        """The labeled parts at which a method learns; a method that knows all labels is the same at
-        all parts."""
+        """The labeled parts at which a method learns, as columns. A method that knows all labels
+        has the same result in all columns."""
         given = method.estimator.fractions
         asked = self.config.fractions
         return [_column(f) for f in asked if f in given or given == (1.0,)]
@@ -237,7 +239,8 @@ class LabelingEffort(Procedure):
         return learner, {MEASURE: np.array([sequence_losses(learner, case.test).mean()])}
 
     def units(self, data: Any) -> Sequence[str]:
-        """A seed is one unit. It determines the data if they are generated, else the order and the
+        """A seed is one unit. It determines the generated data or, for real data without
+        ``n_test``, which group is held out. It also determines the order of the recordings and the
         random draws."""
         return [data.name]
 
@@ -264,7 +267,7 @@ class LabelingEffort(Procedure):
 
 
 def _sentence(facts: Mapping[str, Any]) -> str:
-    """The report, with the fields of :func:`reach`."""
+    """The sentence of a table, with fields in braces for the values of :func:`reach`."""
     if facts["way"] is None:
         return _NO_WAY
     return (_SENTENCE if facts["way"] >= 0 else _TOO_FEW) + (_FEWER if "seconds" in facts else "")
@@ -275,8 +278,8 @@ def _column(fraction: float) -> str:
 
 
 def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
-    """How much ours achieves with a part of the labels, and the seconds that random needs for the
-    same loss.
+    """How far ours gets with a part of the labels, from the Euclidean metric to all labels. Also
+    the labeled seconds that ours and random need for the same loss.
 
     ``worse`` lists the parts at which the loss of ours exceeds that of random by more than one
     standard error of the paired differences.
@@ -310,8 +313,8 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
 
 
 def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
-    """Loss against labeled seconds, a panel for each folder; panels are stacked if axes are
-    given."""
+    """Plot the loss against labeled seconds, with a panel for each folder. Panels are stacked if
+    axes are given."""
     tables = results["tables"]
     some = [facts for facts in results["reached"] if facts["way"] is not None]
     ways = ", ".join(f"{facts['table']} at {facts['way']:.0f} %" for facts in some)

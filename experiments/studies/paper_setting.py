@@ -33,8 +33,8 @@ from metriclearn import Partition
 class PaperSetting(Comparison):
     """The procedure: every pair of a setting and a strength is a method without choices.
 
-    The rows of a setting are at its strength of least validation loss; ``paper_setting.md`` has all
-    strengths, with objective, gap and numbers of segments.
+    The rows of a setting show its strength with the least validation loss; ``paper_setting.md`` has
+    all strengths, with objective, gap and numbers of segments.
     """
 
     entries = "settings"

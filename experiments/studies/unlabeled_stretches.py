@@ -1,4 +1,4 @@
-"""Unlabeled stretches, treated in several ways in training; tests score only labeled stretches.
+"""Treat unlabeled stretches in several ways in training, and score only labeled stretches.
 
 Unlabeled stretches of the test sequences do not count: the loss, and the predicted and true numbers
 of segments, are computed on the labeled stretches.
@@ -27,9 +27,9 @@ _NOTE = (
 
 
 class UnlabeledStretches(Comparison):
-    """The procedure: a column is a way to read the training data, an option of the loader.
+    """The procedure: a column is a way to read the training data, that is, an option of the loader.
 
-    The first column reads training data like test data; pictures and models are for this column.
+    The first column reads training data like test data. Pictures and models are from this column.
     """
 
     measures: Mapping[str, tuple[str, str]] = {
@@ -48,7 +48,7 @@ class UnlabeledStretches(Comparison):
         return cases
 
     def columns(self, method: Method) -> Sequence[str]:
-        """The number of segments of a whole sequence is unknown."""
+        """Only "estimated": the number of segments of a whole sequence is unknown."""
         return ("estimated",)
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
