@@ -56,20 +56,28 @@ class FrobeniusLoss:
 
     completion_free = False
 
-    def __call__(self, partition: Partition | Projector, truth: Partition) -> float:
+    def __call__(self, partition: Any, truth: Any) -> float:
         return self.squared_norm(partition, truth) / truth.n_samples
 
-    def squared_norm(self, partition: Partition | Projector, truth: Partition) -> float:
-        """T ℓ: ‖M − N‖²_F; with partial labels, over the rows of labeled samples only."""
-        if truth.share is None:
+    def squared_norm(self, partition: Any, truth: Any) -> float:
+        """T ℓ: ‖M − N‖²_F; with partial labels, on the labeled samples only."""
+        if truth.partial_labels is None and truth.share is None:
             # ‖M − N‖² = Tr M + Tr N − 2 Tr MN, as M and N are projections.
             twice = 2.0 * partition.inner(truth)
             return max(0.0, partition.n_clusters + truth.n_clusters - twice)
-        return max(0.0, _variable_part(partition, truth) + truth.labeled_trace)
+        return max(0.0, self._labeled_norm(partition, truth))
 
-    def augment(self, form: Any, truth: Partition, scale: float) -> tuple[Form, float]:
-        if truth.share is None:
+    def _labeled_norm(self, partition: Any, truth: Any) -> float:
+        """T ℓ if D is not I; rounding may make it slightly negative."""
+        return _variable_part(partition, truth) + truth.labeled_trace
+
+    def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
+        if truth.partial_labels is None and truth.share is None:
             return form.plus(truth, 2.0 * scale).shifted(scale), scale * truth.n_clusters
+        return self._labeled_augment(form, truth, scale)
+
+    def _labeled_augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
+        """:meth:`augment` if D is not I."""
         return FrobeniusForm(form, truth, scale), scale * truth.labeled_trace
 
 
@@ -112,7 +120,7 @@ class FrobeniusForm:
         return FrobeniusForm(self.form.shifted(shift), self.truth, self.scale)
 
 
-class KnownLoss:
+class KnownLoss(FrobeniusLoss):
     """The loss of a segmentation on the labeled parts of the truth.
 
     The labels divide into pieces: maximal stretches where it is known for every position whether it
@@ -131,7 +139,8 @@ class KnownLoss:
     loss-augmented inference stays an exact dynamic program. M|piece is not linear in M, so this
     loss is for segmentations only.
 
-    Truths keep their partial labels; the loss ignores their completed parts (``completion_free``).
+    Truths keep their partial labels; the loss ignores their completed parts (``completion_free``). A
+    truth may also be the partial labels themselves. The loss costs O(K).
 
     Examples
     --------
@@ -143,21 +152,11 @@ class KnownLoss:
 
     completion_free = True
 
-    def __call__(self, partition: Partition, truth: Any) -> float:
-        """ℓ of a segmentation, O(K); the truth may be the partial labels themselves."""
-        return self.squared_norm(partition, truth) / truth.n_samples
-
-    def squared_norm(self, partition: Partition, truth: Any) -> float:
-        """T ℓ: ‖M − N‖²_F, on the labeled parts of the truth."""
-        if truth.partial_labels is None:
-            return FrobeniusLoss().squared_norm(partition, truth)
+    def _labeled_norm(self, partition: Partition, truth: Any) -> float:
         charged = truth.partial_labels.charges
-        total = total_charge(charged.table, partition.change_points) + charged.n_segments
-        return max(0.0, total)
+        return total_charge(charged.table, partition.change_points) + charged.n_segments
 
-    def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
-        if truth.partial_labels is None:
-            return FrobeniusLoss().augment(form, truth, scale)
+    def _labeled_augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
         # The charges lack the constant Tr N of every stretch: its number of segments.
         charged = truth.partial_labels.charges
         form = form if isinstance(form, ChargedForm) else ChargedForm(form)
