@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from operator import attrgetter, methodcaller
@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from metriclearn.estimators.data_sets import read_data_sets
 from metriclearn.estimators.labelings import read_labelings, refuse_unlabeled
@@ -25,6 +26,7 @@ from metriclearn.oracles.change_points import (
     segmentation_oracle,
 )
 from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.problem.boundary_penalties import PenalizedFeatures
 from metriclearn.problem.forms import LinearFeatures, LowRankForm, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
@@ -34,7 +36,7 @@ from metriclearn.running.executors import ThreadExecutor
 from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Solver
 from metriclearn.solvers.bundle import BundleDual
-from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric
+from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, PenalizedMetric
 from metriclearn.solvers.regularizers import L1, Regularizer
 from metriclearn.solvers.subgradient import ProjectedSubgradient
 
@@ -268,14 +270,19 @@ class Segmentations(Task):
             losses[name] = float(min(means))
         return losses
 
-    def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+    def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], Any]:
         """Features, loss and oracles; with partial labels the loss is on the labeled parts only."""
-        learner, features = self.learner, LinearFeatures(self.learner.metric)
+        learner, truths, extra = self.learner, training.truths, None
+        features = LinearFeatures(learner.metric)
+        if isinstance(learner.penalty, FeaturePenalty):
+            extra = clone(learner.penalty).fit(training.data.arrays, truths, unit)
+            features = PenalizedFeatures(PenalizedMetric(learner.metric, extra.n_columns))
         if truths[0].partial_labels is None:
             oracle = segmentation_oracle(learner.oracle, learner.min_size)
-            return {"features": features, "loss": FrobeniusLoss(), "oracle": oracle}
+            return {"features": features, "loss": FrobeniusLoss(), "oracle": oracle}, extra
         exact = ConstrainedChangePoints(learner.min_size)
-        return {"features": features, "loss": KnownLoss(), "oracle": exact, "completion": exact}
+        partial_terms = {"loss": KnownLoss(), "oracle": exact, "completion": exact}
+        return {"features": features, **partial_terms}, extra
 
 
 # Learners of mapped sequences cannot learn feature penalties.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -250,16 +250,16 @@ class Clusterings(Task):
         """K-means that considers only partitions that agree with the labels."""
         return ConstrainedKMeans(self.learner.n_init, random_state=self.learner.random_state)
 
-    def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+    def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
         """Features, loss and oracles.
 
         With partial labels, the oracle computes leading eigenvectors. They solve the relaxed
         problem exactly when the loss is on labeled samples only.
         """
         terms = {"features": LinearFeatures(self.learner.metric), "loss": FrobeniusLoss()}
-        if truths[0].partial_labels is None:
-            return {**terms, "oracle": self.learner.oracle}
-        return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}
+        if training.truths[0].partial_labels is None:
+            return {**terms, "oracle": self.learner.oracle}, None
+        return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}, None
 
     def scale(self, training: Training, unit_bits: int = 20) -> NDArray:
         """Pooled standard deviations within clusters, but at least 1 % of the total deviations."""

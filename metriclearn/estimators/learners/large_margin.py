@@ -277,15 +277,10 @@ def state_problem(learner: LargeMarginLearner, training: Training) -> Statement:
     task, truths = learner.task, training.truths
     scale = task.scale(training)
     unit = 1.0 if learner.standardize else float(scale.min())
-    extra = task.extra_weights(training, unit)
-    metric: Metric = learner.metric
-    parts = task.terms(truths)
-    if extra is not None:
-        metric = PenalizedMetric(metric, extra.n_columns)
-        parts["features"] = task.features_with_extra(metric, extra)
+    parts, extra = task.terms(training, unit)
     penalty = 0.0 if task.count_is_given else learner.penalty
     learns_penalty = not isinstance(penalty, Real)
-    cone = MetricCone(metric, training.data.n_features, learns_penalty, unit)
+    cone = MetricCone(parts["features"].metric, training.data.n_features, learns_penalty, unit)
     terms = HingeTerms(
         **parts,
         cone=cone,

@@ -213,18 +213,19 @@ class Cuts(Task):
         """The nodes of every image."""
         return list(map(self.learner.scaled, training.data.arrays, repeat(scale)))
 
-    def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+    def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
         """Joint features of the similarity, in place of linear features."""
         learner = self.learner
-        unknown = any(map(attrgetter("partial_labels"), truths))
+        unknown = any(map(attrgetter("partial_labels"), training.truths))
         approximate = unknown or learner.balance
-        return {
+        terms = {
             "features": SimilarityFeatures(learner.similarity, learner.metric, learner.normalized),
             "loss": FrobeniusLoss(),
             "oracle": TopEigenvectors() if approximate else learner.similarity.oracle(),
             "completion": complete_nodes if unknown else None,
             "ramp": learner.ramp,
         }
+        return terms, None
 
     def start(self, cone: MetricCone, training: Any = None, scale: Any = None) -> NDArray:
         """The Euclidean metric, which is multiplied by each of the ``starts``."""
@@ -263,8 +264,8 @@ class Cuts(Task):
         labels = [NodeLabels(one, balance=self.learner.balance) for one in counts]
         quiet = copy.copy(self.learner).set_params(similarity=GaussianSimilarity(), callbacks=())
         cone = MetricCone(quiet.metric, arrays[0].shape[1], learns_penalty=False, unit=unit)
-        terms = quiet.task.terms(labels)
-        terms = HingeTerms(**terms, cone=cone, loss_scale=quiet.loss_scale, count_known=True)
+        parts, _ = quiet.task.terms(Training(training.data, labels), unit)
+        terms = HingeTerms(**parts, cone=cone, loss_scale=quiet.loss_scale, count_known=True)
         executor = quiet.executor or ThreadExecutor(quiet.n_jobs)
         risk = StructuredHinge(terms, nodes, labels, weights[used], executor=executor)
         problem = Problem(risk, quiet.regularizer, cone, self.start(cone))

@@ -19,16 +19,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from metriclearn.estimators.data_sets import check_range
 from metriclearn.estimators.learners.alternation import FitComponents
-from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
-from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
-from metriclearn.problem.forms import LinearFeatures, Samples
+from metriclearn.problem.boundary_penalties import PenalizedSamples
+from metriclearn.problem.forms import Samples
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution
-from metriclearn.solvers.mahalanobis import MetricCone, PenalizedMetric
+from metriclearn.solvers.mahalanobis import MetricCone
 
 # The metric is divided by deviations; it would be infinite for deviations below about this one.
 _LEAST_DEVIATION = 1e-300
@@ -129,21 +127,6 @@ class Task(ABC):
     # Whether inference uses the basis of data and labels if all labels are known.
     spans_truths: ClassVar[bool] = False
 
-    def extra_weights(self, training: Training, unit: float) -> Any:
-        """The term of the score that is learned in addition to the metric, or None.
-
-        It is a copy of the learner's FeaturePenalty, which knows the means and deviations of the
-        features. Its weights are learned later, together with the metric.
-        """
-        penalty = self.learner.penalty
-        if not isinstance(penalty, FeaturePenalty):
-            return None
-        return clone(penalty).fit(training.data.arrays, training.truths, unit)
-
-    def features_with_extra(self, metric: PenalizedMetric, extra: Any) -> LinearFeatures:
-        """The joint features of the metric and of the weights of the extra term."""
-        return PenalizedFeatures(metric)
-
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
         """The samples of all data sets, with the cumulative sums that oracles need.
 
@@ -160,8 +143,13 @@ class Task(ABC):
         return list(map(make, data.arrays, repeat(scale), truths))
 
     @abstractmethod
-    def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
-        """The joint features, loss and oracles of the hinge, as keyword arguments of HingeTerms."""
+    def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], Any]:
+        """The joint features, loss and oracles of the hinge, as keyword arguments of HingeTerms.
+
+        Also returns the term of the score that is learned in addition to the metric, or None. It is
+        fitted except for its weights, which are learned later, together with the metric. ``unit``
+        is the unit of the problem's cone.
+        """
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
         """The point w at which solvers start: a zero metric, or a small multiple of the identity.

@@ -27,7 +27,6 @@ from metriclearn.estimators.learners.task import Training
 from metriclearn.estimators.names.emissions import NameWeights, NeighborFeatures
 from metriclearn.estimators.names.probabilities import NameCalibration
 from metriclearn.oracles.change_points import ChangePoints, ConstrainedChangePoints
-from metriclearn.problem.forms import LinearFeatures
 from metriclearn.problem.named_segments import (
     NamedFeatures,
     NamedLoss,
@@ -282,7 +281,7 @@ class NamedSegmentations(Segmentations):
             truths.append(NamedPartition(partition.change_points, names, known))
         return truths
 
-    def extra_weights(self, training: Training, unit: float) -> NameWeights:
+    def _name_weights(self, training: Training) -> NameWeights:
         """The fitted emissions, with W = 0 and τ = 0, or τ = ∞ for forbidden transitions."""
         arrays, truths = training.data.arrays, training.truths
         loss = self.loss(truths)
@@ -302,10 +301,6 @@ class NamedSegmentations(Segmentations):
         unit = _TRANSITION if learner.transitions else 0.0
         return replace(weights, transitions=transitions, unit=unit)
 
-    def features_with_extra(self, metric: PenalizedMetric, extra: Any) -> LinearFeatures:
-        # Fitted classifiers stay in this process, because others need only their features.
-        return NamedFeatures(metric, replace(extra, emissions=None))
-
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
         samples = []
         for i, array in enumerate(training.data.arrays):
@@ -321,9 +316,15 @@ class NamedSegmentations(Segmentations):
             weight = segments / sum(truth.n_samples for truth in truths)
         return NamedLoss(float(weight))
 
-    def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
-        oracle = ConstrainedChangePoints(self.learner.min_size)
-        return {**super().terms(truths), "loss": self.loss(truths), "oracle": oracle}
+    def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], Any]:
+        """As for segments without names, and the scores of names."""
+        terms, _ = super().terms(training, unit)
+        extra: Any = self._name_weights(training)
+        metric = PenalizedMetric(self.learner.metric, extra.n_columns)
+        # Fitted classifiers stay in this process, because others need only their features.
+        terms["features"] = NamedFeatures(metric, replace(extra, emissions=None))
+        terms["oracle"] = ConstrainedChangePoints(self.learner.min_size)
+        return {**terms, "loss": self.loss(training.truths)}, extra
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
         """The start for segments without names, but with a larger penalty.
