@@ -139,8 +139,8 @@ class KnownLoss(FrobeniusLoss):
     loss-augmented inference stays an exact dynamic program. M|piece is not linear in M, so this
     loss is for segmentations only.
 
-    Truths keep their partial labels; the loss ignores their completed parts (``completion_free``). A
-    truth may also be the partial labels themselves. The loss costs O(K).
+    Truths keep their partial labels; the loss ignores their completed parts (``completion_free``).
+    A truth may also be the partial labels themselves. The loss costs O(K).
 
     Examples
     --------
