@@ -1,4 +1,4 @@
-"""The penalty of a segment: learned from features, tuned, or regressed on target intervals."""
+"""Penalties of a segment that depend on features of the sequence or of the boundary."""
 
 import pkgutil
 

@@ -29,21 +29,22 @@ _VARIES = 1e-9
 
 @dataclass(eq=False, repr=False)
 class FeaturePenalty(ComponentParameters):
-    """Penalty λ + ⟨v, ψ(t)⟩ of a change at t, learned with the metric in one convex problem.
+    """A penalty λ + ⟨v, ψ(t)⟩ of a change at t, learned with the metric in one convex problem.
 
     The score of a segmentation M of a sequence X,
 
         ⟨XBXᵀ, M⟩ − λ Tr M − Σ_{changes t of M} ⟨v, ψ(t)⟩,
 
-    is linear in (B, v, λ), so hinge, oracles, solver and certificate are the same as for a learned
-    constant λ, which is the special case without features. ψ are the features, standardized over
-    the positions of the training sequences, so λ ≥ 0 is the penalty at average features. The
-    regularizer applies to v, too: Ω(B, v·strength/T̄). We divide by the mean length T̄ of the
-    training segments, because the score of a segment is a sum over its samples, but its penalty is
-    not.
+    is linear in (B, v, λ). So hinge, oracles, solver and certificate are the same as for a constant
+    λ that is learned, which is the special case without features. ψ(t) are the features,
+    standardized over the positions of the training sequences, so λ ≥ 0 is the penalty of a change
+    with average features. The regularizer applies to v, too: Ω(B, v·strength/T̄). We divide by the
+    mean length T̄ of the training segments, because the score of a segment is a sum over its
+    samples, but its penalty is not.
 
     Features of new sequences are clipped to their range in training, so penalties are not
-    extrapolated: a constant sequence has the penalty of the quietest training sequence.
+    extrapolated. If the feature is the noise, for example, a constant sequence has the penalty of
+    the quietest training sequence.
 
     Parameters
     ----------
@@ -53,24 +54,25 @@ class FeaturePenalty(ComponentParameters):
         :class:`~metriclearn.features.SequenceFeatures` and
         :class:`~metriclearn.features.BoundaryFeatures`.
         The result for a sequence is an array (q,), or (T+1, q) with a row for every position 0 … T;
-        the first and the last row are not used. For streams a feature needs an attribute
-        ``looks_back``, the number of samples before a position on which its row depends. If the row
-        also depends on later samples, the feature needs ``looks_ahead``.
+        the first and the last row are not used. For streams, a feature needs an attribute
+        ``looks_back``: the row of a position depends on this number of samples before it. If the
+        row also depends on samples after the position, the feature needs ``looks_ahead``.
         ``SequenceFeatures(window=…)`` and ``BoundaryFeatures(unit="data")`` have these attributes.
     nonnegative : bool or sequence of bool
         Whether v ≥ 0, for all columns or for each column. A larger feature then never makes a
         change cheaper.
     strength : float > 0
+        How strongly v is regularized, compared with B.
 
     Attributes
     ----------
     mean_, deviation_ : arrays (q,)
-        Mean and deviation of the features over the training sequences, which all have the same
-        weight; the deviation of a constant feature is ∞.
+        Mean and standard deviation of the features over the training sequences, which all have the
+        same weight; the deviation of a constant feature is ∞.
     range_ : array (2, q)
-        Smallest and largest features of the training sequences.
+        Smallest and largest value of every feature in the training sequences.
     coef_ : array (q,)
-        v for features in their own units.
+        v, converted to features that are not standardized.
 
     Raises
     ------
@@ -106,7 +108,9 @@ class FeaturePenalty(ComponentParameters):
     strength: float = 1.0
 
     def fit(self, X: Iterable[NDArray], truths: Sequence[Any], unit: float = 1.0) -> Self:
-        """Means and deviations of features, one sequence at a time; v is learned elsewhere.
+        """Compute means, deviations and ranges of features, one sequence at a time.
+
+        v is not learned here, but together with the metric.
 
         Parameters
         ----------
@@ -156,11 +160,11 @@ class FeaturePenalty(ComponentParameters):
 
     @property
     def n_columns(self) -> int:
-        """Number of nonnegative weights that solvers learn."""
+        """Number of nonnegative weights that a solver learns."""
         return self.signs_.shape[1]
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """The features of one sequence at every position, in their own units, (T+1, q)."""
+        """The features of one sequence at every position, not standardized, (T+1, q)."""
         T, parts = len(X), [np.zeros((len(X) + 1, 0))]
         for feature in self.features:
             values = feature.transform([X])[0] if hasattr(feature, "transform") else feature(X)
@@ -175,7 +179,7 @@ class FeaturePenalty(ComponentParameters):
         return np.hstack(parts)
 
     def reach(self) -> tuple[int, int]:
-        """How far features look: numbers of samples before and after their position.
+        """The numbers of samples before and after a position on which its features depend.
 
         Raises
         ------
@@ -196,15 +200,15 @@ class FeaturePenalty(ComponentParameters):
         return back, ahead
 
     def columns(self, X: NDArray) -> NDArray[np.float64]:
-        """ψ in the unit of the solvers' weights, (T+1, n_columns)."""
+        """ψ at every position, with one column for each weight of a solver, (T+1, n_columns)."""
         return ((self.transform(X) - self.mean_) / self.deviation_ * self.unit_) @ self.signs_
 
     def weighted(self, weights: NDArray) -> Self:
-        """A copy with the v that a solver's weights (n_columns,) stand for."""
+        """A copy with the v that follows from a solver's weights (n_columns,)."""
         penalty = copy.copy(self)
         penalty.coef_ = self.signs_ @ weights * self.unit_ / self.deviation_
         return penalty
 
     def penalties(self, X: NDArray) -> NDArray[np.float64]:
-        """⟨v, ψ(t)⟩ at every position of one sequence, to be added to λ, (T+1,)."""
+        """⟨v, ψ(t)⟩ at every position of one sequence, (T+1,), to be added to λ."""
         return (np.clip(self.transform(X), *self.range_) - self.mean_) @ self.coef_

@@ -1,7 +1,7 @@
 """Max-margin interval regression, and the intervals of penalties that fit annotations.
 
-Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection using max margin
-interval regression, ICML 2013; Hocking et al., BMC Bioinformatics 14:164, 2013.
+References: Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection
+using max margin interval regression, ICML 2013; Hocking et al., BMC Bioinformatics 14:164, 2013.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
 
     Minimizes, over w and a free intercept b, for standardized features x and intervals [l, h],
 
-        (1/n) Σ [m − (z − l)]₊² + [m − (h − z)]₊² + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b:
+        (1/n) Σ [m − (z − l)]₊² + [m − (h − z)]₊² + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b.
 
-    the convex squared hinge of max-margin interval regression, with an elastic net. Infinite ends
-    cost nothing, and constant features are ignored. With ``products`` p > 0 the features p·x_i x_j,
-    i ≤ j, are added to x. A smaller p penalizes these products more strongly.
+    This is the convex squared hinge of max-margin interval regression, with an elastic net.
+    Infinite ends add nothing to it, and constant features are ignored. With ``products`` p > 0, the
+    products p·x_i x_j, i ≤ j, are added to the features x. The smaller p, the more strongly they
+    are penalized.
 
     Parameters
     ----------
@@ -52,14 +53,15 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     mean_ : array (P,)
+        Mean of every feature in training.
     coef_ : array (P,)
-        The slope at the mean, for features in their own units.
+        The slope of the function at the mean, for features that are not standardized.
     product_coef_ : array (P, P)
-        C, symmetric, for features in their own units: z = b + ⟨w, x⟩ + (x − x̄)ᵀ C (x − x̄), with
-        ``coef_`` for w and ``mean_`` for x̄.
+        The symmetric matrix C in z = b + ⟨w, x⟩ + (x − x̄)ᵀ C (x − x̄), for features that are not
+        standardized. Here w is ``coef_``, x̄ is ``mean_`` and b is ``intercept_``.
     intercept_ : float
-        b.
     objective_ : float
+        The minimum of the objective.
 
     Raises
     ------
@@ -101,8 +103,9 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         X : array (n, P)
             With P = 0 a constant is fitted.
         y : array (n, 2)
-            Lower and upper ends, −∞ and +∞ allowed.
+            Lower and upper end of every interval; −∞ and +∞ are allowed.
         sample_weight : array (n,), optional
+            Weights of the intervals; equal by default.
 
         Raises
         ------
@@ -134,7 +137,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """z of every row, (n,)."""
+        """The value z of the function for every row, (n,)."""
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
         values = rows @ self.coef_ + self.intercept_
@@ -151,7 +154,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         return values
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Share of values inside their intervals."""
+        """The fraction of rows for which the value lies inside the interval."""
         z = self.predict(X)
         ends = _read_intervals(y, len(z))
         inside = (ends[:, 0] <= z) & (z <= ends[:, 1])
@@ -167,7 +170,10 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         return rows
 
     def _minimize(self, Z: NDArray, ends: NDArray, weights: NDArray, start: float) -> NDArray:
-        """(w, b), found with w split into two nonnegative parts so that ‖w‖₁ is smooth."""
+        """Minimize the objective, and return w and b in one array.
+
+        w is the difference of two nonnegative parts, so that ‖w‖₁ becomes smooth.
+        """
         P = Z.shape[1]
         l1, l2 = self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
 
@@ -212,11 +218,11 @@ def path_errors(path: SegmentationPath, truth: Truth) -> NDArray[np.float64]:
 
 
 def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, float]:
-    """Logarithms of the ends of the widest interval of penalties with the least error.
+    """Find the widest interval of penalties with the least error; return the logs of its ends.
 
-    This is exact: the optimal segmentation is piecewise constant in the penalty, and the path has
-    all pieces. Width is the ratio of the ends. An end is −∞ or +∞ if the error stays least for
-    arbitrarily small or large penalties.
+    The result is exact, because the optimal segmentation is piecewise constant in the penalty, and
+    the path contains all pieces. The widest interval is the one with the largest ratio of its ends.
+    An end is −∞ or +∞ if the error stays least for arbitrarily small or large penalties.
     """
     wrong = np.asarray(errors, dtype=np.float64)
     with np.errstate(divide="ignore"):
@@ -227,9 +233,10 @@ def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, f
 
 
 def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight: float) -> float:
-    """The log penalty z moved towards an interval.
+    """Move the log penalty z towards an interval (low, high).
 
-    argmin_x (x − z)² + weight ([margin − (x − low)]₊² + [margin − (high − x)]₊²), exact.
+    The result is exactly argmin_x (x − z)² + weight ([margin − (x − low)]₊² +
+    [margin − (high − x)]₊²).
     """
     # Beyond these points the hinges are active.
     a, b = interval[0] + margin, interval[1] - margin
@@ -244,7 +251,7 @@ def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight
 
 
 def _read_intervals(y: ArrayLike, n: int) -> NDArray[np.float64]:
-    """n intervals, (n, 2)."""
+    """Check that y holds n intervals, and return them as an array (n, 2)."""
     ends = real_array("IntervalRegression", "y", y, allow=("infinite",))
     if ends.shape != (n, 2) or not np.all(ends[:, 0] <= ends[:, 1]):
         raise ValueError(

@@ -58,22 +58,22 @@ _PATHS = Needs(
 
 @dataclass(eq=False, repr=False)
 class SegmentCounts(StatelessTransformer):
-    """log K of the optimal segmentations at some given penalties: a feature of a whole sequence.
+    """Features of a whole sequence: log K of its optimal segmentations at given penalties.
 
-    The number of segments K that minimizes ‖Z − MZ‖² + penalty · K, over a range of penalties,
-    shows how many changes of each size there are and how rough the segments are. A sequence whose
-    noise is not white has more small changes than its noise level suggests. The numbers are exact,
-    and take one pruned dynamic program for each penalty.
+    K is the number of segments that minimizes ‖Z − MZ‖² + penalty · K. Over a range of penalties,
+    it shows how many changes of each size there are and how rough the segments are. A sequence
+    whose noise is not white has more small changes than its noise level suggests. The numbers are
+    exact, and take one pruned dynamic program for each penalty.
 
     Parameters
     ----------
     log_penalties : sequence of float
         Natural logarithms of the penalties, in units of squared distance of Z.
     representation : transformer, optional
-        Computes Z from a sequence without fitting, such as a Pipeline of
-        :class:`~metriclearn.features.SlidingMoments` with a scale. With Z in units of the noise of
-        each sequence, a penalty has the same meaning for all sequences. By default Z is the
-        sequence itself.
+        Computes Z from a sequence, for example
+        :class:`~metriclearn.features.SlidingMoments` with a ``scale``. It is fitted to each
+        sequence separately. If Z is in units of the noise of its sequence, a penalty has the same
+        meaning for all sequences. By default Z is the sequence itself.
     min_size : int
         Smallest number of samples in a segment.
 
@@ -108,7 +108,7 @@ class SegmentCounts(StatelessTransformer):
 
     @needs(X=SEQUENCES)
     def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
-        """Features of N sequences (T_i, P), (N, n_log_penalties)."""
+        """The features of N sequences (T_i, P) as an array (N, n_log_penalties)."""
         rows = []
         for sequence in X:
             Z = real_array("SegmentCounts", "a sequence", sequence)
@@ -127,40 +127,45 @@ class SegmentCounts(StatelessTransformer):
 class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     """Segment with a fixed metric and a penalty that is learned as a function of the sequence.
 
-    For every training sequence, its exact segmentation path gives the interval of penalties with
+    For every training sequence, the exact segmentation path gives the interval of penalties with
     the least error. Then log λ_i = ⟨v, features of sequence i⟩ + b is fitted to the logarithms of
-    the intervals. With ``SequenceFeatures(())`` the penalty is a constant, and with
-    ``("log_log_length",)`` its logarithm is linear in log log T.
+    these intervals. With ``SequenceFeatures(())`` the penalty is a constant, and with
+    ``SequenceFeatures(("log_log_length",))`` its logarithm is linear in log log T.
 
     Parameters
     ----------
     representation : transformer, optional
-        Applied to every sequence first, such as :class:`~metriclearn.features.HermiteMoments`
-        or a scikit-learn Pipeline; by default sequences do not change.
+        Transforms every sequence before it is segmented, for example
+        :class:`~metriclearn.features.HermiteMoments` or a scikit-learn Pipeline. By default
+        sequences do not change.
     sequence_features : transformer
         Computes one row of features from every sequence, before ``representation`` is applied:
         ``SequenceFeatures(…)``, :class:`SegmentCounts`, or both in scikit-learn's FeatureUnion.
     regression : IntervalRegression
+        Fits the logarithms of penalties to the intervals.
     min_size : int
         Smallest number of samples in a segment.
     max_segments : int
-        Paths are not refined beyond this number of segments.
+        Segmentation paths are not refined beyond this number of segments.
     own_weight : float ≥ 0
-        How far annotations passed to ``predict`` move the penalty of their sequence. z becomes the
-        minimizer of (z − z₀)² + own_weight · (the regression's squared hinge on the interval of
-        those annotations). This is like an intercept per sequence with a ridge penalty.
+        How strongly annotations that are passed to ``predict`` move the penalty of their sequence.
+        Let z₀ be the predicted log penalty, and h the squared hinge of the regression on the
+        interval of these annotations. Then z₀ is replaced by the minimizer z of
+        (z − z₀)² + own_weight · h(z). This is like an intercept per sequence with a ridge penalty.
 
     Attributes
     ----------
     components_ : array (r, P)
         Lᵀ, which is the identity.
     paths_ : list of SegmentationPath
-        Paths of the training sequences under the metric; not saved, but :meth:`paths` computes them
-        again.
+        Segmentation paths of the training sequences. They are not saved with the estimator, but
+        :meth:`paths` computes them again.
     intervals_ : array (N, 2)
-        Target intervals of the training sequences.
+        For every training sequence, the logarithms of the ends of the interval of penalties with
+        the least error.
     training_errors_ : array (N, 2)
-        Errors of the training sequences at the learned penalty, and at the best one.
+        Error of every training sequence at the learned penalty, and at the best penalty of its
+        path.
     regression_, representation_ : fitted components
 
     Raises
@@ -201,18 +206,19 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     own_weight: float = 0.0
 
     def fit(self, X: Any, y: Any, paths: Sequence[SegmentationPath] | None = None) -> Self:
-        """Learn the penalty from sequences and their labels or PartialPartitions.
+        """Learn the penalty from sequences and their labels or partial labels.
 
         Parameters
         ----------
-        X, y : sequences, labels
+        X : sequence of (T_i, P) arrays, or a single one
+        y : labels, change-points or PartialPartition, for each sequence
         paths : sequence of SegmentationPath, optional
-            :meth:`identity_paths` of these sequences, if they have been computed already.
+            The :meth:`identity_paths` of these sequences, if they have been computed already.
 
         Raises
         ------
         ValueError
-            For data that cannot be used, or annotations that every penalty satisfies.
+            For data that cannot be used, or annotations for which all penalties are equally good.
         """
         fitted, data, represented = self._begin(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
@@ -243,9 +249,9 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return self
 
     def identity_paths(self, X: Any) -> list[SegmentationPath]:
-        """Segmentation paths of the represented sequences, before any fit.
+        """Segmentation paths of sequences after ``representation``; no earlier fit is needed.
 
-        The paths do not depend on learned parameters, so the candidates and folds of a
+        The paths do not depend on learned parameters, so all candidates and folds of a
         cross-validation can share them: pass them to :meth:`fit`.
         """
         return list(map(self._path, self._begin(X)[2]))
@@ -255,7 +261,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return list(map(self._path, self._represent(self.read_data(X))))
 
     def predict_penalties(self, X: Any) -> NDArray[np.float64]:
-        """λ of every sequence, (N,)."""
+        """The penalty λ of every sequence, (N,)."""
         return np.exp(self._log_penalties(self.read_data(X)))
 
     def predict_change_points(
@@ -267,11 +273,11 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         ----------
         X : sequence of (T_i, P) arrays, or a single one
         known : sequence of PartialPartition, or one, optional
-            Annotations of these sequences: the segmentation agrees with them (as in LOPART), and
-            they move the penalty by ``own_weight``.
+            Annotations of these sequences. Predicted segmentations agree with them, as in LOPART.
+            If ``own_weight`` is positive, they also move the penalties.
         paths : sequence of SegmentationPath, optional
-            :meth:`paths` of these sequences, if they have been computed already; used with
-            ``known``.
+            The :meth:`paths` of these sequences, if they have been computed already. They are
+            needed only for moving penalties.
         """
         return self._search(X, known, paths, lambda *case: _segmentation(*case).change_points)
 
@@ -295,7 +301,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         paths: Sequence[SegmentationPath] | None = None,
         tolerance: int = 0,
     ) -> Any:
-        """How certain every change-point of :meth:`predict_change_points` is, exactly.
+        """Compute exactly how certain each change-point of :meth:`predict_change_points` is.
 
         Parameters
         ----------
@@ -315,10 +321,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return self._search(X, known, paths, program)
 
     def _search(self, X: Any, known: Any, paths: Any, program: Callable[..., Any]) -> Any:
-        """Run a program on every sequence at its penalty.
-
-        Only segmentations that agree with ``known`` are candidates.
-        """
+        """Call ``program`` for every sequence with its penalty and its annotations."""
         _PATHS.check(type(self).__name__, "paths", paths)
         data = self.read_data(X)
         if paths is not None and len(paths) != len(data.arrays):
@@ -344,11 +347,15 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return data.as_passed(results)
 
     def predict(self, X: Any, known: Any = None) -> Any:
-        """Segment number of every sample, (T,) for each sequence."""
+        """The number of the segment of every sample, (T,) for each sequence."""
         return self._search(X, known, None, lambda *case: _segmentation(*case).labels)
 
     def score(self, X: Any, y: Any) -> float:
-        """Minus the error per annotation (PartialPartition) or per sequence (‖M − N‖²_F)."""
+        """Minus the mean error.
+
+        For a PartialPartition it is the mean number of violated constraints per constraint, for
+        full labels the mean ‖M − N‖²_F per sequence.
+        """
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         change_points = self.predict_change_points(data.arrays)
@@ -367,7 +374,10 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return fitted, data, represented
 
     def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
-        """The path up to ``max_segments``, or up to twice the annotations if that is more."""
+        """The path up to ``max_segments`` segments.
+
+        If twice the number of annotations is larger, the path has up to that many segments.
+        """
         facts: Any = truth.change_points if isinstance(truth, Partition) else ()
         facts = truth.constraints if isinstance(truth, PartialPartition) else facts
         most = min(len(Z) // self.min_size, max(self.max_segments, 2 * len(facts)))
@@ -402,18 +412,20 @@ def _segmentation(form: LowRankForm, known: Any, min_size: int) -> Partition:
 
 
 class BayesianCriterion(PenaltyLearner):
-    """The unsupervised penalty of the BIC, 2 r σ² log T for r columns and noise σ.
+    """Segment with the penalty of the BIC, 2 r σ² log T for r columns and noise of scale σ.
 
-    Each further segment adds r means and one position to estimate, and squared residuals of
-    Gaussian noise have the weight 1/(2σ²). σ is
-    :func:`~metriclearn.features.hermite.noise_scale`, averaged over columns. y is not used. If
-    ``known`` is passed in prediction, the segmentation agrees with it. The parameters are the same
-    as for :class:`PenaltyLearner`, but the regression is not used.
+    In one column, each further segment adds two parameters, a mean and a position, and the squared
+    residuals of Gaussian noise have the weight 1/(2σ²). So the BIC penalty of a segment is
+    2σ² log T, and r times as much for r columns. σ is the
+    :func:`~metriclearn.features.hermite.noise_scale`, of which we take the geometric mean over
+    columns. Nothing is learned, and y is not used. If ``known`` is passed in prediction, the
+    segmentation agrees with it.
 
     Parameters
     ----------
     representation, sequence_features, regression, min_size, max_segments, own_weight
-        As for :class:`PenaltyLearner`; nothing is learned here.
+        As for :class:`PenaltyLearner`. ``sequence_features`` has no effect here, and of
+        ``regression`` only the margin has one, if ``own_weight`` is positive.
 
     Raises
     ------
@@ -436,7 +448,7 @@ class BayesianCriterion(PenaltyLearner):
     """
 
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
-        """Store the features, and the segmentation paths; nothing is learned."""
+        """Compute the segmentation paths; nothing is learned."""
         _PATHS.check(type(self).__name__, "paths", paths)
         fitted, data, represented = self._begin(X)
         fitted.paths_ = list(map(self._path, represented)) if paths is None else list(paths)
