@@ -1,4 +1,4 @@
-"""The label page, and suggestions of stretches to label next."""
+"""The page of ``metriclearn label``, and suggestions of stretches to label next."""
 
 import lazy_loader
 

@@ -1,4 +1,8 @@
-"""The token and the port of the label page, kept in its folder so that an open page stays valid."""
+"""The token and the port of the label page.
+
+They are saved in the folder of the recordings. So a page that is still open in a browser remains
+valid when the server is started again.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +18,16 @@ FILE = ".metriclearn.address"
 
 
 class Address(NamedTuple):
-    """The token in the address of a page, and its port; 0 means any free port."""
+    """The secret token in the address of a page, and the port; port 0 means any free port."""
 
     token: str
     port: int
 
     @classmethod
     def of(cls, folder: Path) -> Address:
-        """The address of the last server of a folder, or a new token.
+        """Read the address of the last server for a folder, or make a new token.
 
-        The file is ignored if it belongs to someone else or others may read it.
+        The file is ignored if it belongs to another user, or if other users may read it.
         """
         try:
             descriptor = os.open(folder / FILE, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
@@ -42,7 +46,10 @@ class Address(NamedTuple):
         return cls(secrets.token_urlsafe(24), 0)
 
     def keep(self, folder: Path) -> None:
-        """Write the file so that only its owner can read it; does nothing in a read-only folder."""
+        """Save the address in a file that only its owner can read.
+
+        Nothing is saved in a read-only folder.
+        """
         with suppress(OSError):
             (folder / FILE).unlink(missing_ok=True)
             descriptor = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""Lets only the label page reach its server: with its token, and in small requests."""
+"""Let only the label page use its server: requests must have the right token and be small."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ folder is open again.</p></body></html>
 
 
 class Refusal(Exception):
-    """An error to send to the page: a status below 500 and a sentence."""
+    """An error that is sent to the page, with an HTTP status below 500 and a sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -46,9 +46,9 @@ class Refusal(Exception):
 class Guard:
     """ASGI middleware that checks host, origin, token and size of every request.
 
-    Other pages in the same browser can send requests to any port of this computer, but they do not
-    have the token. Checking the host and origin headers excludes foreign names that point to
-    127.0.0.1 (DNS rebinding).
+    Web pages from elsewhere, open in the same browser, can send requests to any port of this
+    computer, but they do not have the token. Checking the host and origin headers also excludes
+    other host names that point to 127.0.0.1 (DNS rebinding).
     """
 
     app: Any
@@ -57,7 +57,7 @@ class Guard:
     code: str = ""  # leads to the page instead of the token, once
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass the request on, or respond with 4xx and a sentence."""
+        """Pass the request on, or respond with a status 4xx and a sentence."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
@@ -113,7 +113,7 @@ class Guard:
 
 
 def _refused(scope: Any, refusal: Refusal) -> Any:
-    """The error as a page for a person in a browser, or as JSON for scripts."""
+    """Turn an error into a response: a page if the browser wants one, otherwise JSON."""
     accepted = dict(scope["headers"]).get(b"accept", b"")
     if scope["method"] != "GET" or b"text/html" not in accepted:
         return answer({"error": str(refusal)}, refusal.status)
@@ -122,6 +122,6 @@ def _refused(scope: Any, refusal: Refusal) -> Any:
 
 
 def answer(content: Any, status: int = 200) -> Any:
-    """JSON."""
+    """Make a JSON response."""
     responses = optional("starlette.responses", "label")
     return responses.JSONResponse(content, status, HEADERS)

@@ -1,5 +1,7 @@
-"""After every correction: learn from all labels, segment all recordings, and suggest stretches to
-label next."""
+"""Learn from all labels after every correction on the label page.
+
+Then segment all recordings, and suggest stretches to label next.
+"""
 
 from __future__ import annotations
 
@@ -59,15 +61,16 @@ _NAME_SHARE, _SEGMENT_SHARE = 1 / 32, 1.5
 
 
 class Given(NamedTuple):
-    """The annotations of a person as partial labels of the rows of every recording.
+    """The annotations of a person, converted to partial labels of the rows of every recording.
 
     Attributes
     ----------
     partial : list of PartialPartition
+        What the annotations of each recording say about its segments.
     names : list of str
         The labels that occur in at least one row.
     codes : list of int arrays (T,)
-        The position of every row's label among the names; −1 without a label.
+        For every row, the index of its label in ``names``, or −1 if it has no label.
     """
 
     partial: list[PartialPartition]
@@ -77,9 +80,9 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A metric with a penalty > 0, and names of segments if at least two labels are in use.
+    """A learned metric with a penalty > 0. If at least two labels are in use, it has names, too.
 
-    With ``is_joint``, names decide on boundaries, too.
+    If ``is_joint`` is true, the probabilities of the names also influence the boundaries.
     """
 
     learner: Any
@@ -89,9 +92,10 @@ class Model:
     def margins(
         self, X: NDArray, labels: PartialPartition, tolerance: int, codes: NDArray | None = None
     ) -> BoundaryMargins:
-        """The best segmentation that agrees with the labels; labeled changes have infinite losses.
+        """Find the best segmentation that agrees with the labels, with margins of its boundaries.
 
-        Labeled changes divide X into independent programs, which are faster than one for all of X.
+        The losses of changes that a person has labeled are infinite. These changes divide X into
+        parts, which are segmented separately, because this is faster.
         """
         scores, penalty = None, float(self.learner.penalty_)
         if self.is_joint and self.names is not None:
@@ -116,10 +120,10 @@ class Model:
     def named(
         self, X: NDArray, ends: NDArray, codes: NDArray | None = None
     ) -> tuple[list[str], list[float]]:
-        """The name of every segment, and its mean probability; two empty lists if no names are
-        learned.
+        """The name of every segment, and the mean probability of this name in its rows.
 
-        A segment with a labeled row has that label, with probability 1.
+        A segment that contains a labeled row gets this label, with probability 1. If no names are
+        learned, both lists are empty.
         """
         if self.names is None:
             return [], []
@@ -134,15 +138,17 @@ class Model:
 
 
 class Check(NamedTuple):
-    """Labeled stretches compared with the predictions of models that have not learned from them.
+    """Comparison of held-out labeled stretches with predictions of models for them.
 
     Attributes
     ----------
     stretches : int
+        Number of stretches.
     agreed, missed, extra : int
-        Number of boundaries that both have, only the person has, and only the model has.
+        Number of boundaries that both the person and the model have set, that only the person has
+        set, and that only the model has set.
     right, named : int
-        Number of rows with the right name, and of rows with a name.
+        Number of rows with the right predicted name, and number of rows that the person has named.
     """
 
     stretches: int = 0
@@ -156,10 +162,10 @@ class Check(NamedTuple):
         return Check(*map(sum, zip(self, other)))
 
     def as_json(self) -> dict[str, Any]:
-        """A point of the curve: the counts, and the share of boundaries that agree.
+        """A point of the curve that the page shows.
 
-        Wilson's 95 % interval of the share is included; its width is positive even if all of a few
-        boundaries agree.
+        It has the counts, and Wilson's 95 % interval of the fraction of boundaries that agree. This
+        interval is not empty even if all of only a few boundaries agree.
         """
         n = self.agreed + self.missed + self.extra
         if not n:
@@ -173,7 +179,7 @@ class Check(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Completely labeled rows of a recording."""
+    """A range of rows of a recording that are completely labeled, and their segmentation."""
 
     recording: int
     rows: slice
@@ -182,7 +188,7 @@ class Stretch(NamedTuple):
 
 @dataclass
 class _Trial:
-    """Predictions for held-out stretches."""
+    """Predictions for held-out stretches, and how well they agree with the labels."""
 
     margins: list[BoundaryMargins] = field(default_factory=list)
     truths: list[Partition] = field(default_factory=list)
@@ -192,7 +198,10 @@ class _Trial:
     def add(
         self, model: Model, X: NDArray, truth: Partition, tolerance: int, names: NDArray
     ) -> None:
-        """Segment a stretch; ``names`` (T,) of its rows are empty where unknown."""
+        """Segment a held-out stretch, and compare the result with the labels.
+
+        ``names`` (T,) are the labels of its rows, or empty strings where these are unknown.
+        """
         found = model.margins(X, PartialPartition(len(X)), tolerance)
         self.squares += FrobeniusLoss().squared_norm(Partition(ends=found.change_points), truth)
         relative = found.losses / model.learner.penalty_
@@ -209,7 +218,7 @@ class _Trial:
 
     @property
     def loss(self) -> float:
-        """‖M − N‖², and the rows with a wrong name, in units of a mean segment."""
+        """Sum of ‖M − N‖² and of wrongly named rows divided by the mean segment length."""
         sizes = sum(truth.n_samples for truth in self.truths)
         segments = sum(truth.n_clusters for truth in self.truths)
         return self.squares + (self.check.named - self.check.right) * segments / max(sizes, 1)
@@ -217,9 +226,9 @@ class _Trial:
 
 @dataclass
 class Group:
-    """Recordings with the same features, the learned model, and its validation.
+    """Recordings with the same features, the model learned from them, and its validation.
 
-    Learning stops after ``patience`` seconds with the best metric so far.
+    The metric is the best one that was found in ``patience`` seconds.
     """
 
     recordings: list[Recording]
@@ -230,11 +239,14 @@ class Group:
 
     @property
     def tolerance(self) -> int:
-        """Rows in half a second, at least one: changes so near to each other count as the same."""
+        """The number of rows in half a second, at least one.
+
+        Two changes that are at most this far apart are considered the same.
+        """
         return max(1, round(0.5 * self.recordings[0].rate))
 
     def given(self, annotations: Mapping[str, Sequence[Annotation]]) -> Given:
-        """The labels of the rows of every recording."""
+        """Convert annotations to partial labels of the rows of every recording."""
         partial = [
             partial_labels(annotations.get(one.name, ()), len(one.features), one.rate)
             for one in self.recordings
@@ -244,8 +256,9 @@ class Group:
     def learn(self, given: Given) -> None:
         """Learn a metric and a penalty from the labeled stretches, and names from labeled rows.
 
-        Later metrics make one alternation: the last metric completes the partly labeled stretches.
-        The first metric alternates until nothing changes.
+        Partly labeled stretches must be completed before a metric can be learned from them. If
+        there is no model yet, completing and learning alternate until nothing changes. Otherwise
+        the current model completes the stretches, and a new metric is learned once.
         """
         pieces: list[Piece] = []
         for one, partial in zip(self.recordings, given.partial):
@@ -267,7 +280,7 @@ class Group:
         self.model = Model(learner, names, bool(self.model and self.model.is_joint))
 
     def segment(self, given: Given) -> list[BoundaryMargins]:
-        """The best segmentation of every recording that agrees with its labels."""
+        """Find the best segmentation of every recording that agrees with its labels."""
         assert self.model is not None
         return [
             self.model.margins(one.features, partial, self.tolerance, codes)
@@ -275,9 +288,10 @@ class Group:
         ]
 
     def probabilities(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The probability that each change is true, calibrated if enough labels are held out.
+        """The probability that each change is correct, computed from its loss.
 
-        Changes that the labels require have an infinite loss and probability 1.
+        Probabilities are calibrated if there are enough labels that can be held out. Changes that
+        the labels require have an infinite loss and probability 1.
         """
         assert self.model is not None
         relative = losses / self.model.learner.penalty_
@@ -285,9 +299,10 @@ class Group:
         return np.where(np.isinf(losses), 1.0, likely(relative))
 
     def validate(self, given: Given) -> None:
-        """Compare labeled stretches with models that have not learned from them.
+        """Compare labeled stretches with predictions of models that have not learned from them.
 
-        Names help to decide on boundaries if this lowers the loss.
+        This is done with and without an influence of the names on the boundaries. The better
+        variant is used from then on.
         """
         self.checked = self.calibration = None
         every = [
@@ -325,7 +340,7 @@ class Group:
             )
 
     def _names_without(self, given: Given, left: list[Stretch]) -> Names | None:
-        """Learn names without the rows of some stretches."""
+        """Learn names from all labeled rows except those of the given stretches."""
         codes = list(map(np.copy, given.codes))
         for one in left:
             codes[one.recording][one.rows] = -1
@@ -333,14 +348,17 @@ class Group:
 
 
 def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
-    """Cut a stretch in the middle of segments into parts with one or two changes each."""
+    """Cut a stretch into parts with one or two changes each; cuts are in the middle of segments.
+
+    Returns the first row of every part, and the ends of the segments in it.
+    """
     middles = [(ends[i] + ends[i + 1]) // 2 for i in range(1, len(ends) - 2, 2)]
     cuts = [start, *middles, int(ends[-1])]
     return [(a, np.append(ends[(ends > a) & (ends < b)], b)) for a, b in pairwise(map(int, cuts))]
 
 
 def _agreeing(found: NDArray, truth: NDArray, tolerance: int) -> int:
-    """The largest number of pairs, one boundary from each list, at most ``tolerance`` apart."""
+    """The number of boundaries that can be matched one to one within ``tolerance`` rows."""
     count, place = 0, 0
     for change in truth.tolist():
         while place < len(found) and found[place] < change - tolerance:
@@ -351,7 +369,7 @@ def _agreeing(found: NDArray, truth: NDArray, tolerance: int) -> int:
 
 
 def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
-    """A selection of pieces with about ``_MOST_ROWS`` rows, the same every time."""
+    """Select pieces with about ``_MOST_ROWS`` rows in all, in the same way every time."""
     order = np.random.default_rng(0).permutation(len(pieces))
     rows = np.array(lengths, dtype=np.int64)[order]
     kept = np.zeros(len(pieces), dtype=bool)
@@ -360,7 +378,7 @@ def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
 
 
 def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
-    """A fitted learner, or None if nothing can be learned yet."""
+    """Fit a learner to the pieces. Returns None if nothing can be learned from them yet."""
     arrays, truths = map(list, zip(*pieces)) if pieces else ([], [])
     counts = list(map(fewest_changes, truths))
     if not any(counts):
@@ -379,7 +397,11 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
 
 
 def _windows(labels: PartialPartition) -> list[tuple[int, int]]:
-    """Stretches whose labels are complete, and other annotated changes with some context."""
+    """Choose the ranges of rows from which a metric is learned.
+
+    These are the completely labeled stretches, and other annotated changes with some rows around
+    them.
+    """
     pieces = labels.pieces
     spans = [(start, int(ends[-1])) for start, ends in pieces.stretches]
     windows = [(start, stop) for start, stop in spans if stop - start > 2]
@@ -394,7 +416,7 @@ def _windows(labels: PartialPartition) -> list[tuple[int, int]]:
 
 
 def compile_programs() -> None:
-    """Learn once from very few rows, so that the first correction does not wait for numba."""
+    """Learn once from very few rows, so that the first correction need not wait for compiling."""
     X = np.repeat([[0.0], [1.0]], 4, axis=0) + np.arange(8.0)[:, None] % 2 / 10
     labels = PartialPartition(8, change_points=[4], same=[(0, 3)])
     codes = np.repeat([0, 1], 4)
@@ -404,12 +426,16 @@ def compile_programs() -> None:
 
 
 class Loop:
-    """A thread that learns whenever annotations have changed, and holds its latest result.
+    """A thread that learns whenever annotations have changed.
+
+    ``learned`` holds the latest result.
 
     Parameters
     ----------
     project : Project
+        The annotations.
     recordings : sequence of Recording
+        The recordings of the folder.
     """
 
     def __init__(self, project: Project, recordings: Sequence[Recording]) -> None:
@@ -424,7 +450,7 @@ class Loop:
         self._wanted = True
 
     def wake(self) -> None:
-        """Learn again, because annotations have changed."""
+        """Tell the thread to learn again, because annotations have changed."""
         with self._changed:
             self._wanted = True
             self._changed.notify_all()
@@ -442,9 +468,9 @@ class Loop:
                 self._publish({**self.learned, "error": f"{type(error).__name__}: {error}"})
 
     def learn_once(self) -> None:
-        """Learn, segment and publish; then suggest, validate and publish again.
+        """Learn, segment and publish the result; then suggest, validate and publish again.
 
-        After a new correction it stops at the first result.
+        If annotations change in the meantime, the steps after the first result are left out.
         """
         begun = time.perf_counter()
         with self.project.lock:
@@ -476,7 +502,7 @@ class Loop:
     def _segmented(
         self, given: list[Given], annotations: Mapping[str, Sequence[Annotation]]
     ) -> dict[str, Any]:
-        """Segments of every recording, and the expected share of wrong boundaries."""
+        """Segment every recording, and compute the expected fraction of wrong boundaries."""
         recordings: dict[str, Any] = {}
         doubts: list[NDArray] = []
         for group, labels in zip(self.groups, given):
@@ -504,7 +530,7 @@ class Loop:
     def _remember(
         self, result: dict[str, Any], annotations: Mapping[str, Sequence[Annotation]]
     ) -> None:
-        """Add a point to the curve; replace the last point if nothing was annotated since."""
+        """Add a point to the curve, or replace the last one if the annotated time is the same."""
         stretches = chain(*annotations.values())
         seconds = round(float(sum(one.end - one.start for one in stretches)), 3)
         checked = sum((group.checked or Check() for group in self.groups), start=Check())
@@ -517,10 +543,12 @@ class Loop:
 
 
 def strategy_for(model: Model | None) -> str:
-    """The strategy of choosing stretches; with names every second stretch is random.
+    """Choose the strategy by which :func:`suggest` selects stretches.
 
-    Names are learned best from all kinds of stretches, but margins choose the same doubtful kinds
-    again and again (names right on training users of HAPT: .85 by margins, .91 by "combined").
+    With names it is "combined", which draws every second stretch at random. Names are learned best
+    from all kinds of stretches, but "margin" selects the same doubtful kinds again and again. On
+    training users of HAPT, the fraction of rows with the right name was .85 with "margin" and .91
+    with "combined".
     """
     if model is None:
         return "diversity"
@@ -528,7 +556,7 @@ def strategy_for(model: Model | None) -> str:
 
 
 def _suggested(group: Group, given: Given) -> list[dict[str, Any]]:
-    """Stretches worth labeling, in seconds."""
+    """Suggest stretches of a group's recordings to label next, in seconds."""
     rate = group.recordings[0].rate
     arrays = list(map(attrgetter("features"), group.recordings))
     found = suggest(

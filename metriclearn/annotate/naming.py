@@ -1,6 +1,7 @@
-"""Names of segments on the label page, from the evidence of single rows, learned in a moment.
+"""Learn the names of segments on the label page, which takes only a moment.
 
-A linear discriminant analysis of every row with its neighbors gives the probability of each name.
+For every row, a linear discriminant analysis of the row and its neighbors gives the probability of
+each name.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ _LEAST = 1e-3  # least probability: few labels cannot justify less
 def names_of_rows(
     recordings: Sequence[Recording], annotations: Mapping[str, Sequence[Annotation]]
 ) -> tuple[list[str], list[NDArray[np.int64]]]:
-    """All labels of rows, sorted, and the position of every row's label among them, else −1."""
+    """Return the sorted labels of all rows, and for every row the index of its label.
+
+    Rows without a label have the index −1.
+    """
     labels = sorted(set(map(attrgetter("label"), chain(*annotations.values()))))
     codes = []
     for one in recordings:
@@ -47,14 +51,18 @@ def names_of_rows(
 
 @dataclass(frozen=True)
 class Names:
-    """Learned names: log-probabilities linear in each row and its neighbors.
+    """A learned classifier of rows; its logits are linear in each row and its neighbors.
 
     Attributes
     ----------
     names : list of str (C,)
+        The names of segments that it can predict.
     windows : StandardWindows
+        Joins every row with its neighbors on each side, and standardizes the features.
     weights : array (C, (2·context + 1)·P)
+        Weights of the features for every name.
     offsets : array (C,)
+        The constant term for every name.
     """
 
     names: list[str]
@@ -66,14 +74,18 @@ class Names:
     def learn(
         cls, names: Sequence[str], recordings: Sequence[Recording], codes: Sequence[NDArray]
     ) -> Self | None:
-        """Learn from labeled rows; None if these have fewer than two names. O(rows · (P·9)²).
+        """Learn from labeled rows, in O(rows · (P·9)²) time.
+
+        Returns None if the rows have fewer than two names.
 
         Parameters
         ----------
         names : list of str (C,)
+            All names.
         recordings : sequence of Recording
+            The recordings.
         codes : sequence of int arrays (T,)
-            Positions among the names; −1 without a name.
+            For every row, the index of its name in ``names``, or −1 if it has no name.
         """
         n_features = recordings[0].features.shape[1]
         context = max(0, min(_CONTEXT, (_WIDEST // n_features - 1) // 2))
@@ -94,14 +106,15 @@ class Names:
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """The probability of every name in every row, (T, C).
 
-        O(T · P · 9 · C) time, and O(T · (P + C)) memory: the windows are not built.
+        It takes O(T · P · 9 · C) time. The memory is only O(T · (P + C)), because the rows joined
+        with their neighbors are not stored.
         """
         logits = self.windows.scores(X, self.weights) + self.offsets
         return np.maximum(softmax(logits, axis=1), _LEAST)
 
 
 def _rows(windows: StandardWindows, one: Recording, codes: NDArray) -> NDArray:
-    """Labeled rows with their neighbors, which may be unlabeled."""
+    """Join every labeled row with its neighbors, which may be unlabeled."""
     labeled = np.flatnonzero(codes >= 0)
     runs = np.split(labeled, np.flatnonzero(np.diff(labeled) > 1) + 1) if len(labeled) else []
     parts = [np.zeros((0, (2 * windows.context + 1) * one.features.shape[1]))]

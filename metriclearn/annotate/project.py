@@ -1,4 +1,7 @@
-"""The annotations of a folder of recordings, saved in metriclearn.json and segments.csv."""
+"""The annotations of a folder of recordings, saved in metriclearn.json and segments.csv.
+
+A folder can have several tiers, which are independent sets of annotations of the same recordings.
+"""
 
 from __future__ import annotations
 
@@ -47,22 +50,26 @@ _TIER = re.compile(r"\w(?:[\w -]{0,38}\w)?")  # all systems allow these characte
 
 
 def file_of(folder: Path, tier: str, name: str) -> Path:
-    """``metriclearn.json`` or ``segments.csv`` of a tier; only the first tier has no name."""
+    """Path of ``metriclearn.json`` or ``segments.csv`` of a tier.
+
+    The name of the tier is put in front; the name of the first tier is empty.
+    """
     return folder / (f"{tier}.{name}" if tier else name)
 
 
 def tiers_of(folder: Path) -> list[str]:
-    """The names of further tiers that were saved in a folder."""
+    """The names of the tiers that were saved in a folder, except for the first."""
     return sorted(path.name.removesuffix(f".{FILE}") for path in folder.glob(f"[!.]*.{FILE}"))
 
 
 def check_tier(tier: str, taken: Iterable[str]) -> str:
-    """A name for a new tier, without spaces around it.
+    """Check the name of a new tier, and return it without spaces around it.
 
     Raises
     ------
     ValueError
-        If the name cannot be a file name, or a tier or a recording already has it.
+        If it cannot be used in a file name, or if it is in ``taken``, the names of the tiers and
+        recordings that exist.
     """
     name = tier.strip()
     if not _TIER.fullmatch(name) or name.casefold() in {one.casefold() for one in taken}:
@@ -74,11 +81,14 @@ def check_tier(tier: str, taken: Iterable[str]) -> str:
 
 
 class Conflict(ValueError):
-    """Another program has changed the file since it was read."""
+    """Raised if another program has changed the file since it was read."""
 
 
 class Annotation(NamedTuple):
-    """A labeled stretch of a recording, in seconds; a change starts and ends at the same time."""
+    """An annotation by a person, with times in seconds.
+
+    It is a stretch of a recording, or a change, which starts and ends at the same time.
+    """
 
     start: float
     end: float
@@ -87,7 +97,7 @@ class Annotation(NamedTuple):
 
     @classmethod
     def read(cls, given: Any, seconds: float) -> Self:
-        """Check an entry of a file or of the page for a recording of that length."""
+        """Check an entry of the file or of the page, for a recording of the given length."""
         entry = given if isinstance(given, dict) else {}
         kind, label = entry.get("kind"), entry.get("label", "")
         start, end = (
@@ -123,7 +133,7 @@ class Annotation(NamedTuple):
         return cls(float(start), float(end), str(kind), label)
 
     def as_json(self) -> dict[str, Any]:
-        """The annotation as an entry of the file."""
+        """Convert the annotation to an entry of the file."""
         entry = {"start": self.start, "end": self.end, "kind": self.kind}
         return entry | ({"label": self.label} if self.label else {})
 
@@ -134,7 +144,7 @@ def read_annotations(given: Any, seconds: float) -> list[Annotation]:
     Raises
     ------
     ValueError
-        If one is damaged, or stretches overlap.
+        If an annotation is damaged, or if stretches overlap.
     """
     if not isinstance(given, list) or len(given) > _MOST:
         raise ValueError(f"Annotations of a recording need to be a list of up to {_MOST}.")
@@ -151,15 +161,15 @@ def read_annotations(given: Any, seconds: float) -> list[Annotation]:
 
 
 def row_at(time: float, rate: float) -> int:
-    """The first row whose middle is not before a time, as when ``fit`` reads tables."""
+    """The first row whose middle is at or after a time; ``fit`` reads tables in the same way."""
     return math.ceil(time * rate - 0.5)
 
 
 def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) -> PartialPartition:
-    """The partial labels of a recording with ``rate`` rows per second, from its annotations.
+    """Convert the annotations of a recording to partial labels of rows, ``rate`` rows per second.
 
-    Two segments with different labels have a change where they touch, and at least one change
-    between them if they do not. Equal labels leave the time between them unlabeled.
+    Between two successive segments with different labels there is a change where they touch, or at
+    least one change if they do not touch. Between segments with equal labels, rows are unlabeled.
 
     Raises
     ------
@@ -185,33 +195,37 @@ def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) 
 
 @dataclass
 class Project:
-    """A tier of annotations of a folder, saved after every change.
+    """The annotations of one tier of a folder, saved after every change.
 
-    The file has a revision number, which every change raises by one. Each annotation has a line, so
-    that two versions can be merged by hand. A change is saved once the file has been replaced, in
-    one step. Then ``segments.csv`` is made from it and replaced, too. One process saves at a time.
+    The file ``metriclearn.json`` has a revision number, which every change raises by one. Each
+    annotation is on a line of its own, so that two versions can be merged by hand. The file is
+    replaced in one step. Then ``segments.csv`` is written again from it. Only one process saves at
+    a time.
 
     Attributes
     ----------
     folder : Path
+        The folder of the recordings.
     seconds : dict
-        Lengths of the recordings by name.
+        Length of every recording in seconds, by name.
     tier : str
-        Empty for the first tier. The files of any other tier begin with its name.
+        Name of the tier, empty for the first one. The names of its files begin with it.
     labels : list of str
-        Labels in the order of the keys 1 to 9.
+        The labels of segments, in the order of the keys 1 to 9.
     annotations : dict
-        Recording -> its annotations, in order.
+        The annotations of every recording, in the order of time, by name.
     annotators : dict
-        Recording -> names of those who have changed its annotations.
+        The names of the persons who have changed the annotations, for every recording.
     curve : list of dict
-        After each correction: annotated seconds, the expected share of wrong boundaries, and how
-        many boundaries agreed on held-out stretches.
+        For each correction: the annotated seconds, the expected fraction of wrong boundaries, and
+        the number of boundaries that agree on held-out stretches.
     settings : dict
-        ``features``, ``rate`` (rows per second of tables) and ``ignore``, as ``metriclearn fit``
-        reads them.
+        ``features``, ``rate`` (rows per second of tables), ``ignore`` and ``media_rate``, with
+        which the recordings were read. ``metriclearn fit`` uses them, too.
     seen : dict
-        The content of the file when last read or written.
+        The content of the file when it was last read or written.
+    revision : int
+        The current revision number.
     """
 
     folder: Path
@@ -236,7 +250,8 @@ class Project:
         Raises
         ------
         ValueError
-            If it is damaged, names unknown recordings, or is a link out of the folder.
+            If the file is damaged, has annotations of recordings that are not in the folder, or is
+            a link to a file outside the folder.
         """
         content = read_project(self.folder, self.tier)
         if not content:
@@ -269,7 +284,7 @@ class Project:
         return self
 
     def _annotations_of(self, name: str, given: Any) -> list[Annotation]:
-        """The annotations of a recording in the file."""
+        """Check the annotations of a recording that were read from the file."""
         try:
             return read_annotations(given, self.seconds[name])
         except ValueError as error:
@@ -282,18 +297,19 @@ class Project:
         labels: Any = None,
         annotator: str = "",
     ) -> int:
-        """Replace annotations of recordings, or the labels, save, and return the new revision.
+        """Replace the labels and the annotations of some recordings, and save.
 
-        If an annotator is given, it is stored with the recordings whose annotations are replaced.
+        Returns the number of the new revision. If the name of an annotator is given, it is stored
+        with the recordings whose annotations are replaced.
 
         Raises
         ------
         Conflict
-            If ``revision`` is not the current one, or the file was changed elsewhere.
+            If ``revision`` is not the current one, or if the file was changed by another program.
         ValueError
-            If labels cannot be used.
+            If a label cannot be used.
         OSError
-            If the files cannot be written; both stay as they were.
+            If the files cannot be written. Both stay as they were.
         """
         with self.lock, locked(self.folder):
             # by hand, or by another server
@@ -323,10 +339,10 @@ class Project:
 
     @property
     def is_table_ours(self) -> bool:
-        """Whether ``segments.csv`` is missing, or made from these annotations or the previous ones.
+        """Whether ``segments.csv`` is missing, or has the current or the previous annotations.
 
-        It is made from the previous ones if the server was stopped before it replaced the second
-        file.
+        It has the previous ones if the server was stopped after it had replaced only
+        ``metriclearn.json``.
         """
         if not self.table.is_file():
             return True
@@ -334,7 +350,7 @@ class Project:
         return found == self._text_of_table() or _digest(found) == self.seen.get(_BEFORE)
 
     def mend_table(self) -> None:
-        """Write ``segments.csv`` again if it was made from the previous annotations."""
+        """Write ``segments.csv`` again if it has the previous annotations."""
         table = self.table
         with self.lock, locked(self.folder):
             text = self._text_of_table()
@@ -347,7 +363,7 @@ class Project:
         return segments_text(tables).encode() if tables else b""
 
     def _keep_table(self) -> None:
-        """Keep a table that another program wrote or edited, under another name."""
+        """Copy ``segments.csv`` to another name if another program wrote or edited it."""
         table = self.table
         if not table.is_file() or (self.revision and self.is_table_ours):
             return
@@ -362,11 +378,11 @@ class Project:
             stream.write(found)
 
     def save(self) -> None:
-        """Write both files, or neither.
+        """Write both files, ``metriclearn.json`` and the table ``segments.csv``.
 
-        The change is saved once ``metriclearn.json`` is replaced. Until then all errors are raised,
-        and neither file changes. If the table cannot be replaced after that, the next change,
-        or the next start of the page, writes it.
+        If an error occurs before ``metriclearn.json`` is replaced, it is raised, and neither file
+        changes. Afterwards the change counts as saved. If the table cannot be replaced then, it is
+        written with the next change, or when the page is started again.
         """
         table, text = writable(self.table), self._text_of_table()
         before = _digest(table.read_bytes()) if table.is_file() else None
@@ -389,8 +405,10 @@ class Project:
             warnings.warn(f"{table.name} is of the last change but one: {error}", stacklevel=3)
 
     def _text(self, before: str | None) -> str:
-        """The new content of ``metriclearn.json``; ``before`` is the digest of the table to be
-        replaced."""
+        """The new content of ``metriclearn.json``.
+
+        It includes ``before``, the digest of the table that will be replaced, unless this is None.
+        """
         lists = {name: many for name, many in sorted(self.annotations.items()) if many}
         recordings = [
             f"{_line(name)}: {_lines(one.as_json() for one in many)}"
@@ -404,7 +422,7 @@ class Project:
         return "{\n " + ",\n ".join([*parts, f'"curve": {_lines(self.curve)}']) + "\n}\n"
 
     def tables(self) -> dict[str, list[Segment]]:
-        """Segments of every recording with a labeled stretch, for ``segments.csv``."""
+        """The segments for ``segments.csv``, of every recording that has a labeled stretch."""
         classes = any(one.kind == "segment" for many in self.annotations.values() for one in many)
         tables = {
             name: segments_of(name, many, self.seconds[name], classes)
@@ -416,9 +434,10 @@ class Project:
 def segments_of(
     name: str, annotations: Sequence[Annotation], seconds: float, classes: bool
 ) -> list[Segment]:
-    """Segments that cover a recording; unlabeled ones are called "unknown".
+    """Convert annotations to segments that cover a recording.
 
-    With ``classes`` segments have their labels; otherwise "no change" stretches are numbered.
+    If ``classes`` is true, these are the labeled segments with their labels. Otherwise they are the
+    "no change" stretches, which are numbered. The time between them is called "unknown".
     """
     segments: list[Segment] = []
     reached = 0.0
@@ -436,14 +455,14 @@ def segments_of(
 
 
 def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
-    """The content of ``metriclearn.json`` of a tier in a folder, {} if there is none.
+    """Read ``metriclearn.json`` of a tier in a folder. Returns {} if there is no such file.
 
     Raises
     ------
     FileNotFoundError
         If there is no such folder.
     ValueError
-        If the file is damaged, has a later format, or is a link out of the folder.
+        If the file is damaged, has another format, or is a link to a file outside the folder.
     """
     if not folder.is_dir():
         raise FileNotFoundError(
@@ -474,9 +493,11 @@ def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
 
 
 def page_settings(folder: Path, segments: str, features: str | None) -> tuple[Any, ...]:
-    """Features, rate, columns to ignore and the label of unlabeled stretches, as on the page.
+    """Return the settings with which the page reads recordings, so that ``fit`` reads them alike.
 
-    They are for recordings with the given features, by default for all labeled recordings.
+    These are the features, the rate, the columns to ignore, and the label of unlabeled stretches.
+    ``features="tables"`` asks for the settings of tables. By default they are those of sound and
+    pictures, if a labeled recording has any.
     """
     tier = segments.removesuffix(TABLE).removesuffix(".")
     is_page = segments == file_of(folder, tier, TABLE).name
@@ -511,7 +532,10 @@ def _read_labels(given: Any) -> list[str]:
 
 
 def is_word(label: Any) -> bool:
-    """Whether all formats can hold a label: a line without control characters or surrogates."""
+    """Whether a label can be saved in all formats.
+
+    It must be one line of up to 200 characters, without control characters or surrogates.
+    """
     text = isinstance(label, str) and 0 < len(label) <= 200 and label == label.strip()
     return text and not any(unicodedata.category(one) in ("Cc", "Cs") for one in label)
 
@@ -525,7 +549,7 @@ def _digest(content: bytes) -> str:
 
 
 def _lines(values: Iterable[Any]) -> str:
-    """A list with one value per line."""
+    """JSON of a list, with one value on each line."""
     return "[\n   " + ",\n   ".join(map(_line, values)) + "\n  ]"
 
 

@@ -1,4 +1,4 @@
-"""``metriclearn label``: serves a page to this computer only, for annotating recordings."""
+"""``metriclearn label``: serve a page for annotating recordings, only to this computer."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ _STATIC = {
 
 
 class Page:
-    """Responds to the requests of the page, by address, with a dictionary, bytes or a file.
+    """The server's side of the page of one tier: it responds to requests.
 
-    Every tier of annotations has a page, with the same recordings. It is learned and exported
-    separately. ``tiers`` holds all of them by name.
+    Each method returns a dictionary, bytes or a file. All tiers have the same recordings, but each
+    has its own annotations and its own model. ``tiers`` holds the pages of all tiers by name.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Page:
         self.tiers[project.tier] = self
 
     def routes(self) -> list[Any]:
-        """All addresses, for starlette."""
+        """List the addresses of all pages and the methods that respond to them, for starlette."""
         table: dict[str, tuple[str, Callable[..., Any]]] = {
             "/": ("GET", Page.static),
             "/static/{file}": ("GET", Page.static),
@@ -112,14 +112,14 @@ class Page:
         ]
 
     def static(self, request: Any, body: bytes) -> Any:
-        """The page, or one of its scripts and styles; only listed names are served."""
+        """Send the page, or one of its listed scripts and styles."""
         name = request.path_params.get("file", "index.html")
         if name not in _STATIC:
             raise Refusal(404, "There is no such file.")
         return _STATIC[name], (files("metriclearn.annotate") / "static" / name).read_bytes()
 
     def state(self, request: Any, body: bytes) -> Any:
-        """Recordings, annotations, labels and revision."""
+        """Send all that the page needs at its start: recordings, formats, tiers and annotations."""
         shown = ("name", "kind", "seconds", "rate", "signal_rate", "channels")
         recordings = [
             {key: getattr(one, key) for key in shown}
@@ -147,19 +147,19 @@ class Page:
         }
 
     def new_tier(self, request: Any, body: bytes) -> Any:
-        """Begin another tier; it is saved with its first annotation."""
+        """Start another tier. It is saved with its first annotation."""
         name = check_tier(body.decode("utf-8", "replace"), [*self.tiers, *self.recordings])
         self.open_tier(name).loop.thread.start()
         return {"tier": name}
 
     def open_tier(self, name: str) -> Page:
-        """The page of another tier of the same recordings, with its annotations."""
+        """Open another tier of the same recordings, and read its annotations."""
         seconds, settings = self.project.seconds, self.project.settings
         project = Project(self.folder, seconds, name, settings=settings).load()
         return Page(self.folder, list(self.recordings.values()), project, self.tiers)
 
     def annotated(self) -> dict[str, Any]:
-        """Annotations, labels and revision."""
+        """The annotations and labels of this tier, and their revision."""
         with self.project.lock:
             annotations = {
                 name: [one.as_json() for one in many]
@@ -172,9 +172,10 @@ class Page:
             }
 
     async def learned(self, request: Any, body: bytes) -> Any:
-        """The latest result, once it is newer than the given serial number.
+        """Send the latest result of learning, as soon as its serial number is not the given one.
 
-        No thread waits for it, so that any number of windows may be open.
+        After some seconds, it is sent in any case. No thread waits for the result, so that any
+        number of browser windows may be open.
         """
         serial = _number(request, "serial")
         deadline = time.monotonic() + _PATIENCE
@@ -185,7 +186,7 @@ class Page:
         return answer(self.loop.learned)
 
     def change(self, request: Any, body: bytes) -> Any:
-        """Check the annotations of recordings and the labels, replace both, and save."""
+        """Check the annotations and labels that the page sent, replace the old ones, and save."""
         try:
             given = json.loads(body)
         except (ValueError, RecursionError):
@@ -211,7 +212,7 @@ class Page:
         return {"revision": number}
 
     def tiles(self, request: Any, body: bytes) -> Any:
-        """Minima and maxima, float32 in the order (bins, channels, 2)."""
+        """Send minima and maxima of a tile as float32 numbers in the order (bins, channels, 2)."""
         one, level, index = self._tile(request)
         chosen = request.query_params.get("channels", "0").split(",")[:_MOST_CHANNELS]
         n_channels = len(one.columns) if one.kind == "table" else 1
@@ -221,7 +222,7 @@ class Page:
         return "application/octet-stream", tile.tobytes()
 
     def spectrogram(self, request: Any, body: bytes) -> Any:
-        """Loudness, one byte each, in the order (bins, bands)."""
+        """Send the loudness in a tile of the spectrogram as bytes in the order (bins, bands)."""
         one, level, index = self._tile(request)
         return "application/octet-stream", one.spectrogram(level, index).tobytes()
 
@@ -232,16 +233,19 @@ class Page:
         return self._recording(request.path_params["name"]), level, index
 
     def thumbnails(self, request: Any, body: bytes) -> Any:
-        """All pictures of a video side by side."""
+        """Send the thumbnails of a video side by side in one picture."""
         return "image/jpeg", self._file(request, "video").thumbnails
 
     def media(self, request: Any, body: bytes) -> Any:
-        """The media file, or the range of it that a player requests."""
+        """Send a sound or video file, or the part of it that a player requests."""
         one = self._file(request, "audio", "video")
         return optional("starlette.responses", "label").FileResponse(one.path, headers=HEADERS)
 
     def export(self, request: Any, body: bytes) -> Any:
-        """Segments as shown, or only the labels, in a format; or a model file."""
+        """Send the segments of a recording in a format, or a model file.
+
+        The segments are those on the page, or only the labeled ones if the request asks for them.
+        """
         one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
         with tempfile.TemporaryDirectory() as folder:
             if kind == "model":
@@ -254,8 +258,11 @@ class Page:
             return _download(path.name, path.read_bytes())
 
     def export_all(self, request: Any, body: bytes) -> Any:
-        """The segments of all recordings, as one table, or as an archive of files in other
-        formats."""
+        """Send the segments of all recordings.
+
+        In the format "csv" this is one table. Other formats give an archive with a file for each
+        recording.
+        """
         kind, known = request.path_params["kind"], _is_known(request)
         form = _format(kind)
         tables = {name: self._shown(one, known) for name, one in self.recordings.items()}
@@ -271,11 +278,14 @@ class Page:
         return _download(f"{self._named(self.folder.name)}.{kind}.zip", archive.getvalue())
 
     def _named(self, name: str) -> str:
-        """The name of a file of this tier."""
+        """Append the name of this tier, if it has one, to the name of a file."""
         return f"{name}.{self.project.tier}" if self.project.tier else name
 
     def parse(self, request: Any, body: bytes) -> Any:
-        """Annotations by recording from a file in a format; the page saves them like any others."""
+        """Convert a file in some format to annotations, and send them to the page.
+
+        The page then saves them like annotations by a person.
+        """
         one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
         ending = _format(kind).ending
         with tempfile.TemporaryDirectory() as folder:
@@ -294,7 +304,7 @@ class Page:
         return {"annotations": given}
 
     def _shown(self, one: Recording, known: bool) -> list[Segment]:
-        """The labels with predicted segments between them, or the labels alone."""
+        """The segments of a recording: the labeled ones, and unless ``known``, predicted ones."""
         learned = self.loop.learned["recordings"].get(one.name)
         many = self.project.annotations.get(one.name, [])
         if known or learned is None:
@@ -304,7 +314,7 @@ class Page:
         return merged_segments(many, *predicted, one.seconds, one.rate)
 
     def _model(self, one: Recording) -> RecordingSegmenter:
-        """A model of all recordings with the same features, as ``metriclearn fit`` makes it."""
+        """Learn a model from all recordings with the same features, like ``metriclearn fit``."""
         tables, parts = self.project.tables(), {}
         for other in self.recordings.values():
             alike = (other.columns, other.rate) == (one.columns, one.rate)
@@ -355,7 +365,7 @@ def _download(name: str, content: bytes) -> Any:
 
 
 def _named(tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
-    """Tables in which either all segments have a label, or none has one."""
+    """Number unlabeled segments if any segment has a label, because all or none must have one."""
     if not any(label for segments in tables.values() for *_, label in segments):
         return tables
     return {
@@ -365,9 +375,10 @@ def _named(tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
 
 
 def _endpoint(tiers: Mapping[str, Page], function: Callable[..., Any]) -> Any:
-    """Run a method of the page of a tier, on a thread unless it waits.
+    """Make an endpoint for starlette that calls a method of the page of the requested tier.
 
-    Its errors become responses 4xx with a sentence.
+    The method runs in a thread unless it is a coroutine. Errors become responses with a status 4xx
+    and a sentence.
     """
     concurrency = optional("starlette.concurrency", "label")
     responses = optional("starlette.responses", "label")
@@ -397,10 +408,10 @@ def _endpoint(tiers: Mapping[str, Page], function: Callable[..., Any]) -> Any:
 
 
 def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[Any]:
-    """Annotations of segments, with a change where two touch; "unknown" ones are left out.
+    """Convert segments of a file to annotations, with a change wherever two segments touch.
 
-    Labels are mere numbers of segments if none recurs and each is a number, alone or after the
-    recording's name.
+    Segments called "unknown" are left out. Labels that only number the segments are dropped: these
+    are labels without repetitions, each a number or the name of the recording and a number.
     """
     labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
     number = re.compile(rf"({re.escape(name)} )?\d+")
@@ -434,7 +445,7 @@ def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[An
 
 
 def _begin_with_table(project: Project) -> None:
-    """Start from ``segments.csv`` in a folder where the page was never used."""
+    """Read annotations from ``segments.csv``, for a folder in which the page was never used."""
     table = project.folder / TABLE
     if not table.is_file():
         return
@@ -454,12 +465,14 @@ def _begin_with_table(project: Project) -> None:
 
 
 def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: Any) -> Page:
-    """Open the page of a folder with its annotations; options as for ``open_recordings``.
+    """Open the page of a folder with its annotations.
+
+    The options are those of ``open_recordings``.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such folder, or nothing to label in it.
+        If there is no such folder, or if it contains nothing to label.
     ValueError
         If a recording, ``metriclearn.json`` or, if that is missing, ``segments.csv`` is damaged.
     """
@@ -490,18 +503,20 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
 
 
 def application(page: Page, port: int, token: str) -> Guard:
-    """The ASGI application."""
+    """Make the ASGI application of a page, with the guard in front."""
     starlette = optional("starlette.applications", "label").Starlette(routes=page.routes())
     return Guard(starlette, port, token)
 
 
 def serve(page: Page, port: int | None = None, check: bool = False, browser: bool = True) -> None:
-    """Serve a page on 127.0.0.1 until Ctrl-C; with ``check``, request every address once instead.
+    """Serve a page on 127.0.0.1 until Ctrl-C is pressed.
+
+    With ``check``, request every address of the page once, print a report, and stop.
 
     Raises
     ------
     OSError
-        If the port is in use, or there is no such port.
+        If the port is in use, or if there is no such port.
     ValueError
         If the check fails.
     """
@@ -552,7 +567,10 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
 
 
 def _listening(port: int | None, last: int) -> socket.socket:
-    """A socket with the given port; by default with the last port if it is free, else with any."""
+    """Bind a socket to the given port.
+
+    If no port is given, use the last one if it is free, and any free port otherwise.
+    """
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -570,7 +588,7 @@ def _listening(port: int | None, last: int) -> socket.socket:
 
 
 def _check(page: Page, address: str) -> None:
-    """Request everything that a page requests, and print a report; writes no file."""
+    """Request everything that a page requests, and print a report. No file is written."""
 
     def ask(path: str) -> bytes:
         with urlopen(Query(address + quote(path)), timeout=60) as answer:

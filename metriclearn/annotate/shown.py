@@ -1,5 +1,7 @@
-"""Segments as the page shows them: a person's annotations with their exact times, over the model's
-segments, which lie on its rows."""
+"""Combine the annotations of a person and the predicted segments to the segments on the page.
+
+Annotations keep their exact times. Boundaries of predicted segments are between rows.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ _NEAR = 0.75  # rows: a model's boundary this near to a person's is the same bou
 
 
 def exact_times(rows: Iterable[int], annotations: Iterable[Annotation], rate: float) -> list[float]:
-    """Times of the changes before ``rows``: the exact time of a person if one was set in that row.
+    """Convert predicted changes to times; each number in ``rows`` is the first row after a change.
 
-    Boundaries have priority over ends of stretches, and nearer ones over others.
+    If a person has annotated a time that is rounded to the same row, this exact time is used. If
+    there are several, boundaries have priority over ends of stretches, and nearer times over
+    others.
     """
     given: dict[int, tuple[bool, float, float]] = {}
     for one in annotations:
@@ -35,22 +39,24 @@ def merged_segments(
     seconds: float,
     rate: float,
 ) -> list[Segment]:
-    """Segments that cover a recording: a person's where annotated, the model's elsewhere.
+    """Segments that cover a recording: annotated ones if there are any, predicted ones elsewhere.
 
-    All boundaries of a person are kept, at their exact times. Other neighbors with the same label
-    are joined. If there are labels, segments without one are called "unknown"; otherwise all labels
-    are empty.
+    All boundaries that a person has set are kept, at their exact times. Other neighboring segments
+    with the same label are joined. If any segment has a label, those without one are called
+    "unknown". Otherwise all labels are empty.
 
     Parameters
     ----------
     annotations : sequence of Annotation
-        In order of time.
+        The annotations of a person, in the order of time.
     boundaries : sequence of float
-        Times of the model's changes, in order.
+        Times of the predicted changes, in order.
     labels : sequence of str
-        Labels of the model's segments; empty if it has no labels.
+        Labels of the predicted segments, or an empty sequence if names are not predicted.
+    seconds : float
+        Length of the recording.
     rate : float
-        Rows per second of the model.
+        Rows per second of the features.
     """
     segments = [one for one in annotations if one.kind == "segment"]
     fixed = {one.start for one in annotations if one.kind == "change"}
@@ -80,7 +86,7 @@ def merged_segments(
 def _outside(
     times: Sequence[float], stretches: Sequence[Annotation], fixed: Sequence[float], rate: float
 ) -> list[float]:
-    """The model's boundaries outside a person's stretches, and not at a person's boundaries."""
+    """The predicted boundaries that are not in annotated stretches or near annotated boundaries."""
     starts, ends = (np.array([one[i] for one in stretches], dtype=float) for i in (0, 1))
     points = np.array([-np.inf, *fixed, np.inf])
     kept = []
@@ -96,7 +102,7 @@ def _outside(
 def divided_segments(
     segments: Iterable[Segment], annotations: Iterable[Annotation]
 ) -> list[Segment]:
-    """The segments; unlabeled ones are cut at the boundaries that a person has set."""
+    """Cut unlabeled segments at the boundaries that a person has set."""
     changes = [one.start for one in annotations if one.kind == "change"]
     result: list[Segment] = []
     for start, end, label in segments:

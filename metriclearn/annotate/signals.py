@@ -1,4 +1,8 @@
-"""The recordings of a folder: features to learn from, and tiles of signals to show."""
+"""The recordings of a folder: features to learn from, and signals that the page draws.
+
+The page requests a signal in tiles of 256 bins. A bin combines 2^level successive values; the level
+depends on the zoom.
+"""
 
 from __future__ import annotations
 
@@ -44,17 +48,26 @@ _MOST_THUMBNAILS = 200
 
 @dataclass
 class Recording:
-    """One file: its features, ``rate`` rows per second, and its signals.
+    """A recording: one file, its features, and its signals for the page.
 
     Attributes
     ----------
-    name, kind : str
-        ``kind`` is "table", "audio" or "video".
+    name : str
+        Name of the file without its ending.
+    kind : str
+        Kind of the file: "table", "audio" or "video".
     path : Path
+        Path of the file.
     features : (T, P) array
+        The features.
     columns : list of str
+        Names of the features.
     rate : float
+        Rows of features per second.
     seconds : float
+        Length of the recording.
+    extractor : object, optional
+        Computes the features of sound or video.
     """
 
     name: str
@@ -68,7 +81,10 @@ class Recording:
 
     @cached_property
     def sound(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.uint8]]:
-        """Minima and maxima of the waveform, 500 a second, and a mel spectrogram, 50 a second."""
+        """Minima and maxima of the waveform, and a mel spectrogram.
+
+        There are 500 minima and maxima per second, and 50 columns of the spectrogram.
+        """
         low, high, columns = [], [], []
         bands, window = _mel_bands(), np.hanning(_WINDOW).astype(np.float32)
         waiting = np.zeros(_WINDOW // 2, dtype=np.float32)
@@ -97,7 +113,7 @@ class Recording:
 
     @cached_property
     def channels(self) -> list[dict[str, Any]]:
-        """Names and ranges of the signals drawn as lines."""
+        """Names and ranges of the signals that are drawn as lines."""
         if self.kind != "table":
             quietest, loudest, _ = self.sound
             if not len(loudest):
@@ -111,15 +127,15 @@ class Recording:
 
     @property
     def signal_rate(self) -> float:
-        """Values per second in tiles of level 0."""
+        """Number of values per second that are drawn as lines, in tiles of level 0."""
         return self.rate if self.kind == "table" else _HERTZ / _WAVEFORM
 
     def tile(self, level: int, index: int, channels: Collection[int]) -> NDArray[np.float32]:
-        """Minima and maxima of 256 bins of 2^level values each, (bins, channels, 2).
+        """Minima and maxima of the values in the bins of a tile, (bins, channels, 2).
 
-        They are 0 and 1 at the ends of the channel's range, as float32 has too few digits for small
-        changes of large values. O(256 · 2^level · channels). The last tile has fewer bins; beyond
-        the end there are none.
+        A tile has 256 bins of 2^level values each. The last tile may have fewer bins, and a tile
+        beyond the end has none. The range of each channel is scaled to [0, 1], because float32 has
+        too few digits for small changes of large values. It takes O(256 · 2^level · channels) time.
         """
         both: list[NDArray] = [self.features] * 2
         if self.kind != "table":
@@ -138,7 +154,10 @@ class Recording:
         return np.clip(shares, 0, 1).astype(np.float32)
 
     def spectrogram(self, level: int, index: int) -> NDArray[np.uint8]:
-        """Loudness of 64 mel bands in 256 bins of 2^level frames each, (bins, bands)."""
+        """Loudness in 64 mel bands for the bins of a tile, (bins, bands), from 0 to 255.
+
+        A tile has 256 bins of 2^level frames each. The loudness is the largest one in the bin.
+        """
         step = 1 << level
         rows = self.sound[2][index * BINS * step : (index + 1) * BINS * step]
         if not len(rows):
@@ -147,7 +166,10 @@ class Recording:
 
     @property
     def pitches(self) -> list[tuple[int, float]]:
-        """Frequencies in Hz, and their heights in the spectrogram, from 0 at the bottom to 1."""
+        """Some frequencies in Hz, and their heights in the picture of the spectrogram.
+
+        The height is 0 at the bottom and 1 at the top.
+        """
         tops = _mel(np.array(_PITCHES)) / _mel(np.array(_HERTZ / 2))
         # The middle of band i is at (i + 1) / (bands + 1) of all mel, and at (i + ½) / bands here.
         heights = (tops * (_BANDS + 1) - 0.5) / _BANDS
@@ -155,12 +177,12 @@ class Recording:
 
     @property
     def thumbnail_step(self) -> float:
-        """Seconds from one thumbnail to the next."""
+        """Number of seconds from one thumbnail to the next."""
         return max(1.0, self.seconds / _MOST_THUMBNAILS)
 
     @cached_property
     def thumbnails(self) -> bytes:
-        """Pictures of a video, side by side in one JPEG."""
+        """Small pictures of a video, side by side in one JPEG file."""
         Image = optional("PIL.Image", "label")
         pictures = list(video_frames(self.path, 1 / self.thumbnail_step, _THUMBNAIL))
         stream = io.BytesIO()
@@ -169,8 +191,10 @@ class Recording:
 
 
 def _chosen(media: list[Path]) -> tuple[str, list[Path]]:
-    """Choose sound if there is an audio file, else pictures; returns the choice and the recordings
-    for it."""
+    """Choose sound as features if there is an audio file, and pictures otherwise.
+
+    Returns the choice ("audio" or "video") and the recordings that have such features.
+    """
     if not any(path.suffix.lower() in AUDIO_SUFFIXES for path in media):
         return "video", media
     silent = [path for path in media if _is_silent(path)]
@@ -195,17 +219,22 @@ def open_recordings(
     media_rate: float | None = None,
     cache: Path | None = None,
 ) -> tuple[list[Recording], dict[str, Any]]:
-    """All recordings and tables of a folder, sorted by name, and the settings used to read them.
+    """Open all recordings and tables of a folder.
+
+    Returns them sorted by name, and the settings with which they were read.
 
     Parameters
     ----------
+    folder : Path
+        The folder.
     extractor : callable
-        (kind of features, rows per second) -> extractor.
+        Function (kind of features, rows per second) -> extractor of features.
     features, rate, time, ignore, cache
-        As for ``metriclearn fit``; by default sound if there is an audio file, else pictures.
+        As for ``metriclearn fit``. By default, features are those of sound if there is an audio
+        file, and those of pictures otherwise.
     media_rate
-        Rows per second of sound and pictures if there is no ``rate``, or it is for tables; by
-        default four.
+        Rows per second of sound and pictures, by default four. It is used if the folder has tables,
+        whose rate is ``rate``, or if ``rate`` is not given.
 
     Raises
     ------
@@ -256,7 +285,7 @@ def open_recordings(
 
 
 def _inside(folder: Path, paths: list[Path]) -> list[Path]:
-    """The files among paths, without links to files outside of the folder."""
+    """Select the paths that are files, and not links to files outside the folder."""
     home = folder.resolve()
     return [path for path in paths if path.is_file() and path.resolve().is_relative_to(home)]
 
@@ -270,7 +299,10 @@ def _is_silent(path: Path) -> bool:
 
 
 def _whole(seconds: float) -> float:
-    """Round down to milliseconds, like all times on the page, so that the end can be marked."""
+    """Round a length down to milliseconds, so that a person can mark the end.
+
+    All times on the page are in whole milliseconds.
+    """
     return max(math.floor(round(1000 * seconds, 6)), 1) / 1000
 
 
@@ -279,7 +311,10 @@ def _mel(hertz: NDArray) -> NDArray[np.float64]:
 
 
 def _mel_bands() -> NDArray[np.float32]:
-    """Weights of the frequencies: triangles of equal width in mel that overlap by half."""
+    """Weights of the frequencies in every mel band, (bands, frequencies).
+
+    The bands are triangles of equal width in mel, of which neighbors overlap by half.
+    """
     frequencies = np.fft.rfftfreq(_WINDOW, 1 / _HERTZ)
     mel = _mel(frequencies)
     centers = np.linspace(0, mel[-1], _BANDS + 2)

@@ -1,9 +1,9 @@
-"""Suggests which stretches of recordings to label next, so that few labels are enough.
+"""Suggest which stretches of recordings to label next, so that few labels are enough.
 
-Labels help most where the learned metric nearly decided otherwise (margin: uncertainty sampling),
-and in recordings that differ from the labeled ones (diversity: the farthest first). A metric
-learned from few labels may be wrong where its margins are large, so some stretches are chosen at
-random.
+Labels help most in two cases: where the predicted segmentation is uncertain (small margins), and
+where recordings differ from the labeled ones (diversity, the farthest stretch first). But a metric
+that is learned from few labels may be wrong even if its margins are large. Some stretches are
+therefore chosen at random.
 
 References: B. Settles, Active Learning, Morgan & Claypool 2012; T. Gonzalez, Clustering to minimize
 the maximum intercluster distance, Theoretical Computer Science 38, 1985.
@@ -41,17 +41,21 @@ _PARTS = {
 
 
 class Suggestion(NamedTuple):
-    """The samples X[start:stop] of a recording, and how much their labels would help.
+    """A stretch of a recording to label next, and how much its labels would help.
 
     Attributes
     ----------
-    recording, start, stop : int
+    recording : int
+        Index of the recording.
+    start, stop : int
+        The stretch consists of the samples ``X[start:stop]``.
     gain : float
-        From 0 to 1, relative to the first suggestion; 0 for "leftmost".
+        The expected benefit, from 0 to 1, where 1 is that of the best suggestion. With the strategy
+        "leftmost" it is 0.
 
     See Also
     --------
-    suggest : makes the suggestions.
+    suggest : makes suggestions.
 
     Examples
     --------
@@ -67,7 +71,7 @@ class Suggestion(NamedTuple):
 
 
 class _Labeled(NamedTuple):
-    """Recordings and their completely labeled stretches."""
+    """Recordings, and the stretches of them that are completely labeled."""
 
     data: DataSets
     stretches: list[tuple[int, int, NDArray[np.int64]]]  # recording, start, segment ends
@@ -88,12 +92,15 @@ class _Labeled(NamedTuple):
 
     @property
     def pieces(self) -> tuple[list[NDArray], list[Partition]]:
-        """The stretches as separate recordings."""
+        """The labeled stretches as separate recordings, and their segmentations."""
         arrays = [self.data.arrays[i][start : ends[-1]] for i, start, ends in self.stretches]
         return arrays, [Partition(ends=ends - start) for _, start, ends in self.stretches]
 
     def gaps(self) -> Iterator[tuple[int, int, int]]:
-        """Recording, start and stop of the gaps between stretches, of two samples or more."""
+        """Recording, start and stop of the gaps between labeled stretches.
+
+        Gaps of less than two samples are left out.
+        """
         ends = [(i, int(length), int(length)) for i, length in enumerate(self.data.lengths)]
         known = [(i, start, int(ends[-1])) for i, start, ends in self.stretches]
         before = {i: 0 for i, _, _ in ends}
@@ -104,30 +111,33 @@ class _Labeled(NamedTuple):
 
 
 def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partition]]:
-    """Fully labeled stretches, as separate recordings with their segmentations.
+    """Cut out the completely labeled stretches of recordings.
 
-    A change-point learner learns from them alone in milliseconds. To learn from the unlabeled
+    A change-point learner can be fitted to them in milliseconds. To learn from the unlabeled
     samples as well, pass partial labels to its ``fit``.
 
     Parameters
     ----------
     Xs : sequence of (T_i, P) arrays, or one
+        The recordings.
     known : labels with −1 where unlabeled, or PartialPartition, for each
+        The labels of the recordings.
 
     Returns
     -------
     arrays : list of arrays (t_i, P)
-        The stretches, without unlabeled samples.
+        The samples of each stretch. None of them is unlabeled.
     truths : list of Partition
+        The segmentation of each stretch.
 
     Raises
     ------
     ValueError
-        For invalid recordings or labels.
+        If recordings or labels are invalid.
 
     See Also
     --------
-    suggest : which stretches to label next.
+    suggest : tells which stretches to label next.
 
     Examples
     --------
@@ -159,42 +169,46 @@ def suggest(
 ) -> list[Suggestion]:
     """Suggest stretches of recordings to label, the best first.
 
-    They overlap neither each other nor labeled stretches. With a fitted learner "margin" costs two
-    pruned programs. "diversity" costs O(P) for every pair of a candidate (four per ``length``) and
-    a labeled stretch.
+    Suggested stretches overlap neither each other nor labeled stretches. If the learner is fitted,
+    the strategy "margin" takes the time of two segmentations of all recordings. There are about
+    four candidate stretches per ``length`` samples. The strategy "diversity" takes O(P) time for
+    every pair of a candidate and a labeled stretch.
 
     Parameters
     ----------
     Xs : sequence of (T_i, P) arrays, or one
         The recordings.
     known : labels with −1 where unlabeled, or PartialPartition, for each, optional
-        As the ``y`` of a fit with partial labels; by default all samples are unlabeled.
+        The labels, as the ``y`` of a fit with partial labels. By default all samples are unlabeled.
     length : int ≥ 2
-        Largest number of samples in a stretch: about as many as a person can judge at a time.
+        Largest number of samples in a stretch, about as many as a person can judge at once.
     n : int
-        Number of stretches; fewer are returned if no more are unlabeled.
+        Number of stretches. If too few samples are unlabeled, fewer stretches are returned.
     learner : estimator with ``boundary_margins``, optional
-        The strategies use its metric and penalty. If it is not fitted, as by default
-        ``ChangePointMetricLearner()``, it is fitted to the labeled stretches.
+        Its metric and penalty are used by "margin" and "combined". A learner that is not fitted,
+        like the default ``ChangePointMetricLearner()``, is fitted to the labeled stretches.
     strategy : str
-        "margin": the sum of max(0, 1 − m / penalty) over predicted changes and changes that were
-        nearly predicted, where m is the loss of score by the opposite decision.
-        "diversity": the distance in means and deviations of the features to the nearest labeled
-        or suggested stretch. "combined": the square of the margin times the diversity under the
-        learned metric, and every second stretch at random. Without labeled changes there is no
-        metric, so all of these except "diversity" act as "random". Baselines that ignore the data
-        are "random" and "leftmost" (from the first recording on).
+        How stretches are chosen. "margin" prefers uncertain stretches: it takes the sum of
+        max(0, 1 − m / penalty) over changes that are predicted or nearly predicted, where m is the
+        loss of score if the opposite is decided. "diversity" prefers stretches that differ from the
+        labeled and the suggested ones: it takes the distance to the nearest of them, computed from
+        means and deviations of the features. "combined" takes the square of the margin times the
+        diversity under the learned metric, and chooses every second stretch at random. Without
+        labeled changes there is no metric, and then "margin" and "combined" choose at random.
+        "random" and "leftmost" (from the start of the first recording) are baselines that ignore
+        the data.
     random_state : int, Generator or None
+        Seed of the random choices.
 
     Returns
     -------
     list of Suggestion
-        The best first; (recording, start, stop, gain) each.
+        The stretches (recording, start, stop, gain), the best first.
 
     Raises
     ------
     ValueError
-        For invalid recordings, labels or parameters.
+        If recordings, labels or parameters are invalid.
 
     References
     ----------
@@ -242,7 +256,7 @@ def suggest(
 
 
 def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np.int64]:
-    """Recording, start and stop of candidate stretches, (n, 3)."""
+    """Recording, start and stop of all candidate stretches, (n, 3)."""
     rows = []
     for i, first, stop in gaps:
         last = max(first, stop - length)
@@ -253,7 +267,10 @@ def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np
 
 
 def _leftmost(gaps: list[tuple[int, int, int]], n: int, length: int) -> list[Suggestion]:
-    """Stretches in order, from the start of the first gap; they have at least two samples."""
+    """The first n stretches in order, from the start of the first gap.
+
+    Each has at least two samples.
+    """
     suggestions = []
     for i, first, stop in gaps:
         for start in range(first, stop - 1, length):
@@ -262,7 +279,7 @@ def _leftmost(gaps: list[tuple[int, int, int]], n: int, length: int) -> list[Sug
 
 
 def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partition]) -> Any:
-    """A copy of the learner, fitted to the pieces; None if they contain no change."""
+    """Fit a copy of the learner to the pieces. Returns None if the pieces contain no change."""
     if all(partition.n_clusters == 1 for partition in partitions):
         return None
     model = clone(learner)
@@ -273,9 +290,10 @@ def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partit
 
 
 def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
-    """For every labeled stretch, how close the decision at each position was, (T_i,).
+    """For every recording, how uncertain the decision at each position is, (T_i,).
 
-    1 is a tie. Positions that are neither a predicted change nor a local best of the others get 0.
+    The value is 1 if a change and no change are equally good. It is 0 at positions that are neither
+    a predicted change nor the best of the other positions nearby.
     """
     radius, doubts = length // _PRECISION, []
     penalty = max(learner.penalty_ or 0.0, 1e-300)
@@ -291,7 +309,7 @@ def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
 
 
 def _describe(arrays: Sequence[NDArray], listed: ArrayLike, scale: NDArray) -> NDArray:
-    """Means and standard deviations of the features in stretches, (n, 2P)."""
+    """Means and standard deviations of the features in the listed stretches, (n, 2P)."""
     places = np.reshape(listed, (-1, 3)).astype(np.int64)
     rows = np.zeros((len(places), 2 * len(scale)))
     for i, X in enumerate(arrays):
@@ -307,10 +325,11 @@ def _describe(arrays: Sequence[NDArray], listed: ArrayLike, scale: NDArray) -> N
 def _greatest(
     places: NDArray, worth: NDArray, described: list[NDArray] | None, n: int, explored: bool
 ) -> list[Suggestion]:
-    """Choose places one by one, each with the largest worth × distance to labeled and chosen
-    places.
+    """Choose n stretches one by one, and return them by decreasing gain.
 
-    Places come in random order; with ``explored`` every second choice is the first free place.
+    ``places`` are the candidates in random order. Each choice has the largest gain: its ``worth``
+    times its distance to the nearest labeled or chosen stretch (if ``described`` is given). If
+    ``explored`` is true, every second choice is the first free candidate instead.
     """
     suggestions: list[Suggestion] = []
     novelty, is_open = np.full(len(places), 1.0), np.ones(len(places), dtype=bool)
