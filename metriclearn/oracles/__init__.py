@@ -1,4 +1,4 @@
-"""argmax ⟨A, M⟩: exact programs, relaxations, local search and completions."""
+"""Oracles maximize ⟨A, M⟩: exact programs, relaxations, local search and completions."""
 
 import pkgutil
 

@@ -24,7 +24,7 @@ class Mixture:
     ----------
     parts : sequence of Partition or Projector
     shares : sequence of float
-        s, positive with sum one.
+        The weights s_i, at least 0 with sum one.
     """
 
     contiguous = False
@@ -39,7 +39,7 @@ class Mixture:
         return float(np.dot(self.shares, [part.inner(truth) for part in self.parts]))
 
     def root(self, X: NDArray) -> NDArray:
-        """R with RᵀR = XᵀMX."""
+        """A matrix R with RᵀR = XᵀMX."""
         pairs = zip(self.shares, self.parts)
         return np.vstack([np.sqrt(share) * part.root(X) for share, part in pairs])
 
@@ -51,17 +51,17 @@ class Mixture:
 
 @dataclass(eq=False, repr=False)
 class Averaged(ComponentParameters):
-    """A mixture of the relaxation and the local search: (1 − s)·M_relaxed + s·M_searched.
+    """Mix the solutions of the relaxation and the local search: (1 − s)·M_relaxed + s·M_searched.
 
-    The hinge is then the same mixture of an upper and a lower bound on the exact hinge: the relaxed
-    hinge, and the value of the local search.
+    The relaxation makes the hinge an upper bound of the exact hinge, and the local search makes it
+    a lower bound. With this oracle, the hinge is the same mixture of the two bounds.
 
     Parameters
     ----------
     search : LocalSearch
         The local search; its ``relaxation`` gives the upper bound.
     share : float
-        s in [0, 1], the share of the local search.
+        The weight s of the local search, in [0, 1].
 
     Raises
     ------
@@ -72,8 +72,8 @@ class Averaged(ComponentParameters):
 
     See Also
     --------
-    SpectralRelaxation : the upper bound.
-    LocalSearch : the lower bound.
+    SpectralRelaxation : Gives the upper bound.
+    LocalSearch : Gives the lower bound.
 
     Examples
     --------

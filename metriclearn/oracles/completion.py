@@ -21,7 +21,7 @@ from metriclearn.problem.partition import Partition
 
 
 class _Groups(NamedTuple):
-    """Means (G, r) and sizes (G,) of groups of samples; the first ``n_labels`` have a label."""
+    """Means (G, r) and sizes (G,) of groups of samples. The first ``n_labels`` have a label."""
 
     means: NDArray
     sizes: NDArray
@@ -30,21 +30,23 @@ class _Groups(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class ConstrainedKMeans(BaseEstimator):
-    """A clustering with large ⟨ZZᵀ + cI, M⟩ that agrees with labels and ``same`` spans.
+    """Find a clustering with large ⟨ZZᵀ + cI, M⟩ that agrees with labels and ``same`` spans.
 
     Samples with the same label, or in one span, form a group and move together (must-link).
-    Groups with different labels never share a cluster: every label has a cluster, whose first
-    center is the mean of its group (Constrained-KMeans of Basu, Banerjee & Mooney 2002).
-    Lloyd's iterations run over group means weighted by size, from several starts; the value grows
-    with every iteration, to a local maximum. If the number of clusters is unknown, clusters are
-    added to the labeled ones, one at a time, while the value grows.
+    Groups with different labels never share a cluster. Every label has its own cluster, and the
+    initial center of this cluster is the mean of the label's group (Constrained-KMeans of Basu,
+    Banerjee & Mooney 2002). Lloyd's iterations run over the group means, weighted by size, from
+    several starts. The value grows with every iteration, up to a local maximum. If the number of
+    clusters is unknown, clusters are added to the labeled ones, one at a time, while the value
+    grows.
 
-    O(n_init · iterations · T r K).
+    The time is O(n_init · iterations · T r K) for each number of clusters.
 
     Parameters
     ----------
     n_init : int
-        Number of starts (k-means++ for clusters without a label); the best result is returned.
+        Number of starts, of which the best result is returned. In each start, k-means++ chooses the
+        centers of clusters without a label.
     max_iterations : int
     random_state : int, RandomState instance or None
 
@@ -63,7 +65,7 @@ class ConstrainedKMeans(BaseEstimator):
         n_clusters: int | None = None,
         known: PartialPartition | None = None,
     ) -> Partition:
-        """A completion of ``known`` into ``n_clusters`` clusters, if given.
+        """Complete ``known`` to a clustering. It has ``n_clusters`` clusters if that is given.
 
         Raises
         ------
@@ -97,10 +99,11 @@ class ConstrainedKMeans(BaseEstimator):
 
 
 def spectral_completion(form: Any, n_clusters: int | None, known: PartialPartition) -> Partition:
-    """A completion of ``known`` under any form with ``matvec``, such as a similarity.
+    """Complete ``known`` to a clustering, for any form A with ``matvec``, such as a similarity.
 
-    Spectral clustering that keeps the labels: :class:`ConstrainedKMeans` on the K leading
-    eigenvectors of A, the relaxed maximizer of ⟨A, M⟩. The number of clusters must be given.
+    This is spectral clustering that keeps the labels: the K leading eigenvectors of A, which solve
+    the relaxed problem, are clustered by :class:`ConstrainedKMeans`. The number of clusters must be
+    given.
 
     Raises
     ------
@@ -112,7 +115,10 @@ def spectral_completion(form: Any, n_clusters: int | None, known: PartialPartiti
 
 
 def groups_of(known: PartialPartition) -> tuple[NDArray[np.int64], int]:
-    """Group of every sample, those with labels first (0 … n_labels−1), and n_labels."""
+    """The number of every sample's group, (T,), and the number n_labels of labels.
+
+    The groups 0 … n_labels − 1 have labels, and the others have none.
+    """
     T, labels = known.n_samples, known.labels
     labeled = np.flatnonzero(labels >= 0)
     firsts = labeled[np.unique(labels[labeled], return_index=True)[1]]  # a sample of each label
@@ -147,7 +153,10 @@ def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState)
 
 
 def _lloyd(groups: _Groups, centers: NDArray, max_iterations: int) -> tuple[NDArray, float]:
-    """Clusters of groups and their inertia; groups with labels stay, and no cluster is empty."""
+    """The cluster of every group, and the inertia.
+
+    Groups with labels stay in their clusters, and no cluster is empty.
+    """
     means, sizes, n_labels = groups
     K, labels = len(centers), np.full(len(means), -1)
     for _ in range(max_iterations):

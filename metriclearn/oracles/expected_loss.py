@@ -1,28 +1,31 @@
-"""The segmentation of least expected loss, exactly, and a clustering of small expected loss.
+"""Find the segmentation of least expected loss, exactly, and a clustering of small expected loss.
 
-A segment (s, u] is worth
+The loss is expected over the members of a consensus, partitions N_j with weights q_j (see
+:class:`~metriclearn.problem.consensus_form.ConsensusForm`). The value of a segment (s,u] is
 
-    f(s,u) = 2 Σ_j q_j Σ_k |(s,u] ∩ C_jk|² / (|C_jk| (u−s)) − 1 + β max_c V_c(u) − V_c(s),
+    f(s,u) = 2 Σ_j q_j Σ_k |(s,u] ∩ C_jk|² / (|C_jk| (u−s)) − 1 + β max_c [V_c(u) − V_c(s)],
 
 with C_jk the segments of member j and V_c the cumulative votes for the name c.
 
-**Ends of members are enough.** Move one boundary t between neighboring ends of members. Every
-overlap is affine in t. Each term is the square of an affine function over a positive affine one, so
-it is convex. The votes are convex, too, as a maximum of affine functions. A convex function is
-largest at an end of its interval, which is a member's segment end or a neighboring boundary. In the
-second case the segment between the two boundaries vanishes, and its value tends to 0. If the number
-K of segments is given, any other split makes up for a segment that vanishes, since splits never
-lower the sum of f + 1. If ``shifted`` turns −1 into a positive number, the value of a vanishing
-segment tends to a positive number, so all positions are candidates. With annotations, their borders
-bound the interval, too.
+**Only ends of members need to be tried.** Move one boundary t of a segmentation between neighboring
+ends of members. Every overlap is affine in t. Each term is the square of an affine function over a
+positive affine one, so it is convex. The votes are convex, too, as a maximum of affine functions. A
+convex function is largest at an end of its interval, which is a member's segment end or a
+neighboring boundary. In the second case, the segment between the two boundaries vanishes. Its f
+tends to −1, so the segmentation without this segment is better. If the number K of segments is
+given, any other split makes up for the segment that vanishes, because splits never lower the sum of
+f + 1. If ``shifted`` turns the −1 in f into a positive number, the f of a vanishing segment tends
+to this positive number, so all positions are candidates. With annotations, their borders bound the
+interval, too.
 
-**Starts are dropped** by the rule of PELT: f + 1 of a segment is at most the sum of f + 1 over its
-parts, so once F(s) + f(s,u) + 1 < F(u), the start s cannot belong to a best segmentation.
+**Starts are dropped** by the rule of PELT. The f + 1 of a segment is at most the sum of f + 1 over
+its parts. So once F(s) + f(s,u) + 1 < F(u), no best segmentation has a segment that begins at s and
+ends after u.
 
 **Clusterings** come from a local search. The mean expected loss of the members themselves is
-Σ_ij q_i q_j ‖N_i − N_j‖² = 2 Σ_j q_j ‖N_j − N̄‖², and no M has a smaller expected loss than half of
-that, since N̄ is the best of all matrices. So the best member is within twice the least expected
-loss, and the search starts from it.
+Σ_ij q_i q_j ‖N_i − N_j‖² = 2 Σ_j q_j ‖N_j − N̄‖². No M has a smaller expected loss than half of
+this, because N̄ is the best of all matrices. So the expected loss of the best member is at most
+twice the least one, and the search starts from this member.
 """
 
 from __future__ import annotations
@@ -45,10 +48,10 @@ from metriclearn.problem.partition import Partition, check_count
 def best_consensus(
     form: ConsensusForm, n_segments: int | None = None, known: PartialPartition | None = None
 ) -> Partition:
-    """The segmentation with the largest ⟨A, M⟩, among those that agree with annotations, if any.
+    """Find the segmentation with the largest ⟨A, M⟩ among those that agree with ``known``.
 
-    With E different ends of m members the worst case is O(mE²). Usually few starts survive, and the
-    cost is O(mE). With a given number of segments it is O((m + K) E²).
+    If the m members have E different segment ends, the time is O(mE²) in the worst case. Usually
+    few starts survive, and the time is O(mE). With a given number of segments it is O((m + K) E²).
 
     Parameters
     ----------
@@ -59,7 +62,7 @@ def best_consensus(
 
     Returns
     -------
-    Partition, or NamedPartition where members have names
+    Partition, or NamedPartition if members have names
 
     Raises
     ------
@@ -114,12 +117,13 @@ def best_consensus(
 def best_clustering(
     form: ConsensusForm, n_clusters: int | None = None, search: LocalSearch | None = None
 ) -> Bounds:
-    """A clustering with large ⟨A, M⟩, its value, and the upper bound of the spectral relaxation.
+    """Find a clustering with large ⟨A, M⟩; also return its value, and that of the relaxation.
 
     Local searches start from the rounded relaxation and from the best member with ``n_clusters``
     clusters (any number if it is None). So the expected loss is never above that of such a member.
-    If all members have that number of clusters, the expected loss is at most twice the least one.
-    O(T m² + T r² + K T r) a pass, where r is the total number of clusters of the members.
+    If all members have this number of clusters, the expected loss is at most twice the least one.
+    With r the total number of clusters of the members, the time is O(T m² + T r²), and O(K T r) for
+    each pass of a local search.
 
     Parameters
     ----------
@@ -142,7 +146,9 @@ def best_clustering(
 def overlap_table(
     ends: Sequence[NDArray], firsts: Sequence[int], positions: NDArray
 ) -> NDArray[np.float64]:
-    """The numbers at every position from which overlaps with m members are computed, (4, E, m).
+    """Tabulate four numbers for every position and member, (4, E, m).
+
+    The overlaps of segments with the segments of members are computed from these numbers.
 
     Parameters
     ----------
@@ -151,6 +157,7 @@ def overlap_table(
     firsts : sequence of int
         Start of the first segment of each member.
     positions : int array (E,)
+        The positions that are tried as segment ends.
     """
     tables = [_table(one, first, positions) for one, first in zip(ends, firsts)]
     return np.array(tables).transpose(1, 2, 0).copy()
@@ -159,10 +166,10 @@ def overlap_table(
 def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]:
     """The numbers of :func:`overlap_table` for one member, (4, E).
 
-    The first three are read for an end u: the start and 1/size of the member's segment that holds
-    sample u−1, and the part of the sum Σ_k |(s,u] ∩ C_k|²/|C_k| that depends on u if s lies in an
-    earlier segment. The fourth is read for a start s: the part that depends on s if u lies in a
-    later segment.
+    The first three numbers are used for an end u. They are the start and 1/size of the member's
+    segment that contains sample u−1, and the part of the sum Σ_k |(s,u] ∩ C_k|²/|C_k| that depends
+    on u if s lies in an earlier segment. The fourth number is used for a start s. It is the part of
+    this sum that depends on s if u lies in a later segment.
     """
     starts = np.append(first, ends[:-1])
     # The member's segments that hold the samples before and after a position. No sample is before
@@ -201,7 +208,7 @@ def _is_allowed(positions, rules, s, u):
 
 
 def _recursion(positions: NDArray, *terms: Any) -> tuple[NDArray, float]:
-    """Start of the last segment up to every position, (1, E), and the best value."""
+    """For every position the start of the last segment before it, (1, E); and the best value."""
     n = len(positions)
     best, back, live = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     advance((positions, *terms), best, back, live, 1, 1)
@@ -217,10 +224,10 @@ def advance(program, best, back, live, n_live, first):
     Parameters
     ----------
     program : tuple
-        Positions, the table of overlaps, 2q, scores of names with their rows at the positions,
-        rules, and −1.
+        The positions, the table of overlaps, the weights 2q, the scores of names with their rows at
+        the positions, the rules, and −1 plus the shift of the form.
     best, back, live : arrays (E,)
-        The values of the best segmentations up to every position, the starts of their last
+        The values of the best segmentations before every position, the starts of their last
         segments, and the starts that may still win, of which the first is 0.
     """
     positions, table, weights, names, rules, c = program
@@ -247,7 +254,11 @@ def advance(program, best, back, live, n_live, first):
 
 @called
 def _layers(positions, table, weights, names, rules, c, count):
-    """The starts for every number of segments up to ``count``, (K+1, E), and the best value."""
+    """Back-pointers for every number of segments up to ``count``, and the best value.
+
+    ``back[k, u]`` (count+1, E) is the start of the last segment of the best segmentation before u
+    into k segments. The value is that of the best segmentation into ``count`` segments.
+    """
     n = len(positions)
     best, back = np.full((count + 1, n), -np.inf), np.zeros((count + 1, n), dtype=np.int64)
     best[0, 0] = 0.0
@@ -264,7 +275,7 @@ def _layers(positions, table, weights, names, rules, c, count):
 
 
 def _ends(back: NDArray) -> NDArray[np.int64]:
-    """The best segment ends, as indices of positions."""
+    """Follow the back-pointers to the best segment ends, as indices of positions."""
     # If back has a row for every number of segments, each step back also moves up one row.
     u, k, found = back.shape[1] - 1, len(back) - 1, []
     while u > 0:

@@ -1,4 +1,4 @@
-"""Local search: single-sample moves that raise ⟨A, M⟩, from the rounded relaxation."""
+"""Local search: from the rounded relaxation, move single samples while ⟨A, M⟩ rises."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _RISE = 1e-10  # relative to the cluster values: smaller rises of ⟨A, M⟩ are
 
 
 class Bounds(NamedTuple):
-    """A partition, its ⟨A, M⟩, and that of the relaxation; the partitions' maximum lies between."""
+    """A partition, its value ⟨A, M⟩, and the value of the relaxation.
+
+    The largest value of all partitions lies between these two.
+    """
 
     partition: Partition
     lower: float
@@ -32,7 +35,7 @@ class Bounds(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """−κN + cI: labels (T,) and sizes of the true clusters, κ and c."""
+    """The terms −κN + cI: the labels (T,) and sizes of the true clusters, and the numbers κ, c."""
 
     labels: NDArray
     sizes: NDArray
@@ -41,7 +44,11 @@ class _Terms(NamedTuple):
 
 
 class _Clusters(NamedTuple):
-    """Sums of factors (K, r), counts |C∩D_d| (K, D), sizes and the two squares in values, (K,)."""
+    """For every cluster C, the numbers from which its value is computed; see :func:`_improve`.
+
+    ``sums`` (K, r) are the sums of factors Σ_C z, and ``counts`` (K, D) are the |C∩D_d|.
+    ``squares`` are ‖Σ_C z‖², and ``overlap`` are Σ_d |C∩D_d|²/|D_d|, (K,) each.
+    """
 
     sums: NDArray
     counts: NDArray
@@ -52,18 +59,19 @@ class _Clusters(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LocalSearch(ComponentParameters):
-    """A partition with large ⟨A, M⟩ for A = ZZᵀ − κN + cI: a lower bound on the maximum.
+    """Find a partition with large ⟨A, M⟩ for A = ZZᵀ − κN + cI, a lower bound of the maximum.
 
-    Hartigan's moves: each sample in turn moves to the cluster that raises ⟨A, M⟩ most, until a pass
-    changes nothing. If K is unknown, a sample may also open a cluster, and empty clusters are
-    removed. O(Kr) per sample, so O(T²r) if the shift c makes nearly every sample a cluster. The
-    better result of two starts is kept: the rounded relaxation, and N itself if the form has one
-    with K clusters. So the result is never below the value of N, and a structured hinge that uses
-    this oracle is never negative.
+    These are Hartigan's moves. Each sample in turn moves to the cluster that raises ⟨A, M⟩ most,
+    until a pass changes nothing. If K is unknown, a sample may also open a cluster, and empty
+    clusters are removed. A pass takes O(Kr) for each sample, so O(T²r) if the shift c makes nearly
+    every sample a cluster. One search starts from the rounded relaxation. If the form has a true
+    partition N with K clusters (any number if K is unknown), another search starts from N. The
+    better result is returned. So the result never has a lower value than N, and a structured hinge
+    that uses this oracle is never negative.
 
-    As loss-augmented inference it is tighter than the relaxation but certifies less: the value may
-    miss the maximum, so a solver's objective is only a lower bound of the true objective.
-    Nevertheless, the solver's cuts are valid minorants, and its lower bound is valid.
+    In loss-augmented inference, this oracle is tighter than the relaxation but certifies less. Its
+    value may be below the maximum, so a solver's objective is only a lower bound of the true
+    objective. Nevertheless, the solver's cuts are valid minorants, and its lower bound is valid.
 
     Parameters
     ----------
@@ -98,13 +106,13 @@ class LocalSearch(ComponentParameters):
     over_partitions = True
 
     def __call__(self, form: LowRankForm, n_clusters: int | None = None) -> Partition:
-        """Best partition found, with ``n_clusters`` clusters if given."""
+        """The best partition found. It has ``n_clusters`` clusters if that is given."""
         return self.bounds(form, n_clusters).partition
 
     def bounds(
         self, form: LowRankForm, n_clusters: int | None = None, relaxed: Projector | None = None
     ) -> Bounds:
-        """Best partition found, its value and the value of the relaxation.
+        """The best partition found, its value, and the value of the relaxation.
 
         Parameters
         ----------
@@ -136,7 +144,7 @@ class LocalSearch(ComponentParameters):
         return Bounds(ends[best], values[best], max(form.at(relaxed), values[best]))
 
     def improved(self, form: LowRankForm, start: Partition, free: bool = True) -> Partition:
-        """Move samples of ``start``, a partition, while ⟨A, M⟩ rises; if ``free``, K may change."""
+        """Move samples of the partition ``start`` while ⟨A, M⟩ rises; K may change if ``free``."""
         truth = form.truth if form.truth is not None and form.weight else None
         labels = start.labels.copy()
         _improve(
@@ -160,9 +168,9 @@ def _improve(Z, labels, n_clusters, terms, free, max_passes):
     """Move samples one at a time while ⟨ZZᵀ − κN + cI, M⟩ rises; ``labels`` is changed in place.
 
     A cluster C has the value (‖Σ_C z‖² − κ Σ_d |C∩D_d|²/|D_d|)/|C| + c, with D_d the true clusters.
-    We store its sum of factors, its counts |C∩D_d|, its size and the two squares. So a candidate
-    move costs O(r), and a sample O(Kr). With ``free`` a sample may open a new cluster, and a
-    cluster may lose its last sample.
+    We store the terms of this value (:class:`_Clusters`). So evaluating one move takes O(r), and
+    all moves of a sample take O(Kr). If ``free``, a sample may open a new cluster, and a cluster
+    may lose its last sample.
     """
     room = min(len(Z), 2 * n_clusters + 16) if free else n_clusters
     clusters = _Clusters(
@@ -214,7 +222,10 @@ def _improve(Z, labels, n_clusters, terms, free, max_passes):
 
 @njit(**_WITHIN)
 def _best_target(z, a, d, clusters, used, terms, free):
-    """The cluster that a sample z of cluster a, with label d, should join; −1 for a new cluster."""
+    """The cluster that the sample z should join, −1 for a new one. Its label d is the true cluster.
+
+    The sample is in cluster a now, and a is returned if no move raises ⟨A, M⟩.
+    """
     sums, counts, sizes, squares, overlap = clusters
     weight, shift, share = terms.weight, terms.shift, 1.0 / terms.sizes[d]
     norm, inner = _dot(z, z), _dot(sums[a], z)

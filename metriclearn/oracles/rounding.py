@@ -22,17 +22,19 @@ class Rounding(Protocol):
     def __call__(self, relaxed: Any, n_clusters: Any = None, /) -> Any:
         """A clustering into ``n_clusters`` clusters.
 
-        If ``n_clusters`` may be left out, about as many clusters as there are eigenvectors.
+        Some roundings allow ``n_clusters`` to be left out. The clustering then has about as many
+        clusters as there are eigenvectors.
         """
         ...
 
 
 class PivotedRounding(BaseEstimator):
-    """Clusters from a pivoted QR decomposition of the eigenvectors' rows, without random starts.
+    """Find clusters by a pivoted QR decomposition of the eigenvectors, without random starts.
 
-    K rows as orthogonal as possible are the prototypes. The orthogonal matrix nearest to them
-    (polar factor) turns the eigenvectors into cluster indicators, and every sample joins the
-    cluster of its largest indicator. O(Tk²).
+    Each sample is a row of the k eigenvectors. The pivots select k rows that are nearly orthogonal,
+    one prototype for each cluster. The orthogonal matrix nearest to them (their polar factor) turns
+    the eigenvectors into cluster indicators, and every sample joins the cluster of its largest
+    indicator. The time is O(Tk²).
 
     References
     ----------
@@ -52,7 +54,7 @@ class PivotedRounding(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class RowKMeans(BaseEstimator):
-    """K-means on the rows of the eigenvectors, O(Tk²) a pass.
+    """Find clusters by K-means on the rows of the k eigenvectors, in O(Tk²) for each iteration.
 
     Parameters
     ----------
@@ -72,13 +74,13 @@ class RowKMeans(BaseEstimator):
 
 
 def _rows(projector: Projector) -> NDArray:
-    """Rows of the eigenvectors weighted by √s; a column of zeros if there are no eigenvectors."""
+    """The eigenvectors times √s, (T, k), or one column of zeros if there are no eigenvectors."""
     rows = projector.vectors * np.sqrt(projector.weights)
     return rows if rows.shape[1] else np.zeros((projector.n_samples, 1))
 
 
 def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Partition:
-    """The clustering, or one with exactly K clusters if it has fewer.
+    """The clustering with these labels, split into exactly K clusters if it has fewer.
 
     As long as there are fewer, the row farthest from the mean of its cluster becomes a new cluster.
 
@@ -98,7 +100,7 @@ def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Par
 
 
 def fill_empty(labels: NDArray, costs: NDArray, n_clusters: int) -> NDArray:
-    """Move into every empty cluster the costliest sample of a cluster that has several.
+    """Fill every empty cluster with the costliest sample of those that share their cluster.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Every optimal segmentation over a range of penalties (CROPS), and the best penalty."""
+"""All segmentations that are optimal in a range of penalties (CROPS), and the best penalty."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ class SegmentationPath:
     Attributes
     ----------
     change_points : list of int arrays
-        Segment ends of each segmentation, as in ruptures.
+        Segment ends of each segmentation, in the format of ruptures.
     n_segments : int array (m,)
+        Number of segments of each segmentation.
     costs : array (m,)
         Residual ‖Z − MZ‖² of each segmentation.
     penalties : array (m, 2)
-        The interval of penalties per segment over which each segmentation is optimal.
+        The lowest and the highest penalty per segment at which each segmentation is optimal.
     """
 
     change_points: list[NDArray[np.int64]]
@@ -53,12 +54,12 @@ class SegmentationPath:
         return len(self.change_points)
 
     def at(self, penalty: float) -> NDArray[np.int64]:
-        """Change-points that are optimal at ``penalty``.
+        """The segment ends of the segmentation that is optimal at ``penalty``.
 
         Raises
         ------
         ValueError
-            If the path does not reach that penalty.
+            If the path does not cover this penalty.
         """
         if not self.penalties[-1, 0] <= penalty <= self.penalties[0, 1]:
             raise ValueError(
@@ -68,9 +69,9 @@ class SegmentationPath:
         return self.change_points[int(self.positions(penalty))]
 
     def positions(self, penalties: ArrayLike) -> NDArray[np.int64]:
-        """Position of the optimal segmentation for every penalty.
+        """The index in the path of the segmentation that is optimal at each penalty.
 
-        Penalties below the range of the path get the last position.
+        Penalties below the range of the path get the last index.
 
         Parameters
         ----------
@@ -85,10 +86,10 @@ class SegmentationPath:
         return np.minimum(places, len(self.penalties) - 1)
 
     def elbow(self) -> int:
-        """Position of the elbow: the segmentation that is optimal over the widest range.
+        """The index of the elbow, the segmentation that is optimal over the widest range.
 
-        The width of an interval is the ratio of its ends. An interval that reaches 0 or infinity is
-        chosen only if all do.
+        The width of a range of penalties is the ratio of its ends. Ranges that reach 0 or infinity
+        are left out. If all do, the index is 0.
         """
         low, high = self.penalties[:, 0], self.penalties[:, 1]
         bounded = (low > 0) & np.isfinite(high)
@@ -98,7 +99,7 @@ class SegmentationPath:
         return int(np.argmax(ratios))
 
     def plot(self, chosen: int | None = None, ax: Any = None) -> Figure:
-        """Plot cost against number of segments, with the elbow (or ``chosen``) marked."""
+        """Plot cost against number of segments, and mark the elbow or the index ``chosen``."""
         from metriclearn.plots import plot_elbow
 
         position = self.elbow() if chosen is None else chosen
@@ -115,19 +116,19 @@ def segmentation_path(
     min_size: int = 1,
     max_segments: int | None = None,
 ) -> SegmentationPath:
-    """Every segmentation that is optimal for some penalty in a range, exactly.
+    """Compute exactly every segmentation that is optimal for some penalty in a range.
 
-    The penalized problem is min ‖Z − MZ‖² + penalty · (number of segments), Eq. (4), Z = XL.
-    Between two optimal segmentations we solve at the penalty at which both cost the same: either we
-    find a new optimum, or there is none in between (Haynes, Eckley & Fearnhead 2017, CROPS). This
-    takes at most two pruned dynamic programs per segmentation of the path.
+    With Z = XL, the penalized problem is min ‖Z − MZ‖² + penalty · (number of segments), Eq. (4).
+    Between two optimal segmentations we solve it at the penalty at which both cost the same. Either
+    we find a new optimum, or there is none in between (Haynes, Eckley & Fearnhead 2017, CROPS).
+    This takes at most two pruned dynamic programs per segmentation of the path.
 
     Parameters
     ----------
     X : array (T, P), or (T,) for one feature
     penalty_range : (low, high), optional
-        Both at least 0. By default low is about the mean residual of a sample, and high the penalty
-        from which on a single segment is optimal.
+        Both are at least 0. By default, ``low`` is about the mean squared residual of a sample, and
+        ``high`` is infinite, so the path begins with a single segment.
     components : array (r, P), optional
         Lᵀ of a metric, such as a learner's ``components_``.
     min_size : int
@@ -138,7 +139,7 @@ def segmentation_path(
     Returns
     -------
     SegmentationPath
-        ``change_points``, ``costs`` and ``penalties`` of every segmentation, coarsest first.
+        ``change_points``, ``costs`` and ``penalties`` of every segmentation, the coarsest first.
 
     Raises
     ------
@@ -185,18 +186,20 @@ def path_between(
     total: float = 0.0,
     penalty_range: tuple[float, float] = (0.0, np.inf),
 ) -> SegmentationPath:
-    """Optimal segmentations from ``low`` to ``high``, not refined beyond ``most`` segments.
+    """Compute the optimal segmentations from ``low`` to ``high``.
 
     Parameters
     ----------
     problem : PenalizedSegmentation
     low, high : Vertex
-        Vertices of the upper hull of (K, V(K)).
+        The segmentations with the fewest and with the most segments, both vertices of the upper
+        hull of the points (K, V(K)).
     most : int
+        Segmentations with at least this many segments are not refined any more.
     total : float
-        ‖Z‖², for ``costs``.
+        ‖Z‖², from which values are subtracted to get ``costs``.
     penalty_range : (float, float)
-        Outer ends of the intervals of the first and the last segmentation.
+        The lowest penalty, for the last segmentation, and the highest, for the first.
     """
     vertices, pending = [low], [(low, high)]
     while pending:
@@ -222,14 +225,15 @@ def path_between(
 
 
 def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[int, int]:
-    """First and last position of the widest interval formed by neighbors that are all good.
+    """First and last index of the widest run of neighboring intervals that are all good.
 
     Parameters
     ----------
     good : bool array (m,)
+        Whether each interval is good.
     low, high : arrays (m,)
-        Ends of neighboring intervals, the highest interval first: a run from i to j extends from
-        the low end of j to the high end of i.
+        The ends of the intervals, the highest interval first. A run from index i to j extends from
+        low[j] to high[i].
     """
     starts = np.flatnonzero(good & ~np.append(False, good[:-1]))
     stops = np.flatnonzero(good & ~np.append(good[1:], False))
@@ -246,36 +250,38 @@ def best_penalty(
     min_size: int = 1,
     loss: Loss = KnownLoss(),  # noqa: B008  # has no state
 ) -> tuple[float, float]:
-    """The penalty with the least mean loss ℓ on labeled sequences, exactly, and that loss.
+    """Find the penalty with the least mean loss ℓ on labeled sequences, exactly.
 
     The optimal segmentation of every sequence is piecewise constant in the penalty. So the mean
     loss is piecewise constant, too, and its minimum over all penalties is found without a grid. If
-    several intervals are equally good, we take the one with the largest ratio of its ends, and
-    return the geometric mean of the ends.
+    several intervals of penalties are equally good, we take the one with the largest ratio of its
+    ends, and return the geometric mean of the ends.
 
-    The path of a sequence with K* segments is first computed up to 4K* + 10 segments. For K
-    segments ‖M − N‖² ≥ K − K*. This bound may exclude all smaller penalties; if it does not, the
-    paths are extended. Losses other than ‖M − N‖² have no such bound. For them we compare only the
-    penalties that all paths cover.
+    If the truth has K* segments, the path of the sequence is first computed up to 4K* + 10
+    segments. A segmentation into K segments has ‖M − N‖² ≥ K − K*. This bound may exclude all
+    smaller penalties. If it does not, the paths are extended. Losses other than ‖M − N‖² have no
+    such bound. For them we compare only the penalties that all paths cover.
 
-    With partial labels, the first K* assumes that unlabeled segments are as long as labeled ones.
-    After that we compare the numbers of changes in labeled parts. These mostly grow as the penalty
-    falls, but not always, so in rare cases a still smaller penalty is better.
+    With partial labels, K* is estimated as if changes were as frequent in unlabeled as in labeled
+    parts, and K − K* is replaced by the surplus of changes in labeled parts. This surplus mostly
+    grows as the penalty falls, but not always, so in rare cases a still smaller penalty is better.
 
     Parameters
     ----------
     forms : sequence of LowRankForm or ChargedForm
-        ZZᵀ of every sequence, with penalties of positions if those should count.
+        ZZᵀ of every sequence, with penalties of positions if they should be part of the problem.
     truths : sequence of Partition or PartialPartition
     weights : array (N,), optional
+        The weight of every sequence in the mean; equal by default.
     min_size : int
+        Smallest number of samples in a segment.
     loss : Loss
-        ℓ, called with the truths; by default ‖M − N‖²/T on the labeled parts.
+        ℓ, called with a segmentation and its truth; by default ‖M − N‖²/T on the labeled parts.
 
     Returns
     -------
     penalty, loss : float
-        λ > 0, and the mean loss at it.
+        The best penalty λ > 0, and the mean loss at this penalty.
 
     Raises
     ------
@@ -284,7 +290,7 @@ def best_penalty(
 
     See Also
     --------
-    segmentation_path : the segmentations of one sequence.
+    segmentation_path : Computes the path of one sequence.
     """
     kinds_of_labels = (Partition, PartialPartition)
     for values, kinds in (forms, (LowRankForm, ChargedForm)), (truths, kinds_of_labels):
@@ -339,7 +345,7 @@ def _best_above(
     errors: list[NDArray],
     weights: NDArray | None,
 ) -> tuple[float, float]:
-    """The best of the penalties above ``reached``, which all paths cover, and its mean loss."""
+    """The best penalty above ``reached``, and its mean loss. All paths cover these penalties."""
     # Between neighboring penalties, from high to low, no sequence changes its segmentation. The
     # last penalty is the lowest that all paths reach, or a positive number in place of 0.
     penalties = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]

@@ -1,4 +1,4 @@
-"""Spectral relaxations: argmax ⟨A, M⟩ over projections, by eigenvectors (section 4.2)."""
+"""Spectral relaxations maximize ⟨A, M⟩ over projections, by eigenvectors (section 4.2)."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ _GUARDS, _BLOCKS = 4, 16  # vectors more than wanted; blocks in the basis before
 
 
 class SpectralRelaxation(BaseEstimator):
-    """argmax ⟨A, M⟩ over {0 ⪯ M ⪯ I}: an upper bound on every partition, found exactly.
+    """Maximize ⟨A, M⟩ over {0 ⪯ M ⪯ I}, exactly. The maximum is an upper bound for partitions.
 
-    If K is given, it is the projection on the K leading eigenvectors of A, otherwise on all
-    eigenvectors with a positive eigenvalue. For A = ZZᵀ − κN + cI we work in the span of [Y, Z],
-    which has at most r + K dimensions. Outside it A is cI, so M* = UUᵀ + I − QQᵀ if c > 0 and K is
-    free. If K is given, and fewer than K eigenvalues of A − cI inside are nonnegative, I − QQᵀ gets
-    the weight that makes Tr M* = K. Tied eigenvalues at the cut get equal shares of the remaining
-    dimensions, so that M* is unique.
+    If K is given, the maximizer M* is the projection on the K leading eigenvectors of A. Otherwise
+    it is the projection on all eigenvectors with a positive eigenvalue. For A = ZZᵀ − κN + cI we
+    work in the span of [Y, Z], which has at most r + K dimensions. Let Q be an orthonormal basis of
+    this span, and U the chosen eigenvectors in it. Outside the span A is cI, so M* = UUᵀ + I − QQᵀ
+    if c > 0 and K is not given. If K is given, and A − cI has fewer than K nonnegative eigenvalues
+    in the span, I − QQᵀ gets the weight that makes Tr M* = K. If eigenvalues tie at the cut, they
+    share the remaining dimensions equally, so that M* is unique.
 
-    O(Tr² + (r+K)³), or O((P+K)³) for the forms of samples with a subspace. A dense form takes a
-    full eigendecomposition or, if it is large, Lanczos iterations for the leading eigenvectors.
+    The time is O(Tr² + (r+K)³), or O((P+K)³) for forms of samples with a subspace. A dense form
+    takes a full eigendecomposition or, if it is large, Lanczos iterations for the leading
+    eigenvectors.
 
     Parameters
     ----------
     keep_constant : bool
-        Maximize only over projections with M1 = 1, which holds for every partition. The bound is
-        tighter, at the same cost. The paper has no such constraint (False).
+        Whether to maximize only over M with M1 = 1, which holds for every partition. The bound is
+        then tighter, at the same cost. The paper does not use this constraint.
 
     Raises
     ------
@@ -63,7 +65,7 @@ class SpectralRelaxation(BaseEstimator):
         return self
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Projector:
-        """Best projection, with trace ``n_clusters`` if given.
+        """The maximizer M*. Its trace is ``n_clusters`` if that is given.
 
         Raises
         ------
@@ -102,7 +104,10 @@ class SpectralRelaxation(BaseEstimator):
 def _shares(
     values: NDArray, outside: int, count: int | None, shift: float
 ) -> tuple[NDArray, float]:
-    """Weights of the eigenvectors, and of the ``outside`` other dimensions, where A − cI is 0."""
+    """Weights of the eigenvectors, and the weight of each of the ``outside`` other dimensions.
+
+    In these other dimensions A − cI is 0.
+    """
     tie = _TIE * float(np.max(np.abs(values), initial=0.0))
     # c shifts the whole spectrum of A − cI, which matters only where K follows from the signs.
     if count is None:
@@ -118,10 +123,11 @@ def _shares(
 
 
 def _leading(matrix: NDArray, n_clusters: int | None) -> tuple[NDArray, NDArray]:
-    """Leading eigenpairs, ascending: K of them, or at least all with positive eigenvalues.
+    """Leading eigenvalues, in ascending order, and their eigenvectors.
 
-    Computes the whole spectrum if Lanczos iterations fail or are not worth it, or if the last
-    eigenvalue needed is tied with the next.
+    These are at least the K leading ones or, if K is None, all with positive eigenvalues. The whole
+    spectrum is computed if Lanczos iterations fail or would be slower, or if the last eigenvalue
+    needed is tied with the next.
     """
     size, grow = len(matrix), n_clusters is None
     wanted = _FIRST_GUESS if n_clusters is None else n_clusters
@@ -143,20 +149,21 @@ def _leading(matrix: NDArray, n_clusters: int | None) -> tuple[NDArray, NDArray]
 
 
 class TopEigenvectors(BaseEstimator):
-    """argmax ⟨A, M⟩ over projections of rank K: the K leading eigenvectors of A.
+    """Maximize ⟨A, M⟩ over projections of rank K, by the K leading eigenvectors of A.
 
-    Block Lanczos with full orthogonalization: every pass multiplies A with K + 4 vectors at once.
-    If A is computed again for every product, this costs little more than one vector. It takes about
-    ten passes, or fewer from a good ``start``, such as the answer for a similar A. The basis is
-    restarted from its best vectors when it has 16 blocks. O(T(K + 4)·16) memory.
+    The algorithm is block Lanczos with full orthogonalization. Every pass multiplies A with K + 4
+    vectors at once. If the entries of A are computed again for every product, this takes little
+    longer than a product with one vector. About ten passes suffice, or fewer from a good ``start``,
+    such as the eigenvectors of a similar A. The basis is restarted from its best vectors when it
+    has 16 blocks, so the memory is O(T(K + 4)·16).
 
     Parameters
     ----------
     tolerance : float
-        Residual ‖Au − λu‖ divided by the largest |λ|.
+        An eigenpair is accepted if ‖Au − λu‖, divided by the largest |λ|, is at most this number.
     max_passes : int
-        After these passes we decompose A in full if there are at most 4 000 samples, and raise an
-        error otherwise.
+        Largest number of passes. If they do not suffice, A is decomposed in full for up to 4 000
+        samples, and an error is raised for more.
 
     References
     ----------
@@ -170,7 +177,7 @@ class TopEigenvectors(BaseEstimator):
     def __call__(
         self, form: Any, n_clusters: int | None = None, start: NDArray | None = None
     ) -> Projector:
-        """Best projection of rank ``n_clusters``.
+        """The best projection of rank ``n_clusters``.
 
         Parameters
         ----------
@@ -195,7 +202,7 @@ class TopEigenvectors(BaseEstimator):
         return Projector(self.pairs(form, n_clusters, start)[1])
 
     def pairs(self, form: Any, count: int, start: NDArray | None = None) -> tuple[NDArray, NDArray]:
-        """Leading eigenvalues, descending, and eigenvectors, (k,) and (T, k)."""
+        """The leading eigenvalues in descending order, (k,), and their eigenvectors, (T, k)."""
         T, width = form.n_samples, count + _GUARDS
         # After a restart the basis has 3 blocks and needs a fourth.
         if max(_DENSE, 5 * width) < T:
@@ -219,7 +226,7 @@ class TopEigenvectors(BaseEstimator):
     def _lanczos(
         self, form: Any, count: int, start: NDArray | None
     ) -> tuple[NDArray, NDArray] | None:
-        """The leading eigenpairs by block Lanczos, None if they do not converge."""
+        """The leading eigenpairs by block Lanczos, or None if they do not converge."""
         T, width = form.n_samples, count + _GUARDS
         block = np.random.default_rng(0).standard_normal((T, width))
         if start is not None and len(start) == T:
@@ -243,9 +250,9 @@ class TopEigenvectors(BaseEstimator):
 
 
 def _orthogonal_to(basis: NDArray, block: NDArray) -> NDArray:
-    """An orthonormal basis of the part of the block orthogonal to the basis.
+    """An orthonormal basis of that part of ``block`` which is orthogonal to ``basis``.
 
-    If the rank of that part is less than its number of columns, random directions are added.
+    If the rank of this part is less than its number of columns, random directions are added.
     """
     random = np.random.default_rng(basis.shape[1])
     size = float(np.linalg.norm(block))

@@ -14,12 +14,12 @@ from metriclearn.problem.partition import Partition, check_count
 
 @dataclass(eq=False, repr=False)
 class SummedArea(BaseEstimator):
-    """argmax ⟨A, M⟩ over segmentations, for any form, in O(T²) time and memory (Algorithm 1).
+    """Maximize ⟨A, M⟩ over segmentations, for any form, in O(T²) time and memory (Algorithm 1).
 
-    A readable reference for :class:`~metriclearn.oracles.change_points.ChangePoints`, and the
-    oracle for arbitrary matrices, kernels included. O(KT²) if K is given. The indices in the
-    paper's listing are inconsistent. With block(s+1..u) the sum of A over a diagonal block, the
-    recursion is C(u) = max_s C(s) + block(s+1..u)/(u−s).
+    This is a readable reference for :class:`~metriclearn.oracles.change_points.ChangePoints`, and
+    the oracle for arbitrary matrices, kernels included. The time is O(KT²) if K is given. The
+    indices in the paper's listing are inconsistent. The recursion is C(u) = max_s C(s) +
+    block(s+1..u)/(u−s), where block(s+1..u) is the sum of A over the rows and columns s+1 … u.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class SummedArea(BaseEstimator):
     min_size: int = 1
 
     def __call__(self, form: Form, n_clusters: int | None = None) -> Partition:
-        """Best segmentation, with ``n_clusters`` segments if given.
+        """The best segmentation. It has ``n_clusters`` segments if that is given.
 
         Raises
         ------

@@ -41,17 +41,20 @@ class PenalizedSamples(Samples):
 
     @cached_property
     def columns(self) -> NDArray:
-        """ψ, (T+1, q)."""
+        """The features ψ(t) of a change at every position t, (T+1, q)."""
         return self._columns(np.asarray(self.given, dtype=np.float64))
 
     def penalized(self, components: NDArray, weights: NDArray) -> ChargedForm:
-        """XBXᵀ less the penalties ψv of its change-points; v (q,)."""
+        """The form XBXᵀ, less the penalty ⟨v, ψ(t)⟩ of every change t; v (q,) are ``weights``."""
         return ChargedForm(self.form(components), penalties=self.columns @ weights)
 
 
 @dataclass(frozen=True)
 class PenalizedFeatures(LinearFeatures):
-    """⟨B, XᵀMX⟩ − ⟨v, Σ_changes ψ(t)⟩, linear in (B, v); O(Kq) more than without penalties."""
+    """The score ⟨B, XᵀMX⟩ − ⟨v, Σ_changes ψ(t)⟩, linear in (B, v).
+
+    A gradient takes O(Kq) more time than without penalties.
+    """
 
     metric: PenalizedMetric
 

@@ -1,6 +1,7 @@
-"""The charge of a segment for disagreeing with partial labels, in O(1).
+"""Charges: what a segment adds to the loss by disagreeing with partial labels.
 
-:class:`~metriclearn.problem.losses.KnownLoss` is a sum of these charges over segments.
+:class:`~metriclearn.problem.losses.KnownLoss` is, up to a constant, the sum of the charges of all
+segments. Each charge is computed in O(1) from a table.
 """
 
 from __future__ import annotations
@@ -33,14 +34,16 @@ _N_COLUMNS = 11
 
 
 class Charges(NamedTuple):
-    """The charges of segments (s, u] on all pieces, in O(1) each; see :func:`charge_table`.
+    """A table of the charges that all labeled pieces make; see :func:`charge_table`.
 
     Attributes
     ----------
     table : array (T+1, 11)
+        From it, :func:`charge` computes the charge of any segment (s,u].
     slack : array (T+1,)
-        An upper bound on charge(s,u) − charge(s,t) − charge(t,u), for every split t.
+        For every split t, an upper bound of charge(s,u) − charge(s,t) − charge(t,u).
     pieces : Pieces
+        The labeled pieces.
     n_segments : int
         Total number of segments in the known stretches.
     """
@@ -74,7 +77,7 @@ def charge(table: NDArray, s: int, u: int) -> float:
 
 @njit(nogil=True, cache=True)
 def total_charge(table: NDArray, ends: NDArray) -> float:
-    """The charges of the segments with the given ends (K,) together."""
+    """The sum of the charges of the segments with the given ends (K,)."""
     total, s = 0.0, 0
     for u in ends:
         total += charge(table, s, u)
@@ -83,14 +86,15 @@ def total_charge(table: NDArray, ends: NDArray) -> float:
 
 
 def charge_table(pieces: Pieces, n_samples: int) -> Charges:
-    """Charges of segments on labeled pieces: ‖M|piece − N‖² written as a sum over segments.
+    """Write the losses ‖M|piece − N‖² on labeled pieces as charges of single segments.
 
-    The sum of the charges is T ℓ(M, known) − (number of known segments). O(T + R²) for R regions.
+    The sum of the charges is T ℓ(M, known) − (number of known segments). The time is O(T) for each
+    piece.
 
-    A stretch with the true segments C_k charges every segment that meets it 1 − 2ρ(s,u) with
-    ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|), because
-    ‖M − N‖² = Tr M − 2 Tr MN + Tr N and the last term is constant. A region charges 1 for every
-    missing or superfluous change.
+    A stretch with the true segments C_k charges 1 − 2ρ(s,u) to every segment that overlaps it, with
+    ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|). Proof: ‖M − N‖² = Tr M − 2 Tr MN +
+    Tr N, the last term is constant, and the other two are sums over segments. A region charges 1
+    for every missing or superfluous change.
     """
     table, slack = np.zeros((n_samples + 1, _N_COLUMNS)), np.zeros(n_samples + 1)
     table[:, _STRETCH_U] = n_samples + 1
@@ -116,7 +120,7 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
 
 
 def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
-    """The table's columns for true segments and stretches, at the positions of one stretch."""
+    """Fill in the columns for true segments and stretches, at the positions of one stretch."""
     stop = int(ends[-1])
     sizes = np.diff(ends, prepend=start)
     first, last = np.repeat(ends - sizes, sizes), np.repeat(ends, sizes)

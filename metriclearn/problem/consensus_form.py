@@ -1,10 +1,10 @@
-"""The form of a consensus: the partition with the least mean loss against several given partitions.
+"""The form of a consensus, the partition with the least mean loss against given partitions.
 
-‖M − N‖² = Tr M + Tr N − 2⟨N, M⟩ for projections, so
+The given partitions N_j are called members. As ‖M − N‖² = Tr M + Tr N − 2⟨N, M⟩ for projections,
 
     argmin_M Σ_j q_j ‖M − N_j‖² = argmax_M ⟨2N̄ − I, M⟩,   N̄ = Σ_j q_j N_j,   Σ_j q_j = 1,
 
-which is again a linear form. N̄ is never stored as a matrix: each N_j is given by its partition.
+which is again a linear form. The matrix N̄ is never stored, because it follows from the members.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _MEMBERS = Needs(
 
 
 class ConsensusForm:
-    """⟨2N̄ − I, M⟩ for the mean N̄ = Σ q_j N_j of some partitions, and their votes for names.
+    """The form ⟨2N̄ − I, M⟩ for the mean N̄ = Σ q_j N_j of partitions, and their votes for names.
 
-    Only members that have names vote.
+    The segments of a member may have names. Then it votes for the name of every sample.
 
     Parameters
     ----------
     members : sequence of Partition, all of T samples
-        N_j; they must be segmentations for a search for change-points.
+        The partitions N_j. To find change-points, all must be segmentations.
     weights : array (m,), optional
-        q_j ≥ 0, divided by their sum; all equal by default.
+        Weights q_j ≥ 0, which are divided by their sum; all equal by default.
     name_loss : float
-        β, the cost of a sample whose name differs from a member's, in addition to ‖M − N_j‖².
+        β. The loss against a member is ‖M − N_j‖², plus β for every sample whose name differs.
 
     Raises
     ------
@@ -49,7 +49,7 @@ class ConsensusForm:
 
     See Also
     --------
-    metriclearn.Consensus : learns the members, and finds the best segmentation.
+    metriclearn.Consensus : Learns the members, and finds the best segmentation.
 
     References
     ----------
@@ -98,21 +98,23 @@ class ConsensusForm:
         return [(q, member) for q, member in pairs if isinstance(member, NamedPartition)]
 
     def at(self, M: Any) -> float:
-        """⟨2N̄ − I + cI, M⟩, less β for every sample whose name differs from a member's."""
+        """⟨2N̄ − I + cI, M⟩, less β times the mean number of samples with a different name."""
         inner = sum(q * M.inner(member) for q, member in zip(self.weights, self.members))
         # ⟨I, M⟩ = Tr M is the number of clusters.
         return 2.0 * inner + (self.shift - 1.0) * M.n_clusters - self.name_loss * self._wrong(M)
 
     def expected_loss(self, M: Any) -> float:
-        """Σ_j q_j (‖M − N_j‖² + β · wrong names), the expected loss if the truth is a member drawn
-        with probabilities q."""
+        """The expected loss if the truth is a member that is drawn with the probabilities q_j.
+
+        It is Σ_j q_j (‖M − N_j‖² + β · number of samples with another name than in N_j).
+        """
         pairs = zip(self.weights, self.members)
         own = sum(q * member.n_clusters for q, member in pairs)
         # Σ q_j Tr N_j less the value of the form; its shift is a penalty and no loss.
         return max(0.0, float(own - self.at(M) + self.shift * M.n_clusters))
 
     def _wrong(self, M: Any) -> float:
-        """Mean number of samples whose name differs from a member's."""
+        """The number of samples with another name than in a member, averaged over members."""
         if not (self.name_loss and isinstance(M, NamedPartition)):
             return 0.0
         # Members without names do not vote, so they add nothing.
@@ -120,7 +122,7 @@ class ConsensusForm:
         return sum(q * np.count_nonzero(names != one.sample_names) for q, one in self.named)
 
     def matvec(self, V: NDArray) -> NDArray:
-        """(2N̄ − I + cI) V for columns (T, k), O(mTk)."""
+        """The product (2N̄ − I + cI) V with columns V (T, k), in O(mTk)."""
         # N̄ is never formed: each member projects V onto its clusters, in O(Tk).
         parts = (2.0 * q * member.project(V) for q, member in zip(self.weights, self.members))
         return sum(parts, (self.shift - 1.0) * V)
@@ -132,7 +134,10 @@ class ConsensusForm:
         return form
 
     def low_rank(self) -> LowRankForm:
-        """The same form as ZZᵀ − I, (T, Σ K_j), for oracles of clusterings; names are ignored."""
+        """The same form as ZZᵀ − I with Z (T, Σ K_j), for oracles of clusterings.
+
+        Names are ignored.
+        """
         # N_j = F_j F_jᵀ, so with Z = [√(2q_1) F_1, √(2q_2) F_2, …] the product ZZᵀ is 2N̄.
         factors = [np.sqrt(2.0 * q) * m.factor for q, m in zip(self.weights, self.members)]
         return LowRankForm(np.hstack(factors), shift=self.shift - 1.0)

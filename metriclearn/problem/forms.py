@@ -1,8 +1,8 @@
-"""Symmetric T×T forms A, stored only if the user passes one, and how they depend on w.
+"""Forms, that is, symmetric T×T matrices A, and how they depend on the metric coordinates w.
 
-A form offers its value ⟨A, M⟩ on partitions and its action on vectors. Most forms are XBXᵀ for one
-data set X (:class:`Samples`) and a metric B; :class:`LinearFeatures` makes them from w, with the
-derivative of their values.
+A form can compute its value ⟨A, M⟩ on a partition and its product with vectors. The matrix itself
+is stored only if the user passes one. Most forms are XBXᵀ for a data set X (:class:`Samples`) and a
+metric B. :class:`LinearFeatures` makes them from w, and computes the derivatives of their values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _NUMBER: Any = (Real, type(None))
 
 
 class Compressed(NamedTuple):
-    """A = Q·matrix·Qᵀ + shift·I: a (q, q) matrix, its subspace (None: all T dimensions), c."""
+    """A form, written as A = Q·matrix·Qᵀ + shift·I.
+
+    ``matrix`` is (q, q), and Q is the basis of ``subspace``. If that is None, Q is the identity.
+    """
 
     matrix: NDArray
     subspace: Subspace | Basis | None
@@ -38,28 +41,30 @@ class Compressed(NamedTuple):
 class Form(Protocol):
     """A symmetric T×T matrix A, given by its action on vectors and its value on partitions.
 
-    Forms to which a loss can be added also have a method ``plus(truth, weight)``: A − weight·N.
+    Forms to which a loss can be added also have a method ``plus(truth, weight)``, which returns the
+    form A − weight·N.
     """
 
     n_samples: int
 
     def at(self, partition: Any) -> float:
-        """⟨A, M⟩ = Tr AM."""
+        """The value ⟨A, M⟩ = Tr AM."""
 
     def matvec(self, V: NDArray) -> NDArray:
-        """A V, (T, k) -> (T, k)."""
+        """The product A V, (T, k) -> (T, k)."""
 
     def shifted(self, shift: float) -> Form:
-        """A + shift·I: every cluster adds ``shift`` to the value."""
+        """The form A + shift·I. Every cluster then adds ``shift`` to the value."""
 
 
 class LowRankForm:
-    """A = ZZᵀ − κN + cI from factors Z, a reference partition N and two numbers.
+    """The form A = ZZᵀ − κN + cI, made from factors Z, a reference partition N and two numbers.
 
     Factors are centered before they are summed, so that an offset of the data costs no digits. The
-    offset only adds T‖mean‖² to the value of every partition. ``at`` costs O(Tr) for general
-    partitions and O(Kr) for contiguous ones; ``matvec`` costs O(Trk). The form takes as much memory
-    as Z. Z is given as ``factors``, as ``cumulative``, or as ``subspace`` with ``components``.
+    offset only adds T‖mean‖² to the value of every partition. ``at`` takes O(Tr) for general
+    partitions and O(Kr) for contiguous ones, and ``matvec`` takes O(Trk). The form takes about as
+    much memory as Z. Z is given in one of three ways: as ``factors``, as ``cumulative``, or as
+    ``subspace`` with ``components``.
 
     Parameters
     ----------
@@ -70,14 +75,14 @@ class LowRankForm:
     weight : float
         κ; the loss-augmented problem of Lajugie, Arlot & Bach, section 4.2, has κ = 2α.
     shift : float
-        c; α − λ when the number of clusters is unknown.
+        c. In the loss-augmented problem it is α − λ if the number of clusters is unknown.
     cumulative : array (T+1, r), optional
-        Cumulative sums of centered factors, first row 0.
+        Cumulative sums of the centered factors. The first row is 0.
     subspace : Subspace, optional
-        The span of centered observations X and the clusters of a partition; goes with
+        The span of the centered observations X and the clusters of a partition. It needs
         ``components``.
     components : array (r, P), optional
-        Lᵀ; the factors are X·componentsᵀ.
+        Lᵀ. The factors are then X·componentsᵀ.
 
     Raises
     ------
@@ -128,7 +133,7 @@ class LowRankForm:
 
     @cached_property
     def factors(self) -> NDArray:
-        """Z, the observations under the metric, (T, r)."""
+        """The factors Z, which are the observations under the metric, (T, r)."""
         if self.subspace is not None and self.components is not None:
             return self.subspace.X @ self.components.T
         return np.diff(self.cumulative, axis=0)
@@ -146,7 +151,7 @@ class LowRankForm:
 
     @cached_property
     def mean(self) -> NDArray:
-        """Mean of Z, (r,); a single 0 if the factors were centered already."""
+        """The mean of Z, (r,), or a single 0 if the factors were centered already."""
         return np.mean(self.factors, axis=0, dtype=float) if self._has_mean else np.zeros(1)
 
     def at(self, partition: Partition | Projector) -> float:
@@ -176,9 +181,10 @@ class LowRankForm:
         return result
 
     def compressed(self) -> Compressed:
-        """A − cI, restricted to the subspace where it is not zero, of at most r + K dimensions.
+        """A − cI, restricted to a subspace outside which it is zero.
 
-        O((P+K)²r) if the form was made from a subspace, O(Tr²) otherwise.
+        The time is O((P+K)²r) if the form was made from a subspace. Otherwise the subspace has at
+        most r + K dimensions, and the time is O(Tr²).
         """
         subspace, truth = self.subspace, self.truth if self.weight else None
         if subspace is not None and self.components is not None and truth in (None, subspace.truth):
@@ -194,7 +200,7 @@ class LowRankForm:
         return Compressed(matrix, subspace, self.shift)
 
     def recentered(self) -> LowRankForm:
-        """The form of the centered factors; its value on every partition is T‖mean‖² lower."""
+        """The form of the centered factors. Its value on every partition is lower by T‖mean‖²."""
         if not self.mean.any():
             return self
         form = copy.copy(self)
@@ -202,13 +208,13 @@ class LowRankForm:
         return form
 
     def shifted(self, shift: float) -> LowRankForm:
-        """A + shift·I, sharing the factors of A and the arrays computed from them."""
+        """The form A + shift·I. It shares the factors of A and the arrays computed from them."""
         form = copy.copy(self)
         form.shift += shift
         return form
 
     def plus(self, truth: Partition, weight: float) -> LowRankForm:
-        """A − weight·N with N the matrix of ``truth``, with the factors of A.
+        """The form A − weight·N, where N is the matrix of ``truth``. It shares the factors of A.
 
         Raises
         ------
@@ -226,12 +232,12 @@ class LowRankForm:
 
 
 class DenseForm:
-    """Any symmetric T×T matrix, kernels included; O(T²) memory.
+    """The form of any symmetric T×T matrix, such as a kernel. It takes O(T²) memory.
 
     Parameters
     ----------
     matrix : array (T, T)
-        A, symmetric to 1e-8 of its largest entry and finite.
+        A, finite, and symmetric up to 1e-8 of its largest entry (or of 1 if that is larger).
 
     Raises
     ------
@@ -240,8 +246,8 @@ class DenseForm:
 
     See Also
     --------
-    SummedArea : the oracle for such matrices.
-    LowRankForm : the form of data.
+    SummedArea : The oracle for such matrices.
+    LowRankForm : The form that is made from data.
 
     Examples
     --------
@@ -272,15 +278,15 @@ class DenseForm:
         return self.matrix @ V
 
     def compressed(self) -> Compressed:
-        """A itself, because its rank is unknown."""
+        """The whole matrix A, because its rank is unknown."""
         return Compressed(self.matrix, None, 0.0)
 
     def shifted(self, shift: float) -> DenseForm:
-        """A + shift·I, as a new dense matrix."""
+        """The form A + shift·I, as a new dense matrix."""
         return DenseForm(self.matrix + shift * np.eye(self.n_samples))
 
     def plus(self, truth: Partition, weight: float) -> DenseForm:
-        """A − weight·N with N the matrix of ``truth``, as a new dense matrix."""
+        """The form A − weight·N, where N is the matrix of ``truth``, as a new dense matrix."""
         return DenseForm(self.matrix - weight * truth.to_array())
 
 
@@ -288,16 +294,17 @@ class Samples:
     """One data set, with cached sums.
 
     If samples have no order and their labels are passed, forms use the subspace that X and the
-    labels span. Spectral inference then costs O((P+K)³), whatever the number of samples.
+    cluster indicators span. Spectral inference then takes O((P+K)³), whatever the number of
+    samples.
 
     Parameters
     ----------
     X : array (T, P), or anything that numpy turns into such an array when it is needed
         Observations. They are centered, which changes no objective and keeps sums accurate.
     scale : array (P,), optional
-        Divisors of the features. Only X is kept, not the divided X.
+        Divisors of the features. Only X is stored, and it is divided when it is used.
     truth : Partition, optional
-        The labels N, where samples have no order.
+        The labels N, if samples have no order.
 
     Attributes
     ----------
@@ -333,7 +340,7 @@ class Samples:
         return Subspace(self.centered, self.truth)
 
     def form(self, components: NDArray) -> LowRankForm:
-        """XBXᵀ with B = componentsᵀcomponents; components (r, P), none for a metric of zero."""
+        """The form XBXᵀ with B = componentsᵀcomponents. There are r ≥ 0 components, (r, P)."""
         if len(components) == 0:
             components = np.zeros((1, components.shape[1]))
         # No array with T rows is made before someone reads the factors.
@@ -348,9 +355,10 @@ class Samples:
         return LowRankForm(cumulative=self.cumulative @ components.T)
 
     def pooled(self, partition: Partition | Projector) -> NDArray:
-        """(YᵀY)^(-1/2) YᵀX, (K, P): its Gram matrix is XᵀMX.
+        """The matrix R = (YᵀY)^(-1/2) YᵀX, (K, P), with RᵀR = XᵀMX.
 
-        O(KP) for segments, O(qP) for a projector of the subspace, else O(TP).
+        The time is O(KP) for segments, O(TP) for other partitions, and O(kqP) for a projector with
+        k directions in the subspace.
         """
         if self.truth is None and isinstance(partition, Partition) and partition.contiguous:
             # The rows of (YᵀY)^(-1/2) YᵀX are sums over segments, divided by √|C_k|.
@@ -360,7 +368,7 @@ class Samples:
 
 
 class JointFeatures(Protocol):
-    """Makes forms from data sets and a metric, with the derivative of their values.
+    """Makes forms from data sets and a metric, and computes the derivatives of their values.
 
     Attributes
     ----------
@@ -375,22 +383,22 @@ class JointFeatures(Protocol):
     warm_starts: bool
 
     def at(self, w: NDArray) -> Callable[[Any], Any]:
-        """From data sets to their forms A under the metric coordinates w.
+        """A function that makes the form A of a data set under the metric coordinates w.
 
-        If forms are not linear, there is a second parameter ``tangent``: the metric at which a
-        majorant of the hinge touches the hinge, or None.
+        If forms are not linear in w, ``at`` has a second parameter ``tangent``: the metric at which
+        a majorant of the hinge touches the hinge, or None.
         """
 
     def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
-        """The exact d⟨A, M⟩/dw, at the w from which the form A was made."""
+        """The exact derivative d⟨A, M⟩/dw, at the w from which the form A was made."""
 
 
 @dataclass(frozen=True)
 class LinearFeatures:
-    """A = XBXᵀ, so that ⟨A, M⟩ = ⟨B, XᵀMX⟩ (Lajugie, Arlot & Bach, Eq. (5) to (7)).
+    """Makes forms A = XBXᵀ, so that ⟨A, M⟩ = ⟨B, XᵀMX⟩ (Lajugie, Arlot & Bach, Eq. (5) to (7)).
 
-    ``at`` factors B once, and every form costs one product (T, P)×(P, r). ``gradient`` costs O(KP)
-    for a diagonal metric and O(KP²) for a full one.
+    ``at`` factors B once, and then every form takes one product (T, P)×(P, r). ``gradient`` takes
+    O(KP) for a diagonal metric and O(KP²) for a full one.
 
     Parameters
     ----------
@@ -454,12 +462,12 @@ def cumulative_sums(
 ) -> NDArray[np.float64]:
     """Cumulative sums of the centered rows of X, or of X·componentsᵀ, in blocks of rows.
 
-    X may be mapped from a file, in single or double precision. One block at a time is in memory, in
-    double precision. Sums are in double precision, too. Rows are centered first, and a second time
-    if rounding left a part of a large mean, so that sums stay as small as the data allow. In single
-    precision a sum would have a relative error of 6e-8, which after 10⁷ samples exceeds the
-    difference between neighboring segments. In double precision the error is 1e-16, so compensated
-    summation is not needed. Memory: 8(T+1)r bytes and one block.
+    X may be mapped from a file, in single or double precision. Only one block at a time is in
+    memory. Blocks and sums are in double precision. In single precision a sum would have a relative
+    error of 6e-8, which after 10⁷ samples exceeds the difference between neighboring segments. In
+    double precision the error is 1e-16, so compensated summation is not needed. Rows are centered
+    before they are summed, so that sums stay as small as the data allow. If rounding left a part of
+    a large mean, they are centered a second time. The sums take 8(T+1)r bytes.
 
     Parameters
     ----------
@@ -467,11 +475,12 @@ def cumulative_sums(
     components : array (r, P), optional
         The identity by default. With r = 0 the result is one column of zeros.
     block : int
-        Rows at a time.
+        Number of rows in a block.
 
     Returns
     -------
-    array (T+1, r) or (T+1, P), first row 0
+    array (T+1, r) or (T+1, P)
+        The first row is 0.
     """
     width = X.shape[1] if components is None else len(components)
     sums = np.empty((len(X) + 1, max(1, width)))
@@ -499,9 +508,9 @@ def cumulative_sums(
 def add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
     """Add rows to sums[0] if it is the only row; otherwise write cumulative sums after it.
 
-    The cumulative sums are those of the rows less the mean, and begin at sums[0]. For few columns
-    this is ten times as fast as numpy. Returns whether the last sums are almost zero, that is,
-    whether rounding left no part of the mean.
+    In the second case, sums[t + 1] becomes sums[0] plus the sum of rows 0 … t, each less the mean.
+    For few columns this is ten times as fast as numpy. Returns whether the last sums are almost
+    zero, that is, whether rounding left no part of the mean.
     """
     T, P = rows.shape
     if len(sums) == 1:

@@ -1,4 +1,4 @@
-"""Partial labels of a partition: labels of samples, spans without a change, and regions."""
+"""Partial labels of a partition: labels of samples, changes, unchanged spans, and regions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from metriclearn.running.parameters import shown
 
 @dataclass(frozen=True)
 class ChangeCount:
-    """Kinds of regions by their number of change-points: from ``fewest`` to ``most`` (None: any).
+    """A kind of region: how many change-points it holds, from ``fewest`` to ``most``.
 
-    ``NO_CHANGE`` has 0 to 0, ``EXACTLY_ONE`` 1 to 1, ``AT_LEAST_ONE`` 1 to any number.
+    ``most`` is None if any larger number is allowed. ``NO_CHANGE`` allows 0 change-points,
+    ``EXACTLY_ONE`` allows 1, and ``AT_LEAST_ONE`` allows 1 or more.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Region:
     Parameters
     ----------
     start, stop : int
-        First sample, and the one after the last.
+        The first sample of the stretch, and the sample after its last one.
     kind : ChangeCount
         ``NO_CHANGE``, ``EXACTLY_ONE`` or ``AT_LEAST_ONE``.
 
@@ -74,26 +75,26 @@ class Region:
     kind: ChangeCount
 
     def count(self, change_points: NDArray) -> int:
-        """Number of the sorted ``change_points`` inside."""
+        """How many of the sorted ``change_points`` lie inside the region."""
         low, high = np.searchsorted(change_points, [self.start + 1, self.stop])
         return int(high - low)
 
     def allows(self, change_points: NDArray) -> bool:
-        """Whether the number of these change-points inside is one that the kind allows."""
+        """Whether the region may hold those of these sorted change-points that lie inside it."""
         return self.kind.allows(self.count(change_points))
 
     def mirrored(self, n_samples: int) -> Region:
-        """The region among the samples in reverse order."""
+        """The same region for the samples in reverse order."""
         return Region(n_samples - self.stop, n_samples - self.start, self.kind)
 
 
 class SegmentRules(NamedTuple):
-    """Constraints as rules for a segment (s, u]: int arrays (T+1,).
+    """Constraints on a segmentation, written as rules for single segments (s,u].
 
-    The segment is allowed if ``allowed[u]`` and floor[u] ≤ s < ceiling[u] (and a change may be at
-    s).
-    ``reach[t]`` is the last position u for which a start at t may be forbidden although an earlier
-    start is allowed. All arrays have T+1 entries, for the positions 0 … T.
+    A segment is allowed if ``allowed[u]`` is not 0 and floor[u] ≤ s < ceiling[u]. A change must
+    also be allowed at s. ``reach[t]`` is the last end u for which the start t may be forbidden
+    although an earlier start is allowed (0 if there is none). All arrays have T+1 entries, for the
+    positions 0 … T.
     """
 
     allowed: NDArray[np.int64]
@@ -103,7 +104,7 @@ class SegmentRules(NamedTuple):
 
 
 class _Fact(NamedTuple):
-    """A region, with the kind and the value of the annotation from which it comes."""
+    """A region, and the annotation from which it follows: ``sort`` says of what sort it is."""
 
     region: Region
     sort: str
@@ -113,12 +114,13 @@ class _Fact(NamedTuple):
 class PartialPartition:
     """Partial labels of a partition of samples 0 … T-1.
 
-    Everything given must hold at once. For a segmentation, all annotations become regions. Between
+    All annotations must hold at once. For a segmentation, they are translated to regions. Between
     two neighboring samples there is no change if their labels are equal, and a change if they
     differ. A gap between two labeled stretches has at least one change if their labels differ. If
-    they are equal, the gap stays open, because a label may recur. For a clustering, equal labels
-    mean the same cluster everywhere, different labels mean different clusters, and the samples of a
-    ``same`` span share a cluster. Change-points and regions have no effect on clusterings.
+    the labels are equal, nothing is assumed about the gap, because a label may recur. For a
+    clustering, equal labels mean the same cluster everywhere, different labels mean different
+    clusters, and the samples of a ``same`` span share a cluster. Change-points and regions have no
+    effect on clusterings.
 
     Parameters
     ----------
@@ -127,9 +129,9 @@ class PartialPartition:
     labels : sequence of T labels, optional
         Any hashable values; −1 marks unlabeled samples.
     change_points : sequence of int
-        Known changes, each between the samples t−1 and t, 1 ≤ t < T. A list that contains T, as in
-        ruptures, is complete: there are no other changes. Otherwise there may be changes that are
-        not listed.
+        Known changes. A change t, 1 ≤ t < T, lies between the samples t−1 and t. A list that
+        contains T, as in ruptures, is complete: there are no other changes. Otherwise there may be
+        changes that are not listed.
     same : sequence of (start, stop)
         Spans X[start:stop] that lie in one cluster or segment.
     regions : sequence of Region or of (start, stop, kind)
@@ -143,8 +145,9 @@ class PartialPartition:
     constraints : tuple of Region
         Everything known about change-points, including what labels and spans imply.
     labels : int array (T,)
-        Codes by first appearance, −1 where no label is known.
+        Labels as codes 0, 1, …, numbered by first appearance; −1 where no label is known.
     same : tuple of (start, stop)
+        The ``same`` spans as given.
 
     Raises
     ------
@@ -182,7 +185,7 @@ class PartialPartition:
         self.labels: NDArray[np.int64] = _codes(labels, T)
 
         def around(t: Any) -> Region:
-            """A change at t; no constraint if t is the end of all samples."""
+            """The region of a known change at t; without a constraint if t is the end T."""
             if not isinstance(t, numbers.Integral) or isinstance(t, bool):
                 raise TypeError
             return Region(t - 1, min(t + 1, T), AT_LEAST_ONE if t < T else NO_CHANGE)
@@ -214,16 +217,16 @@ class PartialPartition:
 
     @property
     def partial_labels(self) -> Self:
-        """This object; a completed :class:`Partition` has partial labels under the same name."""
+        """This object itself, because a :class:`Partition` has its partial labels in this place."""
         return self
 
     @classmethod
     def from_partition(cls, partition: Partition) -> PartialPartition:
-        """Partial labels that contain all labels of a partition."""
+        """Make partial labels that contain all labels of a partition."""
         return cls(partition.n_samples, labels=partition.labels)
 
     def allows(self, partition: Partition) -> bool:
-        """Whether a segmentation agrees with everything known, O((K + regions) log K)."""
+        """Whether a segmentation agrees with all constraints. Takes O((K + regions) log K)."""
         ends = partition.change_points[:-1]
         same_samples = partition.n_samples == self.n_samples
         return same_samples and all(region.allows(ends) for region in self.constraints)
@@ -238,15 +241,15 @@ class PartialPartition:
         return together and len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
 
     def label_errors(self, partition: Partition) -> tuple[int, int]:
-        """(false positives, false negatives) of a segmentation on ``regions``.
+        """The numbers of false positives and false negatives of a segmentation on ``regions``.
 
-        Counted as in penalty learning: a region with more changes than annotated is one false
-        positive, and a region with fewer is one false negative.
+        As in penalty learning, a region with more changes than annotated is one false positive, and
+        a region with fewer is one false negative.
 
         Raises
         ------
         ValueError
-            If the segmentation is of another number of samples.
+            If the segmentation has another number of samples.
         """
         if partition.n_samples != self.n_samples:
             raise ValueError(
@@ -262,7 +265,7 @@ class PartialPartition:
     def pieces(self) -> Pieces:
         """The known stretches and the regions that follow from all annotations together.
 
-        O(T + R log R) for each pass; a deduction may make another pass necessary.
+        They are found in passes over the regions, until a pass deduces nothing new.
         """
         T = self.n_samples
         # For the positions 1 … T−1: whether there is a change. 0 and T stay open.
@@ -285,7 +288,7 @@ class PartialPartition:
         return charge_table(self.pieces, self.n_samples)
 
     def segmentation(self) -> Partition | None:
-        """The segmentation, if it is known at every position, else None."""
+        """The whole segmentation if it is known at every position, otherwise None."""
         stretches, regions = self.pieces
         # A single sample has no position for a change.
         start, ends = stretches[0] if stretches else (0, np.array([1]))
@@ -293,7 +296,7 @@ class PartialPartition:
         return Partition(ends=ends) if known else None
 
     def within(self, start: int, stop: int) -> PartialPartition:
-        """The annotations that lie inside X[start:stop]."""
+        """Partial labels of the samples X[start:stop], from the constraints that lie inside."""
         inside = [
             Region(r.start - start, r.stop - start, r.kind)
             for r in self.constraints
@@ -329,14 +332,15 @@ class PartialPartition:
 
 
 class Pieces(NamedTuple):
-    """The given constraints and those that follow from them.
+    """What the constraints of a partial segmentation say together.
 
     Attributes
     ----------
     stretches : list of (start, segment ends)
-        Samples X[start:ends[-1]] whose segmentation is known.
+        Stretches of samples X[start:ends[-1]] whose segmentation is known, and has these ends.
     regions : list of Region
-        Regions with at least two undecided positions, in order, none inside another.
+        Regions with at least two positions where a change is neither certain nor excluded. They are
+        in order, and none is inside another.
     """
 
     stretches: list[tuple[int, NDArray[np.int64]]]
@@ -351,7 +355,7 @@ class Pieces(NamedTuple):
 
 
 def fewest_changes(labels: Partition | PartialPartition) -> int:
-    """The least number of changes of a segmentation that agrees with labels."""
+    """The least number of changes that a segmentation can have if it agrees with the labels."""
     if isinstance(labels, Partition):
         return labels.n_clusters - 1
     pieces, count, last = labels.pieces, 0, -1
@@ -366,12 +370,12 @@ def fewest_changes(labels: Partition | PartialPartition) -> int:
 
 
 class Labeled(NamedTuple):
-    """The changes that labels require, and the positions that they cover.
+    """The changes that labels require, and the positions that the labels cover.
 
     Attributes
     ----------
     fewest : int
-        The least number of changes that agrees with the labels.
+        The least number of changes of a segmentation that agrees with the labels.
     likely : int
         The number of segments if changes are as frequent among unlabeled samples as among labeled
         ones.
@@ -385,7 +389,7 @@ class Labeled(NamedTuple):
 
 
 def labeled_part(labels: Partition | PartialPartition) -> Labeled:
-    """Counts of changes, and the labeled positions, O(T + total length of regions)."""
+    """Count the changes that labels require, and mark the labeled positions."""
     T, fewest, n_labeled = labels.n_samples, fewest_changes(labels), 0
     if isinstance(labels, Partition):
         return Labeled(fewest, fewest + 1, np.ones(T + 1, dtype=bool))
@@ -402,9 +406,10 @@ def labeled_part(labels: Partition | PartialPartition) -> Labeled:
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
     """Enter into ``changes`` what single regions imply; return the regions that stay undecided.
 
-    A region shrinks to its undecided positions. It may contain another region. If it holds exactly
-    one change, that change lies in the inner region, so the rest has none. If it holds at least
-    one, the inner region implies it, and it is dropped.
+    A region shrinks to its undecided positions. It may contain another region, which holds at least
+    one change. If the outer region holds exactly one change, this change lies in the inner region,
+    so there is none in the other positions. If the outer region holds at least one change, the
+    inner region implies this, and the outer one is dropped.
     """
     shrunk = set()
     for region in regions:
@@ -434,7 +439,7 @@ def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
 
 
 def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int64]:
-    """Codes of labels by first appearance, −1 where the label is −1."""
+    """Codes of the labels, numbered by first appearance; −1 where the label is −1."""
     if labels is None:
         return np.full(n_samples, -1)
     values = label_values(labels)
@@ -447,7 +452,7 @@ def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int6
 
 
 def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
-    """Runs of equal labels hold no change; between different ones there is at least one."""
+    """The regions that labels imply: no change in a run of equal labels, one between others."""
     labeled = np.flatnonzero(codes >= 0)
     differ = np.diff(codes[labeled]) != 0
     breaks = np.flatnonzero(differ | (np.diff(labeled) > 1)) + 1
@@ -468,7 +473,7 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
 def _read(
     word: str, needed: str, listed: Any, n_samples: int, region_of: Callable[[Any], Region]
 ) -> list[_Fact]:
-    """Annotations of one kind, checked, as regions."""
+    """Check the annotations of one kind, and translate them to regions."""
     try:
         items = list(listed)
     except TypeError:
@@ -490,7 +495,7 @@ def _read(
 
 
 def segment_rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
-    """The rules for single segments that regions imply, O(T + total length of regions)."""
+    """The rules for single segments that follow from regions, O(T + total length of regions)."""
     T = n_samples
     allowed = np.ones(T + 1, dtype=np.int64)
     floor, reach = np.zeros(T + 1, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
@@ -510,10 +515,10 @@ def segment_rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
 
 
 def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
-    """Whether a segmentation satisfies all facts, O(R log R).
+    """Whether there is a segmentation that satisfies all facts.
 
     All positions between two neighboring borders of regions are equivalent, and one change there is
-    enough, so only one position between any two borders is tried.
+    enough. So only one position between any two borders is tried.
     """
     if not facts:
         return True
@@ -541,7 +546,7 @@ def _conflict(facts: Sequence[_Fact], n_samples: int) -> list[_Fact]:
     while _feasible(needed, n_samples):
 
         def fails(last: int) -> bool:
-            """Whether the needed facts and rest[: last + 1] contradict each other."""
+            """Whether the facts in ``needed`` and in rest[: last + 1] contradict each other."""
             return not _feasible(needed + rest[: last + 1], n_samples)  # noqa: B023
 
         first = bisect_left(range(len(rest)), True, key=fails)

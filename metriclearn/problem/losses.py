@@ -1,7 +1,7 @@
 """Losses between partitions, and the term that each adds to a form in loss-augmented inference.
 
-:class:`FrobeniusLoss` is linear in the partition and applies to all partitions. :class:`KnownLoss`
-applies to partially labeled segmentations, and is exact for them.
+:class:`FrobeniusLoss` is linear in M and applies to all partitions. :class:`KnownLoss` is for
+segmentations. With partial labels, it does not depend on how they are completed.
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ from metriclearn.problem.projector import Projector
 
 
 class Loss(Protocol):
-    """A loss that is linear in M, so that it can be added to a form."""
+    """A loss that can be added to a form."""
 
     def __call__(self, partition: Any, truth: Any) -> float:
-        """ℓ(M, N)."""
+        """The loss ℓ(M, N)."""
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Form, float]:
-        """(A′, a) with ⟨A′, M⟩ + a = ⟨A, M⟩ + scale · T ℓ(M, N) for every M."""
+        """A form and a number a. The value of the form, plus a, is ⟨A, M⟩ + scale · T ℓ(M, N)."""
 
 
 class FrobeniusLoss:
-    """ℓ(M, N) = ‖D^½(M − N)‖²_F / T, with D a diagonal matrix that marks the labeled samples.
+    """The loss ℓ(M, N) = ‖D^½(M − N)‖²_F / T; a diagonal matrix D marks the labeled samples.
 
     Since M and N are projections,
 
         T ℓ = Tr M(D − DN − ND) + Tr DN,
 
-    which is linear in M. With all labels known D = I, and ℓ = (Tr M + Tr N − 2 Tr MN) / T is the
-    loss of the paper (Lajugie, Arlot & Bach, Eq. (8)): zero only for equal partitions, at most
-    (K + K′ − 2)/T, and computed in O(K + K′) for contiguous partitions. The paper's tables report
-    T ℓ, see :meth:`squared_norm`. If only some labels are known, D is 1 on the labeled samples and
-    N is a completion. The row of a labeled sample costs something if its cluster differs from that
-    in the completion, and the row of an unlabeled sample costs nothing. Samples may be grouped into
-    nodes, see :class:`metriclearn.similarities.NodeLabels`; D is then the share of labeled samples.
+    which is linear in M. If all labels are known, D = I, and ℓ = (Tr M + Tr N − 2 Tr MN) / T is the
+    loss of the paper (Lajugie, Arlot & Bach, Eq. (8)). It is zero only for equal partitions, at
+    most (K + K′ − 2)/T, and computed in O(K + K′) for contiguous partitions. The paper's tables
+    report T ℓ, see :meth:`squared_norm`. If only some labels are known, D is 1 for labeled samples
+    and 0 for others, and N is a completion of the labels. The loss then sums only those rows of
+    M − N that belong to labeled samples. Samples may be grouped into nodes, see
+    :class:`metriclearn.similarities.NodeLabels`. D then holds the fraction of labeled samples in
+    every node.
 
     This loss depends on the completion (``completion_free`` is False), so completing labels anew
     may raise the objective. An alternation stops if it does.
@@ -60,7 +61,7 @@ class FrobeniusLoss:
         return self.squared_norm(partition, truth) / truth.n_samples
 
     def squared_norm(self, partition: Any, truth: Any) -> float:
-        """T ℓ: ‖M − N‖²_F; with partial labels, on the labeled samples only."""
+        """T ℓ = ‖M − N‖²_F. With partial labels, only the labeled parts are summed."""
         if truth.partial_labels is None and truth.share is None:
             # ‖M − N‖² = Tr M + Tr N − 2 Tr MN, as M and N are projections.
             twice = 2.0 * partition.inner(truth)
@@ -68,7 +69,7 @@ class FrobeniusLoss:
         return max(0.0, self._labeled_norm(partition, truth))
 
     def _labeled_norm(self, partition: Any, truth: Any) -> float:
-        """T ℓ if D is not I; rounding may make it slightly negative."""
+        """T ℓ if D is not I. Rounding may make it slightly negative."""
         return _variable_part(partition, truth) + truth.labeled_trace
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
@@ -82,14 +83,14 @@ class FrobeniusLoss:
 
 
 def _variable_part(partition: Partition | Projector, truth: Any) -> float:
-    """Tr M(D − DN − ND), O(T(K + K′)) with M = UUᵀ."""
+    """Compute Tr M(D − DN − ND) in O(T(K + K′)), from M = UUᵀ."""
     # Tr M(D − DN − ND) = Tr Uᵀ(D − DN − ND)U.
     U = partition.factor
     return float(np.sum(U * (truth.share[:, None] * U - truth.labeled_product(U))))
 
 
 class FrobeniusForm:
-    """A + scale·(D − DN − ND), given by its action on vectors.
+    """The form A + scale·(D − DN − ND), given by its action on vectors.
 
     Parameters
     ----------
@@ -107,11 +108,11 @@ class FrobeniusForm:
         self.n_samples = form.n_samples
 
     def at(self, partition: Partition | Projector) -> float:
-        """⟨A, M⟩ + scale·Tr M(D − DN − ND)."""
+        """The value ⟨A, M⟩ + scale·Tr M(D − DN − ND)."""
         return self.form.at(partition) + self.scale * _variable_part(partition, self.truth)
 
     def matvec(self, V: NDArray) -> NDArray:
-        """The action on (T, k) columns, O(Tk) more than for A."""
+        """The product with columns V (T, k). It takes O(Tk) more time than for A."""
         change = self.truth.share[:, None] * V - self.truth.labeled_product(V)
         return self.form.matvec(V) + self.scale * change
 
@@ -123,24 +124,24 @@ class FrobeniusForm:
 class KnownLoss(FrobeniusLoss):
     """The loss of a segmentation on the labeled parts of the truth.
 
-    The labels divide into pieces: maximal stretches where it is known for every position whether it
-    is a change, and annotated regions where the places of changes are unknown. For every piece, a
-    segmentation M pays the distance of its restriction to the nearest partition N that agrees with
-    the piece,
+    The labels divide into pieces. A piece is either a maximal stretch where it is known for every
+    position whether there is a change, or an annotated region where the positions of changes are
+    unknown. For every piece, restrict the segmentation M to it. The loss adds the distance between
+    this restriction and the nearest partition N that agrees with the piece,
 
         T ℓ(M, known) = Σ_pieces min_{N agrees} ‖M|piece − N‖²_F.
 
     On a known stretch N is unique, and the distance is the paper's loss (Lajugie, Arlot & Bach,
-    Eq. (8)). On a region it is the number of missing or superfluous changes. Nothing else costs
-    anything; in particular, unlabeled samples do not. ℓ is 0 exactly for the segmentations that
-    agree with all labels, and is the paper's ℓ if all labels are known.
+    Eq. (8)). On a region the distance is the number of missing or superfluous changes. Unlabeled
+    samples add nothing. ℓ is 0 exactly for the segmentations that agree with all labels, and it is
+    the paper's ℓ if all labels are known.
 
-    Every term is a sum over segments (s, u] of a charge, which is computed from a table in O(1). So
-    loss-augmented inference stays an exact dynamic program. M|piece is not linear in M, so this
-    loss is for segmentations only.
+    Every term is, up to a constant, a sum of one charge for each segment (s,u]. A charge is
+    computed from a table in O(1), so loss-augmented inference stays an exact dynamic program.
+    M|piece is not linear in M, so this loss is for segmentations only.
 
-    Truths keep their partial labels; the loss ignores their completed parts (``completion_free``).
-    A truth may also be the partial labels themselves. The loss costs O(K).
+    If partial labels were completed, the loss ignores the completed parts (``completion_free``).
+    The truth may also be the partial labels themselves. Computing the loss takes O(K).
 
     Examples
     --------
@@ -165,18 +166,18 @@ class KnownLoss(FrobeniusLoss):
 
 
 class ChargedForm:
-    """⟨A, M⟩ + scale·Σ charge − Σ penalty + Σ score of names, a function of segmentations only.
+    """The function ⟨A, M⟩ + α·Σ charge − Σ penalty + Σ score of names, for segmentations M only.
 
     Parameters
     ----------
     form : LowRankForm
-        A; with charges it may have a shift, but no weighted reference partition.
+        A. With charges it may have a shift, but no weighted reference partition.
     charges : Charges, optional
     scale : float
         α.
     penalties : array (T+1,), optional
-        p_t of a change between the samples t−1 and t, of either sign; the first and the last are
-        not used.
+        The penalty p_t of a change between the samples t−1 and t, of either sign. The first and the
+        last entry are not used.
     names : NameScores, optional
         Scores of the names of segments.
 
@@ -215,7 +216,7 @@ class ChargedForm:
                 )
 
     def at(self, partition: Partition) -> float:
-        """Value of a segmentation."""
+        """The value of a segmentation."""
         value, ends = self.form.at(partition), partition.change_points
         if self.charges is not None:
             value += self.scale * total_charge(self.charges.table, ends)

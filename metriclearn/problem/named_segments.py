@@ -1,14 +1,15 @@
 """Segmentations whose segments have names: partitions, scores of names, features and the loss.
 
-With scores W (C, Q) of C names on Q emission features φ of every sample, and the cumulative
-emissions E_c(t) = Σ_{τ<t} ⟨W_c, φ_τ⟩, a named segmentation has the score
+There are C names. Every sample has Q emission features φ, and the weights W (C, Q) score each name
+on them. With the cumulative emissions E_c(t) = Σ_{τ<t} ⟨W_c, φ_τ⟩, a named segmentation has the
+score
 
     Σ_{segments (s,u], names c}  ‖S_u − S_s‖² / (u−s) + E_c(u) − E_c(s) − λ,
 
 which is linear in (B, W, λ). So hinge, solver and certificate are the same as for segmentations
-without names. B = 0 gives a semi-Markov model with Potts transitions, and W = 0 a segmentation
-without names. A segment named c′ after a segment named c may cost τ(c, c′); the score is linear in
-τ, too.
+without names. B = 0 gives a semi-Markov model with Potts transitions, and W = 0 gives a
+segmentation without names. A segment named c′ after a segment named c may cost τ(c, c′). The score
+is linear in τ, too.
 """
 
 from __future__ import annotations
@@ -126,10 +127,11 @@ class NameScores(NamedTuple):
     Attributes
     ----------
     emissions : array (T+1, C), or (1, 0) for no names
-        E, cumulative, first row 0.
-    given : int32 array (2, T+1), or (2, 0) where no name is given
-        For every position, the next sample from there on that has a given name: its end (T+1 if
-        there is none), and the name. A segment with such a sample has this name.
+        The cumulative scores E. The first row is 0.
+    given : int32 array (2, T+1), or (2, 0) if no name is given
+        For every position, the next sample from there on that has a given name. The first row holds
+        the position behind this sample (T+1 if there is none), and the second row holds the name. A
+        segment that contains this sample has this name.
     transitions : array (C, C) or None
         τ(c, c′), the cost of a segment named c′ after a segment named c; ∞ if that is forbidden.
     """
@@ -142,7 +144,10 @@ class NameScores(NamedTuple):
     def of(
         cls, rows: NDArray, codes: NDArray | None = None, transitions: NDArray | None = None
     ) -> NameScores:
-        """Make them from the scores of every sample (T, C) and given names (T,), −1 if unknown."""
+        """Make them from scores of samples ``rows`` (T, C) and given names ``codes`` (T,).
+
+        The code of an unknown name is −1.
+        """
         emissions, zero = np.zeros((len(rows) + 1, rows.shape[1])), np.zeros(rows.shape[1])
         add_rows(np.ascontiguousarray(rows, dtype=np.float64), zero, emissions)
         return cls(emissions, _next_given(codes), transitions)
@@ -150,9 +155,9 @@ class NameScores(NamedTuple):
     def normalized(self, codes: NDArray | None, backward: bool = False) -> NameScores:
         """The same scores, shifted so that the best name of every sample scores 0.
 
-        With ``backward`` they are the scores of the reversed samples. Shifting subtracts the same
-        constant from all segmentations. No sum of scores is then above 0, as bounds over several
-        segments require.
+        With ``backward`` they are the scores of the reversed samples. The shift subtracts the same
+        constant from the values of all segmentations. After it, no segment has a score above 0, as
+        the bounds of the dynamic program require.
         """
         transitions = self.transitions
         if backward:
@@ -162,7 +167,7 @@ class NameScores(NamedTuple):
         return NameScores(below, _next_given(codes), transitions)
 
     def names_of(self, ends: NDArray) -> NDArray[np.int64]:
-        """The best names of the segments with these ends, (K,); with τ O(KC²), else O(KC)."""
+        """The best names of the segments with these ends, (K,), in O(KC), or in O(KC²) with τ."""
         scores = self._forward(ends)
         names = np.argmax(scores, axis=1)
         if self.transitions is not None:
@@ -171,7 +176,10 @@ class NameScores(NamedTuple):
         return names
 
     def by_name(self, ends: NDArray) -> NDArray[np.float64]:
-        """The best sum of scores for every name of each segment, less the best of all, (K, C)."""
+        """By how much the best total score changes if a segment has a given name, (K, C).
+
+        The entries are 0 for the best names and at most 0 for others.
+        """
         scores, own = self._forward(ends), self._scores(ends)
         if self.transitions is None:
             return scores - scores.max(axis=1, keepdims=True)
@@ -182,7 +190,7 @@ class NameScores(NamedTuple):
         return scores - best
 
     def _scores(self, ends: NDArray) -> NDArray[np.float64]:
-        """Scores of the segments with these ends by name, (K, C)."""
+        """The score of every segment under every name, (K, C); −inf if another name is given."""
         starts = np.append(0, ends[:-1])
         scores = self.emissions[ends] - self.emissions[starts]
         if self.given.size:
@@ -192,7 +200,10 @@ class NameScores(NamedTuple):
         return scores
 
     def _forward(self, ends: NDArray) -> NDArray[np.float64]:
-        """``_scores``; with τ, plus the best sum of scores of all earlier segments, less τ."""
+        """The scores of ``_scores``. With τ, the best total of all earlier segments is added.
+
+        This total includes the costs τ, also that of the transition to the segment.
+        """
         scores = self._scores(ends)
         if self.transitions is not None:
             for k in range(1, len(ends)):
@@ -200,7 +211,7 @@ class NameScores(NamedTuple):
         return scores
 
     def at(self, partition: Partition) -> float:
-        """The sum of scores under the names of a partition; without names, under the best names."""
+        """The total score under the names of a partition, or the best ones if it has no names."""
         ends = partition.change_points
         names = partition.names if isinstance(partition, NamedPartition) else self.names_of(ends)
         starts = np.append(0, ends[:-1])
@@ -215,7 +226,10 @@ NO_SCORES = NameScores(np.empty((1, 0)))
 
 @njit(nogil=True, cache=True)
 def _below_best(emissions: NDArray, backward: bool) -> NDArray:
-    """Cumulative scores (T+1, C), each sample's less its best; ``backward`` reverses samples."""
+    """Subtract from a sample's scores the best of them, and return cumulative scores (T+1, C).
+
+    ``backward`` reverses the order of samples.
+    """
     T, C = len(emissions) - 1, emissions.shape[1]
     sums = np.zeros((T + 1, C))
     for u in range(T):
@@ -229,7 +243,7 @@ def _below_best(emissions: NDArray, backward: bool) -> NDArray:
 
 
 def _next_given(codes: NDArray | None) -> NDArray[np.int32]:
-    """``NameScores.given`` from given names (T,), −1 where unknown."""
+    """Compute ``NameScores.given`` from the codes of given names (T,), −1 where unknown."""
     if codes is None or not np.any(codes >= 0):
         return NO_SCORES.given
     # Find the first labeled sample i ≥ t; T stands for none. A segment (t, u] holds it if i + 1 ≤
@@ -262,20 +276,22 @@ class NamedSamples(Samples):
 
     @cached_property
     def emission_sums(self) -> NDArray:
-        """Σ_{τ<t} φ_τ, (T+1, Q)."""
+        """The cumulative emission features Σ_{τ<t} φ_τ, (T+1, Q)."""
         rows = self._emissions(np.asarray(self.given, dtype=np.float64))
         return np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows, axis=0)])
 
     def named(
         self, components: NDArray, weights: NDArray, transitions: NDArray | None
     ) -> ChargedForm:
-        """XBXᵀ with the scores of names under W = ``weights`` (C, Q), and τ (C, C) if given."""
+        """The form XBXᵀ with the scores of names under W = ``weights`` (C, Q), and with τ."""
         names = NameScores(self.emission_sums @ weights.T, transitions=transitions)
         return ChargedForm(self.form(components), names=names)
 
 
 class NameParameters(Protocol):
-    """W and τ as linear functions of nonnegative weights: their positive and negative parts.
+    """W and τ, which are learned as differences of nonnegative weights.
+
+    These weights are the positive and the negative parts of all entries.
 
     Attributes
     ----------
@@ -284,7 +300,7 @@ class NameParameters(Protocol):
     transitions : array (C, C) or None
         τ.
     unit : float
-        τ for a weight of 1; 0 where τ is not learned.
+        The cost τ that a weight of 1 stands for; 0 if τ is not learned.
     """
 
     coef: NDArray
@@ -292,17 +308,17 @@ class NameParameters(Protocol):
     unit: float
 
     def weighted(self, weights: NDArray) -> Self:
-        """A copy with the W and τ of these weights."""
+        """A copy whose W and τ are computed from these weights."""
 
 
 @dataclass(frozen=True)
 class NamedFeatures(LinearFeatures):
-    """⟨B, XᵀMX⟩ + Σ_c ⟨W_c, Σ_{t named c} φ_t⟩ − Σ τ(c, c′), linear in (B, W, τ).
+    """The score ⟨B, XᵀMX⟩ + Σ_c ⟨W_c, Σ_{t named c} φ_t⟩ − Σ τ(c, c′), linear in (B, W, τ).
 
     Parameters
     ----------
     metric : PenalizedMetric
-        Its nonnegative weights belong to ``names``.
+        The family of B, extended by the nonnegative weights of ``names``.
     names : NameParameters
     """
 
@@ -332,10 +348,10 @@ class NamedFeatures(LinearFeatures):
 
 @dataclass(frozen=True)
 class NamedLoss:
-    """T ℓ = ‖M − N‖²_F + β · (number of samples with a wrong name).
+    """The loss ℓ with T ℓ = ‖M − N‖²_F + β · (number of samples with a wrong name).
 
-    With partial labels the first term is :class:`~metriclearn.problem.losses.KnownLoss`, and the
-    second counts only samples whose names are known. Completed labels enter neither term.
+    With partial labels, the first term is that of :class:`~metriclearn.problem.losses.KnownLoss`,
+    and the second counts only samples whose names are known. Completed labels enter neither term.
 
     Parameters
     ----------
@@ -348,7 +364,7 @@ class NamedLoss:
     weight: float
 
     def codes(self, truth: Any) -> NDArray:
-        """The true names of samples, (T,), −1 where unknown."""
+        """The codes of the true names of all samples, (T,), −1 where unknown."""
         known = truth.partial_labels
         return truth.sample_names if known is None else known.names
 
@@ -358,7 +374,7 @@ class NamedLoss:
         return KnownLoss()(partition, truth) + self.weight * wrong / len(codes)
 
     def augment(self, form: ChargedForm, truth: Any, scale: float) -> tuple[ChargedForm, float]:
-        """Add the loss to a form; where a name is known, every other name scores scale·β more."""
+        """Add the loss to a form. If a sample's name is known, others score scale·β more."""
         codes, emissions = self.codes(truth), form.names.emissions
         right = codes[:, None] == np.arange(emissions.shape[1])
         wrong = np.where(codes[:, None] >= 0, scale * self.weight * ~right, 0.0)

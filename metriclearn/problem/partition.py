@@ -1,8 +1,8 @@
 """Partitions of T samples, stored as clusters and never as T×T matrices.
 
-A partition with assignment matrix Y enters every formula of this package through its rescaled
-equivalence matrix M = Y(YᵀY)⁻¹Yᵀ: an orthogonal projection with Tr M equal to the number of
-clusters.
+Let Y be the assignment matrix of a partition. Every formula of this package uses the partition
+through its rescaled equivalence matrix M = Y(YᵀY)⁻¹Yᵀ. This matrix is an orthogonal projection, and
+Tr M is the number of clusters.
 
 Throughout the package, "Lajugie, Arlot & Bach" refers to R. Lajugie, S. Arlot and F. Bach,
 Large-margin metric learning for partitioning problems, arXiv:1303.1280, 2013. Its section 2.2
@@ -30,9 +30,9 @@ class Partition:
     """A partition of samples 0 … T-1 into K non-empty clusters.
 
     Build one with :meth:`from_labels`, :meth:`from_runs` or :meth:`from_change_points`.
-    Clusters are numbered by first appearance. Two objects are therefore equal exactly when they
-    are the same partition, whatever names the labels had. Contiguous partitions (segmentations)
-    store only their K change-points.
+    Clusters are numbered by first appearance. Two objects are therefore equal exactly if they are
+    the same partition, whatever names the labels had. Contiguous partitions (segmentations) store
+    only their K segment ends.
 
     Parameters
     ----------
@@ -57,7 +57,8 @@ class Partition:
         The partial labels that this partition completes, see :meth:`completing`; None if all
         labels were given.
     share : array (T,) or None
-        The diagonal of D: 1 for labeled samples, else 0; None if all samples are labeled.
+        The diagonal of D in :class:`~metriclearn.problem.losses.FrobeniusLoss`: 1 for labeled
+        samples and 0 for others; None if all samples are labeled.
 
     Raises
     ------
@@ -94,7 +95,7 @@ class Partition:
         labels: NDArray | None = None,
         partial_labels: PartialPartition | None = None,
     ) -> None:
-        """Store canonical data; use the ``from_…`` constructors, which validate."""
+        """Store ends or labels unchecked. The ``from_…`` constructors check them."""
         self.ends, self._labels, self.partial_labels = ends, labels, partial_labels
         given = None if partial_labels is None else partial_labels.labels >= 0
         self.share = None if given is None else given.astype(np.float64)
@@ -111,7 +112,10 @@ class Partition:
 
     @classmethod
     def from_labels(cls, labels: Iterable[Hashable]) -> Partition:
-        """Partition whose clusters are the sets of equal labels (any hashables), O(T log T)."""
+        """The partition into sets of samples with equal labels, in O(T log T).
+
+        Labels may be any hashable values.
+        """
         codes = factorize(label_values(labels))
         ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
         if len(ends) == int(codes.max()) + 1:
@@ -120,7 +124,7 @@ class Partition:
 
     @classmethod
     def from_runs(cls, labels: Iterable[Hashable]) -> Partition:
-        """Segmentation into the maximal runs of equal labels (a label may recur)."""
+        """The segmentation into maximal runs of equal labels. A label may recur."""
         values = label_values(labels)
         changes = np.flatnonzero(values[1:] != values[:-1]) + 1
         return cls(ends=np.append(changes, len(values)))
@@ -129,13 +133,14 @@ class Partition:
     def from_change_points(
         cls, change_points: ArrayLike | Sequence[int], n_samples: int | None = None
     ) -> Partition:
-        """Segmentation from the ends of its segments.
+        """The segmentation with given segment ends.
 
         Parameters
         ----------
         change_points : sequence of int
-            Index of the first sample after each segment, in any order. As in ruptures, the last
-            one is T. T may be left out if ``n_samples`` is given.
+            For each segment, the index of the first sample after it. As in ruptures, the last
+            segment has the end T, which may be left out if ``n_samples`` is given. Any order is
+            allowed.
         n_samples : int, optional
             T, checked against the largest change-point.
 
@@ -175,22 +180,22 @@ class Partition:
         return cls(ends=ends)
 
     def completing(self, partial_labels: PartialPartition | None) -> Partition:
-        """The same partition, as a completion of partial labels."""
+        """The same partition, marked as a completion of ``partial_labels``."""
         return Partition(ends=self.ends, labels=self._labels, partial_labels=partial_labels)
 
     def with_completion(self, partition: Partition) -> Partition:
-        """Another partition, as a completion of the partial labels of this one."""
+        """The other ``partition``, marked as a completion of the partial labels of this one."""
         return partition.completing(self.partial_labels)
 
     @property
     def labeled_trace(self) -> float:
-        """Tr DM for this partition's M: Σ 1/|C(t)| over labeled samples."""
+        """Tr DM, which is the sum of 1/|C(t)| over labeled samples t; C(t) is the cluster of t."""
         if self.share is None:
             return float(self.n_clusters)
         return float(np.sum(self.share / self.sizes[self.labels]))
 
     def labeled_product(self, V: NDArray) -> NDArray:
-        """(DM + MD) V, (T, k) -> (T, k), in O(Tk)."""
+        """The product (DM + MD) V, (T, k) -> (T, k), in O(Tk)."""
         if self.share is None:
             return 2.0 * self.project(V)
         share = self.share[:, None]
@@ -204,14 +209,14 @@ class Partition:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """Cluster number of every sample, by first appearance, shape (T,)."""
+        """The cluster of every sample, (T,). Clusters are numbered by first appearance."""
         if self._labels is not None:
             return self._labels
         return np.repeat(np.arange(self.n_clusters), self.sizes)
 
     @property
     def change_points(self) -> NDArray[np.int64]:
-        """Segment ends, the last one T, shape (K,).
+        """The segment ends, (K,). The last one is T.
 
         Raises
         ------
@@ -226,7 +231,7 @@ class Partition:
         return self.ends
 
     def pool(self, X: NDArray) -> NDArray:
-        """Cluster sums YᵀX, (T, …) -> (K, …), in time of the size of X."""
+        """The sums YᵀX of rows over clusters, (T, …) -> (K, …), in time linear in the size of X."""
         from scipy.sparse import csr_array
 
         if self.ends is not None:
@@ -243,27 +248,27 @@ class Partition:
         return sums.reshape(self.n_clusters, *np.shape(X)[1:])
 
     def root(self, X: NDArray) -> NDArray:
-        """(YᵀY)^(-1/2) YᵀX, whose Gram matrix is XᵀMX, (T, P) -> (K, P)."""
+        """The matrix R = (YᵀY)^(-1/2) YᵀX with RᵀR = XᵀMX, (T, P) -> (K, P)."""
         return self.pool(X) / np.sqrt(self.sizes)[:, None]
 
     @property
     def factor(self) -> NDArray[np.float64]:
-        """U = Y(YᵀY)^(-1/2) with M = UUᵀ, (T, K), dense."""
+        """The dense matrix U = Y(YᵀY)^(-1/2), (T, K), with M = UUᵀ."""
         factor = np.zeros((self.n_samples, self.n_clusters))
         factor[np.arange(self.n_samples), self.labels] = 1.0 / np.sqrt(self.sizes[self.labels])
         return factor
 
     def project(self, X: NDArray) -> NDArray:
-        """M X: every row replaced by the mean of its cluster, (T, P) -> (T, P), in O(TP)."""
+        """M X, in which the mean of its cluster replaces every row, (T, P) -> (T, P), in O(TP)."""
         means = self.pool(X) / self.sizes.reshape(-1, *([1] * (X.ndim - 1)))
         return means[self.labels]
 
     def intersections(
         self, other: Partition
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Non-empty cells of the contingency table: (k, l, |A_k ∩ B_l|).
+        """The cells of the contingency table that are not empty, as arrays k, l and |A_k ∩ B_l|.
 
-        O(K+K′) when both partitions are contiguous, O(T log T) otherwise.
+        The time is O(K+K′) if both partitions are contiguous, and O(T log T) otherwise.
 
         Raises
         ------
@@ -327,7 +332,7 @@ def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int)
 
 
 def _whole_numbers(change_points: Any) -> NDArray[np.float64]:
-    """Check that change-points are whole numbers; returns floats."""
+    """Check that change-points are whole numbers, and return them as floats."""
     try:
         ends = real_array("Partition", "change_points", change_points, None, allow=("empty",))
     except ValueError as error:
@@ -380,7 +385,7 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
 
 
 def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
-    """One label per sample, (T,): numbers and strings unchanged, anything else as objects.
+    """One label per sample, (T,). Numbers and strings stay as they are, others become objects.
 
     Raises
     ------
@@ -420,14 +425,14 @@ def _is_missing(item: Hashable) -> bool:
 
 
 def codes_of_known(values: NDArray) -> NDArray[np.int64]:
-    """Codes of :func:`label_values` by first appearance, −1 where the label is −1."""
+    """Integer codes as in :func:`factorize`, except that the label −1 has the code −1."""
     codes, known = np.full(len(values), -1), values != -1
     codes[known] = factorize(values[known])
     return codes
 
 
 def factorize(values: NDArray) -> NDArray[np.int64]:
-    """Integer codes of :func:`label_values`, numbered by first appearance."""
+    """Integer codes of labels (from :func:`label_values`), numbered by first appearance."""
     if values.dtype == object:
         names: dict[Hashable, int] = {}
         return np.array([names.setdefault(v, len(names)) for v in values], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Orthogonal projections M that relax partitions, kept inside a small subspace."""
+"""Orthogonal projections M that relax partitions, stored by coordinates in a small subspace."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ _NEGLIGIBLE = 1e-13
 
 
 class Subspace:
-    """An orthonormal basis Q of the span of [Y, X], of dimension q ≤ K + P, never stored.
+    """The span of [Y, X], with an orthonormal basis Q that is never stored.
 
-    Its first K directions are the normalized clusters Y(YᵀY)^(-1/2) of a reference partition. The
-    other directions are (X − NX)·T with a (P, q − K) matrix T from one QR decomposition in O(TP²).
-    After that, computations inside the span do not depend on the number of samples.
+    The dimension is q ≤ K + P. The first K directions of Q are the normalized clusters
+    Y(YᵀY)^(-1/2) of a reference partition. The other directions are X − NX times a (P, q − K)
+    matrix, ``mixing``, which takes one QR decomposition in O(TP²). After that, computations inside
+    the span do not depend on the number of samples.
 
     Parameters
     ----------
     X : array (T, P)
-        Kept, not copied.
+        Observations. The array is not copied.
     truth : Partition
-        N.
+        The reference partition N, with the assignment matrix Y.
     """
 
     def __init__(self, X: NDArray, truth: Partition) -> None:
@@ -61,7 +62,7 @@ class Subspace:
         return constant
 
     def reduced(self, X: NDArray) -> NDArray:
-        """QᵀX, (T, k) -> (q, k); stored for the X of the subspace, else O(Tqk)."""
+        """QᵀX, (T, k) -> (q, k), in O(Tqk). It is stored for the X of the subspace itself."""
         if X is self.X:
             return self.rows
         residual = self.X - self.truth.project(self.X)
@@ -99,23 +100,24 @@ class Basis:
 
 
 class Projector:
-    """M = U Diag(s) Uᵀ + f·(I − QQᵀ) with U = QV: a point of {0 ⪯ M ⪯ I}.
+    """The matrix M = U Diag(s) Uᵀ + f·(I − QQᵀ) with U = QV, for which 0 ⪯ M ⪯ I.
 
     Spectral relaxations return it instead of a partition. Losses, joint features and risks treat
-    it like a partition: they use its trace, ⟨M, N⟩ and roots of XᵀMX. The weights s and the
-    filling f are 0 or 1, except for eigenvalues that tie at the cut. Tied eigenvalues get equal
-    weights, so that M does not depend on an arbitrary choice of eigenvectors.
+    it like a partition, because they need only its trace, ⟨M, N⟩ and a root of XᵀMX. The weights s
+    and the filling f are 0 or 1, except for eigenvalues that tie at the cut. Tied eigenvalues get
+    equal weights, so that M does not depend on an arbitrary choice of eigenvectors.
 
     Parameters
     ----------
     vectors : array (q, k)
-        V, orthonormal.
+        The coordinates V of the directions, with orthonormal columns.
     subspace : Subspace, optional
-        Q; without it, ``vectors`` have T rows and are themselves the basis.
+        The subspace with the basis Q. Without it, ``vectors`` have T rows and are themselves the
+        basis.
     weights : array (k,), optional
-        s, ones by default.
+        The weights s, ones by default.
     filling : float
-        f.
+        The filling f, the weight of the dimensions outside the subspace.
 
     Attributes
     ----------
@@ -158,7 +160,7 @@ class Projector:
         return np.hstack([factor, np.sqrt(self.filling) * outside])
 
     def root(self, X: NDArray) -> NDArray:
-        """R with RᵀR = XᵀMX, (T, P) -> (k or k + P, P)."""
+        """A matrix R with RᵀR = XᵀMX, (T, P) -> (k or k + P, P)."""
         inside = self.subspace.reduced(X)
         root = np.sqrt(self.weights)[:, None] * (self._inside.T @ inside)
         if not self.filling or X is self.subspace.X:
@@ -167,7 +169,7 @@ class Projector:
         return np.vstack([root, np.sqrt(self.filling) * outside])
 
     def inner(self, truth: Partition) -> float:
-        """⟨M, N⟩; O(Kk) for the partition of the subspace, O(Tk) for any other."""
+        """⟨M, N⟩, in O(Kk) for the partition of the subspace, and in O(Tk) for any other."""
         subspace = self.subspace
         if subspace.truth is not None and subspace.truth == truth:
             # The first directions of Q are the clusters.

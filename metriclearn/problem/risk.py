@@ -1,7 +1,8 @@
 """The structured hinge over several data sets, as cuts for the solvers.
 
-One hinge serves samples and nodes, full and partial labels, and forms that are linear in w or
-not: with s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score of a partition, data set i costs
+The same hinge is used for samples and for nodes, for full and for partial labels, and for forms
+that are linear in w or not. Let s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] be the score of a partition. The
+hinge of data set i is
 
     L_i(w) = max_M [ α ℓ(M, N_i) + s_w(M) ] − s_w(N_i)      (Lajugie, Arlot & Bach, Eq. (9)).
 
@@ -43,14 +44,14 @@ _RISE = 1e-12
 
 @runtime_checkable
 class Oracle(Protocol):
-    """argmax ⟨A, M⟩ over a set of partitions, for the kinds of forms that it accepts."""
+    """Maximizes ⟨A, M⟩ over a set of partitions, or a relaxation of it."""
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Partition | Projector:
-        """Best partition, with ``n_clusters`` clusters if given."""
+        """The best partition. It has ``n_clusters`` clusters if that is given."""
 
 
 class Point(NamedTuple):
-    """A point w: its metric, its penalty, and the forms of data sets at w.
+    """A point w, divided into metric and penalty, and the forms of data sets at this point.
 
     Attributes
     ----------
@@ -68,10 +69,10 @@ class Point(NamedTuple):
 
 
 class Line(NamedTuple):
-    """⟨A, M⟩ near some w: constant + ⟨slope, w⟩, exact at w, and everywhere if A is linear.
+    """The tangent constant + ⟨slope, w⟩ of ⟨A, M⟩ as a function of the metric coordinates w.
 
-    A stored line has a ``key``. If A is not linear, the key contains the bytes of the metric at
-    which the line touches ⟨A, M⟩.
+    If A is linear in w, the tangent equals ⟨A, M⟩ everywhere. A stored line has a ``key``. If A is
+    not linear, the key contains the bytes of the metric at which the line touches ⟨A, M⟩.
     """
 
     constant: float
@@ -87,22 +88,22 @@ class HingeTerms:
     ----------
     features : JointFeatures
     loss : Loss
-        ℓ; with partial labels it charges only the labeled parts.
+        The loss ℓ. With partial labels it depends only on rows or pieces that have labels.
     oracle : Oracle
-        Loss-augmented inference.
+        Solves the loss-augmented inference, the maximum in L_i.
     cone : MetricCone
-        The feasible set of w; ``learns_penalty`` is true if λ is learned.
+        The feasible set of w. Its ``learns_penalty`` is true if λ is learned.
     loss_scale : float
         α.
     penalty : float
         λ if it is fixed.
     count_known : bool
-        Whether inference is given K_i; λ is then 0.
+        Whether the oracle is given the number of clusters K_i. λ is then 0.
     completion : callable (form, n_clusters, known) -> Partition, optional
-        argmax ⟨A, M⟩ over the partitions that agree with the partial labels.
+        Maximizes ⟨A, M⟩ over the partitions that agree with the partial labels.
     ramp : bool
-        Use −max_M s_w(M) in place of −s_w(N_i), if counts are known. L_i is then at most the hinge
-        and at least α times the loss of the prediction. For α → 0, L_i/α tends to that loss.
+        Whether −max_M s_w(M) replaces −s_w(N_i); only if counts are known. L_i is then at most the
+        hinge and at least α times the loss of the prediction. For α → 0, L_i/α tends to this loss.
     """
 
     features: JointFeatures
@@ -123,7 +124,7 @@ class HingeTerms:
         return Point(metric, learned_penalty if self.cone.learns_penalty else self.penalty, form)
 
     def line(self, samples: Any, form: Form, metric: NDArray, partition: Any) -> Line:
-        """⟨A, M⟩ as a line that touches it at a metric; ``form`` is A at that metric."""
+        """The line that touches ⟨A, M⟩ at ``metric``; ``form`` must be A at this metric."""
         slope = self.features.gradient(samples, form, partition)
         linear = self.features.linear
         return Line(0.0 if linear else form.at(partition) - float(slope @ metric), slope)
@@ -131,16 +132,17 @@ class HingeTerms:
 
 @dataclass
 class HingeShard:
-    """Neighboring data sets of a structured hinge.
+    """A shard: some neighboring data sets of a structured hinge, which one worker evaluates.
 
     Parameters
     ----------
     terms : HingeTerms
     samples, truths : sequences of Samples and Partition
     shares : array (N,)
-        s.
+        The weights s_i of the data sets.
     owners : int array (N,)
-        The function of the risk to which each data set belongs; sorted.
+        For each data set, the number of the group to which it belongs, in ascending order. Each
+        group has one cut.
     lazy : bool
         Whether samples are read one by one, only when they are needed.
     """
@@ -154,7 +156,7 @@ class HingeShard:
     _lines: dict[int, Line] = field(default_factory=dict, init=False)
 
     def loaded(self) -> Self:
-        """A shard of the same data sets, read into memory."""
+        """A shard of the same data sets, which are read into memory."""
         samples: Any = self.samples
         shard = replace(self, samples=samples.loaded(), lazy=False)
         # This call reads the data.
@@ -162,15 +164,16 @@ class HingeShard:
         return shard
 
     def __sizeof__(self) -> int:
-        """Size in bytes, for Dask: that of the cumulative sums, once they are in memory."""
+        """The size in bytes, which Dask asks for: about that of cumulative sums in memory."""
         rows = 0 if self.lazy else sum(truth.n_samples for truth in self.truths)
         return 8 * rows * self.terms.cone.n_features + 1000 * len(self.truths)
 
     def value_and_slope(self, w: NDArray, chosen: NDArray | None = None) -> Sums:
-        """Weighted sums of the cuts at w, of all functions or only of the ``chosen`` ones.
+        """Values and slopes of L_i at w, summed with weights over the data sets of each group.
 
-        If w has the shape (2, n), −s_w(N_i) is linearized at the second row. If K_i is known, the
-        penalty is 0, so that it changes neither the answer nor the value.
+        Only the ``chosen`` groups are evaluated, or all if it is None. If w has the shape (2, n),
+        −s_w(N_i) is linearized at the second row. If K_i is known, the penalty is 0, so that it
+        changes neither the result of the oracle nor the value.
         """
         terms = self.terms
         if w.ndim == 1:
@@ -222,7 +225,7 @@ class HingeShard:
         return Sums(groups, np.add.reduceat(shares * values, starts), sums)
 
     def slopes_of_truths(self) -> NDArray:
-        """d s_w(N_i)/dw, the same at every w where forms are linear, (N, n)."""
+        """The derivatives d s_w(N_i)/dw at w = 0, (N, n), equal at all w if forms are linear."""
         terms, rows = self.terms, []
         nowhere = terms.at(np.zeros(terms.cone.size))
         for samples, truth in zip(self.samples, self.truths):
@@ -231,7 +234,7 @@ class HingeShard:
         return np.array(rows)
 
     def complete(self, w: NDArray) -> list[Any]:
-        """Best completions under w; an old completion stays unless the new one is better."""
+        """The best completions under w. An old completion stays unless the new one is better."""
         terms = self.terms
         point = terms.at(w)
         assert terms.completion is not None
@@ -259,14 +262,14 @@ class HingeShard:
 
 @dataclass(eq=False)
 class StructuredHinge:
-    """Σ s_i L_i(w), with one convex function per data set or group of data sets.
+    """The risk Σ s_i L_i(w), with one cut for each data set or each group of data sets.
 
-    L_i(B, λ) = (1/T) { max_M [ ⟨A_i, M⟩ + αT ℓ(M, N_i) − λ Tr M ] − ⟨A_i, N_i⟩ + λ K_i },
+    L_i(B, λ) = (1/T) { max_M [ ⟨A_i, M⟩ + αT ℓ(M, N_i) − λ Tr M ] − ⟨A_i, N_i⟩ + λ K_i }
 
-    the margin-rescaled hinge of Lajugie, Arlot & Bach, section 4.1, for the score
-    (1/T)(⟨A_i, M⟩ − λ Tr M). It is convex in w = (B, λ) when A_i is linear in w and the oracle
-    exact (or an upper bound), and never negative. Its slope is (1/T)(gradient(M*) − gradient(N))
-    for B and (1/T)(K_i − Tr M*) for λ.
+    is the margin-rescaled hinge of Lajugie, Arlot & Bach, section 4.1, for the score
+    (1/T)(⟨A_i, M⟩ − λ Tr M). If A_i is linear in w, and the oracle is exact or maximizes over a
+    relaxation, L_i is convex in w = (B, λ) and never negative. Its slope is
+    (1/T)(gradient(M*) − gradient(N_i)) for B and (1/T)(K_i − Tr M*) for λ.
 
     Parameters
     ----------
@@ -274,11 +277,12 @@ class StructuredHinge:
     samples, truths : sequences of Samples and Partition, or of Nodes and NodeLabels
         A truth that is a completion keeps its partial labels.
     sample_weight : array (N,), optional
-        s, normalized here to sum to one; equal by default.
+        The weights s_i, which are divided by their sum; equal by default.
     n_groups : int, optional
-        Largest number of cuts per round, each the mean over neighboring data sets.
+        Largest number of cuts per round. Each cut is the mean over a group of neighboring data
+        sets. By default every data set has its own cut.
     executor : Executor, optional
-        Evaluates the shards of data sets; by default in this process, one after another.
+        Evaluates the shards of data sets. By default this process does it, one after another.
     """
 
     terms: HingeTerms
@@ -336,7 +340,7 @@ class StructuredHinge:
         return Cuts(sums.values[place] / safe, sums.slopes[place] / safe[:, None], weights)
 
     def linearized(self, w: NDArray) -> Self:
-        """The majorant with −s_w(N_i) replaced by its tangent at w, where it equals the risk.
+        """The majorant of the risk that touches it at w: a tangent at w replaces −s_w(N_i).
 
         If forms are linear, or with a ramp, the risk itself is returned. With a ramp, a tangent
         would keep only one of the two maxima, and with a small α the majorant would rise steeply on
@@ -358,24 +362,24 @@ class StructuredHinge:
         return digest.digest()
 
     def slopes_of_truths(self) -> NDArray:
-        """d s_w(N_i)/dw, the same at every w where forms are linear, (N, n)."""
+        """The derivatives d s_w(N_i)/dw at w = 0, (N, n), equal at all w if forms are linear."""
         return np.concatenate(self.executor.each(self._shards, HingeShard.slopes_of_truths))
 
     @property
     def truth_slope(self) -> NDArray:
-        """Σ s_i gradient(N_i) / T_i: for linear features H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i."""
+        """Σ s_i gradient(N_i) / T_i, which is H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i for linear features."""
         return self._shares @ self.slopes_of_truths()[:, : self.terms.cone.n_metric]
 
     def complete(self, w: NDArray) -> list[Any]:
-        """Best completions under w; an old completion stays unless the new one is better."""
+        """The best completions under w. An old completion stays unless the new one is better."""
         return list(chain(*self.executor.each(self._shards, HingeShard.complete, w)))
 
 
 def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) -> CutMemory:
-    """Convert cuts of F under the completions of ``before`` to the completions of ``after``.
+    """Convert cuts under the completions H_i of ``before`` to the completions H′_i of ``after``.
 
-    This is exact if the loss does not depend on the completions H_i: F and its minorants then
-    change by the linear functions s_w(H_i) − s_w(H′_i).
+    This is exact if the loss does not depend on completions. The risk and its minorants then change
+    only by the linear functions s_w(H_i) − s_w(H′_i).
     """
     # A cut's slope has −s_w(H_i); the new one needs −s_w(H′_i).
     shift = before.slopes_of_truths() - after.slopes_of_truths()

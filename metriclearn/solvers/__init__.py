@@ -1,4 +1,4 @@
-"""Metric cones, regularizers, and solvers with certificates; nothing about partitions."""
+"""Metric cones, regularizers, and solvers with certificates. Nothing here knows partitions."""
 
 import pkgutil
 

@@ -1,7 +1,8 @@
 """The input and the output of solvers, and the loop that all solvers share.
 
-A solver takes a :class:`Problem`. It inherits its rounds from :class:`Iteration`, which keeps
-trace, checkpoint and callbacks, and :class:`Minimization`, which adds the best point and its bound.
+A solver takes a :class:`Problem` and returns a :class:`Solution`. The loop over rounds is in
+:class:`Iteration`, which also updates the trace and the checkpoint and calls the callbacks.
+:class:`Minimization` adds the best point so far and the lower bound.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _SHARES = (1.0, 0.1, 0.01, 0.001)
 def product_rounding(slopes: NDArray, w: NDArray, cone: MetricCone) -> NDArray:
     """A bound on the rounding error of ⟨slope, w⟩ for every slope, (…, n) → (…).
 
-    A metric may be large along directions in which the data do not vary. The slope there is only
-    rounding, so for metrics the bound uses the product of the two norms. The coefficients of a
-    penalty have other units, so each adds a separate term.
+    A metric may be large along directions in which the data do not vary. The slope along them
+    consists of rounding errors only, so for the metric's coordinates the bound uses the product of
+    the two norms. The coordinate of the penalty has another unit, so it adds a separate term.
     """
     n = cone.n_metric
     lengths = np.linalg.norm(slopes[..., :n], axis=-1) * np.linalg.norm(w[:n])
@@ -44,7 +45,7 @@ def product_rounding(slopes: NDArray, w: NDArray, cone: MetricCone) -> NDArray:
 class Cuts(NamedTuple):
     """Values and slopes of the convex functions R_1 … R_n at one point, with their weights.
 
-    The risk is Σ weights_i R_i; weights sum to one.
+    The risk is Σ weights_i R_i. The weights of all functions sum to one.
     """
 
     values: NDArray
@@ -63,15 +64,17 @@ class Cuts(NamedTuple):
 
 
 class CutMemory(NamedTuple):
-    """Minorants of the functions of a risk. They are valid whatever the regularizer.
+    """Minorants of the functions of a risk, which are valid under every regularizer.
 
     Attributes
     ----------
     table : structured array (J,)
         One record for every cut, see :func:`~metriclearn.solvers.dual_master.table_of`.
     anchor_offset : float
+        Offset of a minorant anchor_offset + ⟨anchor_slope, w⟩ of the whole risk, which was computed
+        at the solver's start.
     anchor_slope : array (n,)
-        The minorant anchor_offset + ⟨anchor_slope, w⟩ of the whole risk, computed at the start.
+        The slope of this minorant.
     """
 
     table: NDArray
@@ -80,12 +83,12 @@ class CutMemory(NamedTuple):
 
 
 class Risk(Protocol):
-    """Σ weights_i R_i(w); every R_i is convex and nonnegative (a hinge)."""
+    """A risk Σ weights_i R_i(w), in which every R_i is convex and nonnegative (a hinge)."""
 
     weights: NDArray
 
     def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
-        """Cuts of the functions ``chosen`` (all by default) at w, with their weights."""
+        """Cuts at w of the functions ``chosen`` (all by default), with their weights."""
 
 
 @dataclass
@@ -95,13 +98,14 @@ class Trace:
     Attributes
     ----------
     objective, lower_bound : list of float
-        Best objective so far, and the best bound that no point can beat.
+        The best objective so far, and the best lower bound so far. No point has an objective below
+        this bound.
     seconds : list of float
         Seconds since the start.
     oracle_calls : list of int
         Loss-augmented inferences so far, over all data sets or groups of them.
     cache_hits : list of int
-        Inferences saved so far because a stored cut was good enough.
+        Inferences that were saved so far, because a stored cut was good enough.
     """
 
     objective: list[float] = field(default_factory=list)
@@ -112,12 +116,12 @@ class Trace:
 
     @property
     def gap(self) -> list[float]:
-        """objective − lower_bound, per round."""
+        """objective − lower_bound after every round."""
         return [high - low for high, low in zip(self.objective, self.lower_bound)]
 
     @classmethod
     def of(cls, rows: NDArray) -> Self:
-        """The trace of an array (rounds, 5), whose columns are the five lists."""
+        """Make a trace from an array (rounds, 5), whose columns are the five lists."""
         objective, lower_bound, seconds = rows[:, :3].T.tolist()
         oracle_calls, cache_hits = rows[:, 3:].astype(int).T.tolist()
         return cls(objective, lower_bound, seconds, oracle_calls, cache_hits)
@@ -138,16 +142,17 @@ class Solution:
     Attributes
     ----------
     w : array (n,)
-        Best point found.
+        The best point found.
     objective, lower_bound : float
-        Objective at w, and a bound that no point can beat.
+        The objective at w, and a lower bound. No point has an objective below this bound.
     scale : float
-        Objective with no metric; ``relative_gap`` is the gap divided by it.
+        The number that divides the gap in ``relative_gap``. It is the risk with no metric, or Ω
+        there if this risk is 0. For CCCP and FactorDescent it is the objective at the start.
     reason : str
         Why the solver stopped: "converged", "max_rounds", "callback", "interrupted" or "stalled".
     trace : Trace
     rank : int
-        Rank of B at w; for a diagonal metric the number of non-zero weights.
+        Rank of B at w, which is the number of non-zero weights for a diagonal metric.
     cuts : CutMemory or None
         Cuts that a later run can reuse when it starts from this solution.
     """
@@ -179,14 +184,14 @@ class Solution:
 
     @property
     def relative_gap(self) -> float:
-        """The gap divided by the objective with no metric."""
+        """The gap divided by ``scale``."""
         gap = self.objective - self.lower_bound
         return gap / self.scale if self.scale > 0 else gap
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The problem to minimize risk + regularizer over a cone: the complete input of a solver.
+    """The complete input of a solver, which minimizes risk + regularizer over a cone.
 
     Attributes
     ----------
@@ -196,12 +201,12 @@ class Problem:
     cone : MetricCone
         The feasible set of w.
     start : array (n,)
-        A metric of zero, or nearly zero. Solvers begin there, and gaps are relative to its
-        objective.
+        A point whose metric is zero, or nearly zero. Solvers begin there, and gaps are relative to
+        the risk there.
     callbacks : sequence of Callback
-        Called after every round, and with the solution.
+        Called after every round, and at the end with the solution.
     warm : Solution or None
-        An earlier solution for the same risk under another regularizer: the solver reuses its
+        An earlier solution for the same risk under another regularizer. The solver reuses its
         point, scale and cuts.
     estimator : callable (array (n,)) -> estimator, optional
         Returns the learner fitted at a point, for callbacks that need it.
@@ -217,7 +222,7 @@ class Problem:
 
     @property
     def terms(self) -> RegularizationTerms:
-        """The terms of Ω, in the unit of the cone.
+        """The terms of Ω, converted to the unit of the cone.
 
         Raises
         ------
@@ -242,7 +247,7 @@ class Solver(Protocol):
     """Minimizes risk + regularizer over a cone."""
 
     def minimize(self, problem: Problem) -> Solution:
-        """Minimize the problem; a KeyboardInterrupt ends the run and keeps the best point."""
+        """Minimize the problem. A KeyboardInterrupt ends the run, which returns the best point."""
 
 
 class Stop(Exception):
@@ -259,7 +264,7 @@ class Iteration(ABC):
     Attributes
     ----------
     settings : estimator
-        Its parameters are checked against its table; its ``checkpoint`` may name a file.
+        The solver. Its parameters are checked before a run, and its ``checkpoint`` may name a file.
     callbacks : sequence of Callback
     """
 
@@ -273,11 +278,11 @@ class Iteration(ABC):
 
     @abstractmethod
     def step(self) -> None:
-        """One round; raises :class:`Stop` if no further step is possible."""
+        """Do one round. Raises :class:`Stop` if no further step is possible."""
 
     @abstractmethod
     def record(self) -> Any:
-        """Add a row to the trace; return the progress for callbacks, or None without callbacks."""
+        """Add a row to the trace, and return the progress that callbacks are called with."""
 
     @abstractmethod
     def solved(self) -> bool:
@@ -348,14 +353,14 @@ class Iteration(ABC):
 
 
 class Minimization(Iteration):
-    """Rounds that lower risk + Ω over a cone, with the best point found and a lower bound.
+    """Rounds that lower risk + Ω over a cone. Keeps the best point found and a lower bound.
 
     Parameters
     ----------
     problem : Problem
     settings : Solver
     omega : callable (array) -> float, optional
-        Ω(w) for a regularizer without terms; no lower bound is known for it.
+        Computes Ω(w) if the regularizer has no terms. :meth:`raise_bound` cannot be used then.
     """
 
     # A hinge plus Ω is never below this value.
@@ -409,7 +414,7 @@ class Minimization(Iteration):
             self.prepare(start, cuts)
 
     def identity(self) -> Sequence[Any]:
-        """The solver, the fingerprint of the data, the first cuts, and Ω at three points."""
+        """The solver, the fingerprint of the data, the first cuts, and Ω at three metrics."""
         start, cuts = self._first
         solver = type(self.settings).__name__.encode()
         fingerprint = getattr(self.risk, "fingerprint", b"")
@@ -421,7 +426,7 @@ class Minimization(Iteration):
         return parts
 
     def visit(self, w: NDArray) -> tuple[Cuts, float]:
-        """Cuts and objective at w; w is remembered if it is the best point so far."""
+        """Cuts and objective at w. If w is the best point so far, it is stored."""
         cuts = self.risk(w)
         self.oracle_calls += len(cuts.values)
         value = cuts.mean + self.omega(w)
@@ -435,10 +440,12 @@ class Minimization(Iteration):
     def raise_bound(self, offset: float, slope: NDArray) -> None:
         """Use a minorant b + ⟨g, w⟩ of the risk for the lower bound.
 
-        b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum. This limits the penalty if the minorant grows with the
-        penalty. The given minorant may not grow with it. But the minorant from the start, where
-        there are few clusters, grows with it, and so do mixtures of the two. The penalty has no
-        regularizer, so if the given minorant falls with the penalty, the bound needs that limit.
+        Let F be the best objective so far. Then b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum. If the
+        minorant grows with the penalty, this limits the penalty. The given minorant may not grow
+        with it. But the minorant computed at the solver's start, where partitions have few
+        clusters, grows with the penalty. So do mixtures of the two minorants that give it enough
+        weight. The penalty has no regularizer, so if the given minorant falls with the penalty, the
+        bound needs this limit.
         """
         best, grows = self.objective, slope[-1] if self.cone.learns_penalty else 0.0
         bound = offset + self.terms.minimum(slope, self.cone, best)
@@ -484,7 +491,7 @@ class Minimization(Iteration):
         )
 
     def solution(self, reason: str) -> Solution:
-        """The best point with its certificate."""
+        """The best point so far, with its certificate."""
         return Solution(
             w=self.best,
             objective=self.objective,
@@ -497,5 +504,5 @@ class Minimization(Iteration):
         )
 
     def memory(self) -> CutMemory | None:
-        """Cuts for a later run that starts from this solution; None if the solver keeps none."""
+        """Cuts for a later run that starts from this solution; None if the solver stores none."""
         return None

@@ -1,4 +1,4 @@
-"""BundleDual: cuts for every data set, the master problem in its dual, a certified gap."""
+"""BundleDual, a bundle method that solves its master problem in the dual and certifies its gap."""
 
 from __future__ import annotations
 
@@ -47,36 +47,36 @@ _MOST_HITS = 5
 
 @dataclass(eq=False, repr=False)
 class BundleDual(BaseEstimator):
-    """Bundle method with one cut per data set and round; every result carries its gap.
+    """Bundle method with one cut per data set and round. Every result has a certified gap.
 
     Each round solves the master problem over the working set of cuts (:class:`DualMaster`), asks
     the oracles for new cuts at its solution, and compares the best objective with the dual's lower
-    bound. A model of few cuts has a solution that is too small: while the objective still falls
-    along the ray from 0 through that solution, the solution is stretched by at most 30 %. Before
-    each call of the oracles, the solver looks at dropped cuts. While they raise the model by much
-    of the gap, the solver adds them and solves the master again. A proximal term keeps the query
-    near the best point. Its weight is reduced after a round that helps, and raised after one that
-    does not.
+    bound. A model of few cuts has a solution that is too small. While the objective still falls
+    along the ray from 0 through this solution, the solution is stretched by at most 30 %. Before
+    each call of the oracles, the solver checks the cuts that it has dropped from the working set.
+    While these raise the model by a large part of the gap, the solver adds them and solves the
+    master problem again. A proximal term keeps solutions near the best point. Its weight is reduced
+    after a round that lowers the objective enough, and raised otherwise.
 
     The solver works with every regularizer, squared or linear (L1, trace), and with the penalty of
     a cluster, which is not regularized. The reported bound holds for the original problem, without
-    the proximal term. For a diagonal metric with a linear regularizer the bound is the optimum of
-    the linear program over the working set
+    the proximal term. For a diagonal metric with a linear regularizer, the bound is at least the
+    optimum of the linear program over the working set
     (:func:`~metriclearn.solvers.dual_master.linear_master`, HiGHS).
 
     Parameters
     ----------
     tolerance : float
-        Stop at this gap, relative to the objective with no metric.
+        Stop at this gap, relative to the risk with no metric.
     max_rounds : int
-        Passes over the data.
+        Largest number of rounds. Each is one pass over the data.
     keep_inactive : int
-        Rounds after which a cut without weight leaves the working set.
+        A cut leaves the working set after more than this number of rounds without weight.
     cache_size : int
-        Number of dropped cuts that are kept for each data set.
+        Number of dropped cuts that are stored for each data set.
     checkpoint : str or None
-        File that keeps the state after every round; an interrupted ``minimize`` of the same problem
-        resumes from it, with the same result.
+        File in which the state is saved after every round. An interrupted ``minimize`` of the same
+        problem resumes from it, with the same result.
 
     Raises
     ------
@@ -108,9 +108,9 @@ class BundleDual(BaseEstimator):
 
 
 class _Bundle(Minimization):
-    """One run: the working set of cuts, the dropped cuts, and the center of the proximal term.
+    """One run, with its working set of cuts, dropped cuts, and center of the proximal term.
 
-    In the tables of cuts, slopes are divided by ``units``: coordinates are scaled so that the
+    In the tables of cuts, slopes are divided by ``units``. This scales the coordinates so that the
     master problem has the same curvature in all of them. Only the penalty has a unit other than 1.
     """
 
@@ -145,8 +145,7 @@ class _Bundle(Minimization):
             remembered["weight"] = remembered["age"] = 0
 
     def step(self) -> None:
-        """One round: solve the master with remembered cuts, update the lower bound, call oracles,
-        add cuts."""
+        """Solve the master problem, update the lower bound, call the oracles, and add cuts."""
         w, model = self._query()
         w *= 1.0 + self.stretch
         before = self.center_objective
@@ -184,9 +183,9 @@ class _Bundle(Minimization):
         move(new, np.arange(len(new)), self.cuts)
 
     def _query(self) -> tuple[NDArray, float]:
-        """The master's solution, and the model's objective there.
+        """The solution of the master problem, and the objective of the model there.
 
-        Dropped cuts are added until they barely change the model.
+        Dropped cuts are added, and the problem is solved again, until they barely raise the model.
         """
         for hits in range(_MOST_HITS + 1):
             w = self._solve_master()
@@ -207,9 +206,9 @@ class _Bundle(Minimization):
         return w, objective
 
     def _solve_master(self) -> NDArray:
-        """The w that minimizes model + Ω + proximal term.
+        """Find the w that minimizes model + Ω + proximal term.
 
-        Also raises the lower bound to the value that the multipliers prove.
+        Also raise the lower bound to the value that the multipliers of the cuts prove.
         """
         cuts, cone, terms, units = self.cuts, self.cone, self.terms, self.units
         n = cone.n_metric

@@ -1,4 +1,4 @@
-"""Convex-concave procedure: minimize one convex majorant after another, and check the objective."""
+"""Convex-concave procedure, which minimizes one convex majorant after another."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _HALVINGS = 10
 
 @dataclass(eq=False, repr=False)
 class CCCP(ComponentParameters):
-    """Minimize a majorant of the risk at the current point, go there, repeat.
+    """Minimize a majorant of the risk that touches it at the current point; go there, and repeat.
 
     The risk is a difference of convex functions, or nearly so. Its method ``linearized(w)`` returns
-    a majorant that equals it at w: the concave part is replaced by its tangent.
+    a majorant that equals the risk at w, in which a tangent replaces the concave part.
 
-    The objective is evaluated after every outer step, and a step that would raise it is halved
-    until it does not: the trace never increases, even where the majorant is not convex. The only
-    lower bound is 0, which holds for every hinge, so ``gap`` does not measure the distance from the
-    optimum.
+    The objective is evaluated after every outer step. If a step would raise it, the step is halved,
+    up to nine times, until it does not. So the trace never increases, even if the majorant is not
+    convex. The only lower bound is 0, which holds for every hinge, so ``gap`` does not measure the
+    distance from the optimum.
 
     Parameters
     ----------
     solver : Solver
         Minimizes the majorants: :class:`FactorDescent`, or any other solver.
     tolerance : float
-        Relative decrease of the objective below which to stop.
+        Stop if an outer step lowers the objective by at most this fraction of it.
     max_rounds : int
-        Outer steps.
+        Largest number of outer steps.
     trial_rounds : int, optional
         With several starts, the number of outer steps after which only the start of least objective
-        continues; by default all continue to the end.
+        continues. By default all continue to the end.
     checkpoint : str or None
-        File that keeps the state after every outer step, from which an interrupted run resumes;
-        with several starts FILE.1, FILE.2, …, one for each.
+        File in which the state is saved after every outer step. An interrupted run resumes from it.
+        If there are several starts, each has a file of its own: FILE.1, FILE.2, ….
 
     Raises
     ------
@@ -75,20 +75,20 @@ class CCCP(ComponentParameters):
     checkpoint: str | None = None
 
     def minimize(self, problem: Problem) -> Solution:
-        """Minimize, see :class:`~metriclearn.solvers.base.Solver`; the risk has a majorant."""
+        """Minimize a risk with a majorant; see :class:`~metriclearn.solvers.base.Solver`."""
         return _Majorized(problem, self).run(self.max_rounds)
 
     def minimize_from(
         self, problem: Problem, starts: Sequence[NDArray]
     ) -> tuple[Solution, list[float]]:
-        """Minimize from every start; an interrupt, or a callback that stops, ends all of them.
+        """Minimize from every start. An interrupt, or a callback that stops, ends all runs.
 
         Returns
         -------
         solution : Solution
-            The solution of least objective, with the trace of its start.
+            The solution of least objective, with the trace of the run from its start.
         objectives : list of float
-            Objective reached from every start.
+            The objective that was reached from every start.
         """
         trials = self.trial_rounds is not None
         tried = replace(problem, callbacks=()) if trials else problem
@@ -121,12 +121,12 @@ class _Majorized(Minimization):
     settled = False
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """Gaps are relative to the objective at the start."""
+        """Set the scale, so that gaps are relative to the objective at the start."""
         if self.problem.warm is None:
             self.scale = self.objective
 
     def step(self) -> None:
-        """Minimize the majorant, and go there, or only as far as the objective falls."""
+        """Minimize the majorant, and move toward its minimum as far as the objective falls."""
         w, before = self.best, self.objective
         majorant = Problem(self.risk.linearized(w), self.problem.regularizer, self.cone, w)
         inner = self.settings.solver.minimize(majorant)
@@ -141,5 +141,5 @@ class _Majorized(Minimization):
             raise KeyboardInterrupt
 
     def solved(self) -> bool:
-        """Whether the last step lowered the objective by less than the tolerance."""
+        """Whether the last step lowered the objective by no more than the tolerance."""
         return self.settled

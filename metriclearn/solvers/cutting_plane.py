@@ -1,4 +1,4 @@
-"""CuttingPlane: the textbook cutting-plane method, with its master problem in cvxpy."""
+"""CuttingPlane, the textbook cutting-plane method, which solves its master problem by cvxpy."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ _ROUGHLY = 1e-3
 
 @dataclass(eq=False, repr=False)
 class CuttingPlane(BaseEstimator):
-    """Cutting planes: a readable reference solver for any convex regularizer.
+    """Cutting-plane method: a readable reference solver for any convex regularizer.
 
-    Each round minimizes the largest of all cuts so far plus Ω over the cone, a linear program
-    (L1, trace of a diagonal metric), a quadratic program (squared norm of a diagonal metric) or a
-    semidefinite program (full metrics), then adds cuts near its solution. Its optimum is the
-    lower bound. It is slower than :class:`~metriclearn.solvers.bundle.BundleDual`, and needs cvxpy.
+    Each round minimizes the maximum of all cuts so far, plus Ω, over the cone. This master problem
+    is a linear program (L1 or trace of a diagonal metric), a quadratic program (squared norm of a
+    diagonal metric) or a semidefinite program (full metrics). Its optimum is a lower bound. Then
+    the round adds cuts near the solution of the master problem. The solver is slower than
+    :class:`~metriclearn.solvers.bundle.BundleDual`, and needs cvxpy.
 
     Besides the regularizers of this package, Ω may be any object with a method ``expression(B)``
     that returns a convex cvxpy expression of the (P, P) metric B.
@@ -37,18 +38,20 @@ class CuttingPlane(BaseEstimator):
     Parameters
     ----------
     n_slack : bool
-        One cut for every data set and round (n-slack), or one for their mean (one-slack).
+        Whether each round adds a cut for every data set (n-slack). If false, it adds one cut for
+        their mean (one-slack).
     stabilization : float
-        Weight of the best point in the query; the rest is the master's solution. 0 is the plain
-        method, which oscillates, above all with one slack.
+        New cuts are computed at a mixture of the best point, with this weight, and the solution of
+        the master problem. 0 is the plain method, which oscillates, above all with one slack.
     cvxpy_solver : str or None
-        Name of a solver that cvxpy knows; by default scipy's HiGHS for linear programs, Clarabel
-        for others.
+        Name of a solver that cvxpy knows. By default it is scipy's HiGHS for linear programs, and
+        Clarabel for others.
     tolerance : float
         Relative gap at which to stop.
     max_rounds : int
+        Largest number of rounds.
     checkpoint : str or None
-        File that keeps the state after every round, from which an interrupted run resumes.
+        File in which the state is saved after every round. An interrupted run resumes from it.
 
     Raises
     ------
@@ -103,7 +106,7 @@ class CuttingPlane(BaseEstimator):
 
 
 class _Planes(Minimization):
-    """One run, with all cuts so far."""
+    """One run, which keeps all cuts so far."""
 
     def __init__(self, problem: Problem, settings: CuttingPlane) -> None:
         self.expressed = hasattr(problem.regularizer, "expression")
@@ -112,23 +115,23 @@ class _Planes(Minimization):
         super().__init__(problem, settings, self._value if self.expressed else None)
 
     def identity(self) -> Sequence[Any]:
-        """The identity that every solver has, and whether there is a slack for every data set."""
+        """What identifies a run of any solver, and whether there is a slack for every data set."""
         return (*super().identity(), self.settings.n_slack)
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """Keep the cuts at the start, the first cuts of the model."""
+        """Begin the model with the cuts at the start."""
         self.masses = cuts.weights if self.settings.n_slack else np.ones(1)
         self.cuts = self._table(cuts, start)
 
     def step(self) -> None:
-        """Solve the master problem, raise the lower bound, and add cuts at the query."""
+        """Solve the master problem, raise the lower bound, and add cuts near the solution."""
         x, share = self._solve_master(), float(self.settings.stabilization)
         w = self.cone.project((1.0 - share) * x + share * self.best)
         cuts, _ = self.visit(w)
         self.cuts = np.concatenate([self.cuts, self._table(cuts, w)])
 
     def _table(self, cuts: Cuts, w: NDArray) -> NDArray:
-        """One cut for every function, or for their mean."""
+        """A table with one cut for every function, or with one for their mean."""
         mean = Cuts(np.array([cuts.mean]), cuts.slope[None, :], np.ones(1))
         return table_of(cuts if self.settings.n_slack else mean, w, self.cone)
 
@@ -140,7 +143,7 @@ class _Planes(Minimization):
         return float(self.problem.regularizer.expression(B).value)
 
     def _expression(self, B: Any) -> Any:
-        """Ω(B) for cvxpy; the linear part is a multiple of the trace."""
+        """Ω(B) as an expression of cvxpy. Its linear term is a multiple of the trace."""
         import cvxpy as cp
 
         if self.expressed:
@@ -151,11 +154,10 @@ class _Planes(Minimization):
         return linear + squared if self.terms.curvature > 0 else linear
 
     def _solve_master(self) -> NDArray:
-        """The w that minimizes Σ s_i ξ_i + Ω(B), with ξ_i ≥ 0 and above every cut of function i.
+        """Find the w that minimizes Σ s_i ξ_i + Ω(B), with ξ_i ≥ 0 and ξ_i ≥ every cut of R_i.
 
-        Also raises the lower bound.
-
-        The problem is solved in units of the scale, in which solvers are accurate.
+        Also raise the lower bound. All values are divided by the scale, because solvers are
+        accurate for numbers around 1.
         """
         import cvxpy as cp
 
@@ -194,8 +196,8 @@ class _Planes(Minimization):
     def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
         """Raise the lower bound to what the multipliers prove, however accurate they are.
 
-        For a user's Ω the bound is the optimum less the accuracy of the solver, if cvxpy reports
-        "optimal" (and not "optimal_inaccurate").
+        For a user's Ω, multipliers prove nothing. If cvxpy reports "optimal" (and not
+        "optimal_inaccurate"), the bound is then the optimum less the accuracy of the solver.
         """
         if not self.expressed:
             self.raise_bound(*combination(self.cuts, multipliers, self.masses))

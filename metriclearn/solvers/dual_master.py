@@ -1,4 +1,5 @@
-"""The master problem over a table of cuts: in its dual by Newton steps, or as a linear program."""
+"""The master problem over a table of cuts, solved in the dual by Newton steps or as a linear
+program."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ _FIELDS = [("offset", float), ("rounding", float), ("weight", float), ("group", 
 
 
 def table_of(cuts: Cuts, w: NDArray, cone: MetricCone, units: NDArray | float = 1.0) -> NDArray:
-    """One record for every function: its minorant offset + ⟨slope, ·⟩ computed at w.
+    """Make a table of the cuts at w, with one record for every function.
+
+    The cut of a function is its minorant offset + ⟨slope, ·⟩, which touches it at w.
 
     Parameters
     ----------
@@ -30,9 +33,10 @@ def table_of(cuts: Cuts, w: NDArray, cone: MetricCone, units: NDArray | float = 
     Returns
     -------
     structured array (number of functions,) with the fields
-        ``slope`` (n,); ``offset``; ``rounding``, which bounds the error of the offset; ``weight``
-        in the master problem's solution, here 0; ``group``, the function to which the cut belongs;
-        and ``age``, the number of rounds for which it has had no weight.
+        ``slope`` (n,) and ``offset``; ``rounding``, a bound of the rounding error of the offset;
+        ``weight``, the weight of the cut in the solution of the master problem, here 0; ``group``,
+        the function to which the cut belongs; and ``age``, the number of rounds for which the cut
+        has had no weight.
     """
     linear = cuts.slopes @ w
     table = np.zeros(len(linear), dtype=[("slope", float, w.shape), *_FIELDS])
@@ -44,10 +48,11 @@ def table_of(cuts: Cuts, w: NDArray, cone: MetricCone, units: NDArray | float = 
 
 
 def combination(table: NDArray, weights: NDArray, masses: NDArray) -> tuple[float, NDArray]:
-    """Σ weights_j (cut j), a minorant of Σ masses_i R_i: its offset (less rounding) and slope.
+    """Combine cuts to Σ weights_j (cut j), a minorant of Σ masses_i R_i.
 
-    Weights from any source are made nonnegative and scaled down where their sum for a function
-    exceeds its mass. The result is then a minorant of the hinges.
+    Returns its offset, less a bound of the rounding errors, and its slope. The weights may come
+    from any source. Negative weights are set to 0, and if the weights of a function sum to more
+    than its mass, they are scaled down. As hinges are nonnegative, the result is a minorant.
     """
     weights, groups = np.maximum(weights, 0.0), table["group"]
     totals = np.bincount(groups, weights=weights, minlength=len(masses))
@@ -72,9 +77,10 @@ def move(source: NDArray, places: NDArray, target: NDArray | None = None) -> Non
 
 
 def inactive(table: NDArray, most_rounds: int) -> NDArray:
-    """Places of the cuts without weight for more than ``most_rounds`` rounds, including this one.
+    """Update ages, and return the indices of cuts that had no weight in the last rounds.
 
-    A negligible weight becomes 0, and the other weights of its function are raised to compensate.
+    These are the cuts without weight for more than ``most_rounds`` rounds, including this one. A
+    negligible weight becomes 0, and the other weights of its function are raised to compensate.
     """
     groups, weights = table["group"], table["weight"].copy()
     totals = np.bincount(groups, weights=weights)
@@ -85,11 +91,12 @@ def inactive(table: NDArray, most_rounds: int) -> NDArray:
 
 
 def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, NDArray]:
-    """For every function, the highest cut at w, if it exceeds the function's ``model``.
+    """For every function, find the cut with the largest value at w, if it exceeds ``model``.
 
     Returns
     -------
-    places in the table, and the amounts by which the cuts exceed the model
+    the indices of these cuts in the table, and the amounts by which they exceed ``model``, which
+    holds one value for every function
     """
     heights = table["offset"] + table["slope"] @ w
     # Sort by function, then from the highest cut down, and the oldest first among equal ones. The
@@ -103,14 +110,14 @@ def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, 
 
 @dataclass
 class DualMaster:
-    """min over x in the cone of Σ_i s_i max_{j in i} (β_j + ⟨G_j, x⟩) + (ρ/2)‖x‖² − ⟨h, x⟩.
+    """Minimize Σ_i s_i max_{j in i} (β_j + ⟨G_j, x⟩) + (ρ/2)‖x‖² − ⟨h, x⟩ over x in the cone.
 
-    Its dual over the product of simplices {a ≥ 0, Σ_{j in i} a_j = s_i},
+    Its dual is to maximize, over the product of simplices {a ≥ 0, Σ_{j in i} a_j = s_i},
 
-        D(a) = aᵀβ − ‖Π(h − Gᵀa)‖² / 2ρ,   ∇D(a) = β + G x(a),   x(a) = Π(h − Gᵀa) / ρ,
+        D(a) = aᵀβ − ‖Π(h − Gᵀa)‖² / 2ρ,   ∇D(a) = β + G x(a),   x(a) = Π(h − Gᵀa) / ρ.
 
-    is concave and semismooth; each Newton step solves a small quadratic program, and the gap
-    Σ s_i max_j ∇D_j − aᵀ∇D certifies the result for free.
+    D is concave and ∇D is semismooth. Each Newton step solves a small quadratic program. The gap
+    Σ s_i max_{j in i} ∇D_j − aᵀ∇D certifies the result at no cost.
 
     Attributes
     ----------
@@ -119,8 +126,9 @@ class DualMaster:
     offsets : array (J,)
         β.
     groups : int array (J,)
+        The group i of every row j. Every group has at least one row.
     masses : array (m,)
-        s; every group has a row.
+        s.
     shift : array (n,)
         h.
     curvature : float
@@ -142,7 +150,10 @@ class DualMaster:
     def solve(
         self, a: NDArray, tolerance: float, max_steps: int = 40
     ) -> tuple[NDArray, NDArray, float]:
-        """(a, x(a), gap) from the feasible weights ``a``, to an absolute gap ``tolerance``."""
+        """Solve the dual from the feasible weights ``a``, up to an absolute gap ``tolerance``.
+
+        Returns a, x(a) and the gap.
+        """
         v = self.shift - _combine(a, self.rows)
         point, jacobian = self.cone.linearize(v)
         x, gap = point / self.curvature, np.inf
@@ -189,7 +200,7 @@ class DualMaster:
     def _newton_direction(
         self, a: NDArray, gradient: NDArray, jacobian: Jacobian, tolerance: float
     ) -> NDArray:
-        """Change of a that is optimal for the second-order model, over promising rows only."""
+        """The change of a that maximizes the second-order model of D, over promising rows only."""
         # Choose rows with weight, and rows that may get weight, whose gradient is at least the mean
         # of their group.
         level = np.bincount(self.groups, weights=a * gradient) / self.masses
@@ -214,7 +225,7 @@ class DualMaster:
 
 
 def _combine(weights: NDArray, rows: NDArray) -> NDArray:
-    """Gᵀa, reading the rows with weight only."""
+    """Compute Gᵀa, and read only the rows that have weight."""
     active = np.flatnonzero(weights)
     return weights[active] @ rows[active] if 2 * len(active) < len(rows) else weights @ rows
 
@@ -222,21 +233,21 @@ def _combine(weights: NDArray, rows: NDArray) -> NDArray:
 def simplex_qp(
     H: NDArray, c: NDArray, groups: NDArray, masses: NDArray, tolerance: float
 ) -> NDArray:
-    """argmin ½ yᵀHy − cᵀy over y ≥ 0 whose sum over every group is the group's mass.
+    """Minimize ½ yᵀHy − cᵀy over y ≥ 0 whose sum over every group is the mass of the group.
 
-    Mehrotra's predictor-corrector method (On the implementation of a primal-dual interior point
-    method, SIAM Journal on Optimization 2, 1992); one Cholesky factor of an n×n matrix per step,
-    about a dozen steps whatever the conditioning of H ⪰ 0.
+    The algorithm is Mehrotra's predictor-corrector method (On the implementation of a primal-dual
+    interior point method, SIAM Journal on Optimization 2, 1992). Each step takes one Cholesky
+    factorization of an n×n matrix. About a dozen steps suffice, whatever the conditioning of H ⪰ 0.
 
     Parameters
     ----------
     H : array (n, n)
     c : array (n,)
     groups : int array (n,)
-        Group of every variable, 0 … m−1, each occurring.
+        The group of every variable, 0 … m−1. Every group has a variable.
     masses : array (m,)
     tolerance : float
-        Absolute duality gap.
+        The duality gap (absolute) at which to stop.
     """
     n, m = len(c), len(masses)
     E = np.zeros((m, n))
@@ -285,10 +296,10 @@ def linear_master(
 ) -> NDArray | None:
     """Multipliers a of min_{x ≥ 0} Σ_i s_i max(0, max_{j in i} β_j + ⟨G_j, x⟩) + ⟨c, x⟩, by HiGHS.
 
-    This is the master problem without proximal term, for diagonal metrics with L1 or trace. The
-    combination
-    Σ a_j (β_j + ⟨G_j, ·⟩) is the best minorant that the cuts can give: its minimum with the cost is
-    the optimum of the program. Multipliers of a group sum to at most its mass.
+    This is the master problem without proximal term, for diagonal metrics with L1 or trace. Among
+    all combinations of the cuts, Σ a_j (β_j + ⟨G_j, ·⟩) proves the best bound: the minimum of this
+    minorant plus ⟨c, ·⟩ over x ≥ 0 is the optimum of the program. The multipliers of a group sum to
+    at most its mass.
 
     Parameters
     ----------
@@ -304,7 +315,7 @@ def linear_master(
 
     Returns
     -------
-    array (J,), or None where HiGHS finds no optimum
+    array (J,), or None if HiGHS finds no optimum
     """
     # unknowns (x, ξ): minimize ⟨c, x⟩ + Σ s_i ξ_i with ⟨G_j, x⟩ − ξ_group(j) ≤ −β_j
     J, m = len(offsets), len(masses)

@@ -1,4 +1,4 @@
-"""Quasi-Newton descent on a factor of the metric, for risks that are smooth or nearly so."""
+"""Quasi-Newton descent over a factor of the metric, for risks that are smooth or nearly so."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _MEMORY = 20
 
 @dataclass(eq=False, repr=False)
 class FactorDescent(BaseEstimator):
-    """L-BFGS over L in B = LLᵀ, and over √λ if there is a penalty.
+    """Minimize by L-BFGS over a factor L of B = LLᵀ, and over √λ if the penalty λ is learned.
 
     The factor keeps B positive semidefinite without projections, and makes steps relative to the
     size of B. Similarities need this, because their useful metrics span orders of magnitude. For a
-    diagonal metric L is diagonal. The result has no certificate: ``lower_bound`` is 0, which bounds
-    every hinge, and ``converged`` means that the objective has stopped changing or that its
+    diagonal metric L is diagonal. The result has no certificate. Its ``lower_bound`` is 0, which
+    bounds every hinge, and ``converged`` means that the objective has stopped changing or that its
     gradient vanishes.
 
     Parameters
     ----------
     max_rounds : int
-        Evaluations of the risk.
+        Largest number of evaluations of the risk.
     tolerance : float
-        Relative decrease at which to stop.
+        Stop if an iteration lowers the objective by at most this fraction.
 
     Raises
     ------
@@ -69,7 +69,7 @@ class _Descent(Minimization):
     """One run, in which every evaluation by L-BFGS is a round."""
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """Prepare the variable, the vector of L (of full rank) and √λ, and scale the objective."""
+        """Prepare the variable, which consists of L (of full rank) and √λ. Scale the objective."""
         if self.problem.warm is None:
             self.scale = self.objective
         # The gradient 2GL is zero at a zero column of L, so eigenvalues get a floor.
@@ -84,7 +84,7 @@ class _Descent(Minimization):
         self.factor = np.append(L.ravel(), root)
 
     def step(self) -> None:
-        """Run all rounds, by scipy's L-BFGS-B."""
+        """Run all rounds by scipy's L-BFGS-B."""
         options = {
             "maxfun": self.settings.max_rounds,
             "maxiter": self.settings.max_rounds,
@@ -96,7 +96,7 @@ class _Descent(Minimization):
         raise Stop("converged" if result.status == 0 else "max_rounds")
 
     def _round(self, factor: NDArray) -> tuple[float, NDArray]:
-        """Objective and gradient at a factor."""
+        """The objective and its gradient at a factor, for L-BFGS; both are scaled."""
         P, metric = self.cone.n_features, self.cone.metric
         L = factor[: P * P].reshape(P, P)
         penalty = float(factor[-1] ** 2) if self.cone.learns_penalty else float("nan")

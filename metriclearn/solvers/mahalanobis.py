@@ -1,8 +1,8 @@
 """Mahalanobis metrics B ⪰ 0 in coordinates whose dot product is the Frobenius inner product.
 
 Solvers see a flat vector w. Only this module splits it into a matrix and the last entry, which is
-the penalty of a cluster. Each metric family offers its cone, the projection onto the cone and a
-factor L, B = LLᵀ.
+the penalty of a cluster. Each metric family offers its cone, the projection onto the cone, and a
+factor L with B = LLᵀ.
 """
 
 from __future__ import annotations
@@ -35,30 +35,31 @@ class Metric(Protocol):
     polyhedral: bool
 
     def coordinates(self, R: NDArray) -> NDArray:
-        """Coordinates of RᵀR (projected on the family), (k, P) -> (n,)."""
+        """Coordinates of RᵀR, projected on the family, for R (k, P); (n,)."""
 
     def matrix(self, w: NDArray) -> NDArray:
-        """B, (P, P)."""
+        """The matrix B with coordinates w, (P, P)."""
 
     def components(self, w: NDArray) -> NDArray:
-        """Lᵀ with B = LLᵀ, (r, P); r is the rank of B."""
+        """The matrix Lᵀ with B = LLᵀ, (r, P). Its number r of rows is the rank of B."""
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
-        """Projection onto the cone, and its generalized Jacobian J at v.
+        """The projection of v onto the cone, and its generalized Jacobian J at v.
 
-        J is a function of rows (K, n) and the places of k of these rows, G. It returns G J Gᵀ
-        (k, k). A third argument may hold factors of the rows.
+        J is returned as a function. Its arguments are a matrix with n columns, and the indices of k
+        of its rows. With G the matrix of these rows, it returns G J Gᵀ (k, k). A third argument may
+        hold low-rank factors of all rows.
         """
 
     def least(self, v: NDArray) -> float:
-        """min ⟨v, B⟩ over all B in the cone with Tr B = 1."""
+        """The least ⟨v, B⟩ of all B in the cone with Tr B = 1."""
 
     def identity(self, n_features: int) -> NDArray:
-        """Coordinates of I: ⟨I, B⟩ = Tr B."""
+        """The coordinates of I, whose product with those of B is Tr B."""
 
 
 class DiagonalMetric(BaseEstimator):
-    """B = Diag(b) with b ≥ 0: one weight per feature. Projection O(P).
+    """Diagonal metrics B = Diag(b) with one weight b ≥ 0 per feature. A projection takes O(P).
 
     References
     ----------
@@ -97,9 +98,10 @@ class DiagonalMetric(BaseEstimator):
 
 
 class FullMetric(BaseEstimator):
-    """Any positive semidefinite B. Projection by one eigendecomposition, O(P³).
+    """All positive semidefinite B. A projection takes one eigendecomposition, in O(P³).
 
-    Coordinates are the P(P+1)/2 entries of the upper triangle, off-diagonal ones times √2.
+    The coordinates are the P(P+1)/2 entries of the upper triangle. Entries off the diagonal are
+    multiplied by √2.
 
     References
     ----------
@@ -138,19 +140,19 @@ class FullMetric(BaseEstimator):
         return self.coordinates(kept.T), jacobian
 
     def factors(self, rows: NDArray) -> NDArray:
-        """Eigenvectors and eigenvalues of low-rank matrices, by a sketch of each, O(P³/8).
+        """Eigenvectors and eigenvalues of low-rank matrices, from a sketch of each, O(P³/8).
 
         Parameters
         ----------
         rows : array (k, n)
-            Coordinates.
+            The coordinates of k matrices.
 
         Returns
         -------
         structured array (k,) with the fields
-            ``vectors`` (q, P), orthonormal, with q = ⌊P/8⌋, and ``values`` (q,) in decreasing size.
-            Values beyond the rank are 0. All are 0 if the rank is q or more, or if P is too small
-            for the factors to save time.
+            ``vectors`` (q, P), which are orthonormal, with q = ⌊P/8⌋; and ``values`` (q,), sorted
+            by decreasing absolute value. Values beyond the rank are 0. If the rank is q or more,
+            both fields are 0. If P is too small for factors to save time, q is 0.
         """
         P = self.matrix(rows[0]).shape[0]
         q = P // 8 if P >= _SKETCHED else 0
@@ -181,13 +183,16 @@ class FullMetric(BaseEstimator):
 
 @dataclass
 class PenalizedMetric:
-    """Pairs (B, v) of a metric of another family and q nonnegative weights; v comes last.
+    """Pairs (B, v) of a metric B of another family and q nonnegative weights v.
+
+    In the coordinates, v comes last.
 
     Parameters
     ----------
     metric : Metric
+        The family of B.
     n_weights : int
-        q.
+        The number q of weights.
     """
 
     metric: Metric
@@ -198,7 +203,7 @@ class PenalizedMetric:
         self.polyhedral = self.metric.polyhedral
 
     def split(self, w: NDArray) -> tuple[NDArray, NDArray]:
-        """(coordinates of B, v)."""
+        """Split w into the coordinates of B and the weights v."""
         return w[: len(w) - self.n_weights], w[len(w) - self.n_weights :]
 
     def coordinates(self, R: NDArray) -> NDArray:
@@ -249,11 +254,12 @@ def _positions(n_features: int) -> NDArray:
 def _psd_root(
     rows: NDArray, chosen: NDArray, factors: NDArray | None, values: NDArray, vectors: NDArray
 ) -> NDArray:
-    """Root of the Jacobian of the projection on the PSD cone (Löwner's divided differences).
+    """A matrix R with RRᵀ = G J Gᵀ, where J is the Jacobian of the projection on the PSD cone.
 
-    In the eigenbasis J multiplies entry (i, j) by 1 if both eigenvalues are positive, by λ_i/(λ_i −
-    λ_j) if only λ_i is positive, and by 0 if neither is. Cost: O(P²r) for each row, where r is the
-    rank of the projection, or O(P²q) for a row with factors of rank q.
+    G holds the ``chosen`` rows. In the eigenbasis, J multiplies entry (i, j) by 1 if both
+    eigenvalues are positive, by λ_i/(λ_i − λ_j) if only λ_i is positive, and by 0 if neither is
+    (Löwner's divided differences). The time is O(P²r) for each row, where r is the rank of the
+    projection, or O(P²q) for a row with factors of rank q.
     """
     # If only one eigenvalue is positive, (i, j) and (j, i) are one column, times √2. If both are
     # positive, they are two columns.
@@ -293,7 +299,7 @@ def _psd_root(
 
 @dataclass(frozen=True)
 class MetricCone:
-    """The feasible set of w: the metric's cone and, if the penalty of a cluster is learned, λ ≥ 0.
+    """The feasible set of w: the metric's cone, and λ ≥ 0 if the penalty of a cluster is learned.
 
     Parameters
     ----------
@@ -303,8 +309,8 @@ class MetricCone:
     learns_penalty : bool
         Whether w has λ as its last coordinate.
     unit : float
-        The number that data were divided by. Regularizers apply to B, the metric of the data as
-        given, and w is B·unit².
+        The number by which the data were divided. Regularizers apply to B, the metric of the data
+        as they were given, while w holds the coordinates of B·unit².
     """
 
     metric: Metric
@@ -319,11 +325,11 @@ class MetricCone:
 
     @property
     def size(self) -> int:
-        """Length of w."""
+        """The length of w."""
         return self.n_metric + int(self.learns_penalty)
 
     def split(self, w: NDArray) -> tuple[NDArray, float]:
-        """(metric coordinates, penalty); the penalty is NaN if w does not contain it."""
+        """Split w into metric coordinates and penalty, which is NaN if w does not contain it."""
         return w[: self.n_metric], float(w[-1]) if self.learns_penalty else float("nan")
 
     def join(self, w_metric: NDArray, penalty: float) -> NDArray:
@@ -331,11 +337,11 @@ class MetricCone:
         return np.append(w_metric, penalty) if self.learns_penalty else w_metric
 
     def project(self, v: NDArray) -> NDArray:
-        """Nearest point of the cone, (n,) -> (n,)."""
+        """The point of the cone that is nearest to v, (n,) -> (n,)."""
         return self.linearize(v)[0]
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
-        """Projection and its Jacobian, see :meth:`Metric.linearize`."""
+        """The projection of v and its Jacobian, see :meth:`Metric.linearize`."""
         # The penalty is one more nonnegative weight, and a polyhedral metric has only such weights.
         whole = self.metric.polyhedral or not self.learns_penalty
         return (self.metric if whole else PenalizedMetric(self.metric, 1)).linearize(v)

@@ -1,6 +1,6 @@
-"""Regularizers Ω(B): on the cone of a metric family each is linear plus a square.
+"""Regularizers Ω(B). On the cone of a metric family each is a linear term plus a squared one.
 
-Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, section 4.3.
+See Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, section 4.3.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from metriclearn.solvers.mahalanobis import MetricCone
 
 @dataclass(frozen=True)
 class RegularizationTerms:
-    """Ω(w) = offset + ⟨slope, w⟩ + (curvature/2)‖w_metric‖² ≥ 0 on the cone; the penalty is not
-    regularized.
+    """The terms of Ω(w) = offset + ⟨slope, w_metric⟩ + (curvature/2)‖w_metric‖² ≥ 0 on the cone.
+
+    The penalty of a cluster is not regularized.
 
     Attributes
     ----------
     curvature : float
-        μ of the squared part.
+        The factor μ of the squared term.
     slope : array (n_metric,)
-        Slope of the linear part, a multiple of the identity.
+        The slope of the linear term, a multiple of the identity.
     offset : float
         Ω(0).
     """
@@ -47,28 +48,31 @@ class RegularizationTerms:
 
     @cached_property
     def center(self) -> NDArray:
-        """The unconstrained minimum of Ω, for μ > 0; around it Ω has no cancellation."""
+        """The point of the unconstrained minimum of Ω, for μ > 0.
+
+        Written around this point, Ω is computed without cancellation.
+        """
         return -self.slope / self.curvature
 
     @cached_property
     def _least(self) -> float:
-        """The least value of Ω, at its center."""
+        """The least value of Ω, which it has at its center."""
         lowered = 0.5 * self.curvature * float(self.center @ self.center)
         rest = self.offset - lowered
         return rest if abs(rest) > 1e-12 * lowered else 0.0
 
     def gradient(self, w: NDArray) -> NDArray:
-        """∇Ω, zero at the penalty."""
+        """The gradient ∇Ω, whose entry for the penalty is zero."""
         gradient = np.zeros_like(w)
         gradient[: len(self.slope)] = self.slope + self.curvature * w[: len(self.slope)]
         return gradient
 
     def minimum(self, slope: NDArray, cone: MetricCone, best: float) -> float:
-        """min ⟨g, w⟩ + Ω(w) over the metrics that may be optimal, at a penalty of 0.
+        """The least ⟨g, w⟩ + Ω(w) of all metrics that may be optimal, at a penalty of 0.
 
         If μ > 0, the minimum over the whole cone has a closed form. If μ = 0, any optimum has
-        ⟨slope, w⟩ ≤ F, the best objective known, because risks are nonnegative. With slope = κI the
-        minimum is then F/κ times the least eigenvalue (or weight).
+        ⟨slope, w⟩ ≤ F with F the best objective known, because risks are nonnegative. If slope = κI
+        and ν is the least eigenvalue (or weight) of g + κI, the minimum is then min(0, ν) F/κ.
 
         Parameters
         ----------
@@ -97,10 +101,10 @@ class Regularizer(Protocol):
 
 @runtime_checkable
 class ConvexExpression(Protocol):
-    """Any convex Ω, as an expression of cvxpy; only the cutting plane can use it."""
+    """Any convex Ω, given as an expression of cvxpy. Only CuttingPlane can use it."""
 
     def expression(self, B: Any) -> Any:
-        """Ω(B) for a cvxpy variable, or a constant, B (P, P)."""
+        """Ω(B), where B (P, P) is a variable or a constant of cvxpy."""
 
 
 _STRENGTH = Needs(
@@ -110,10 +114,11 @@ _STRENGTH = Needs(
 
 @dataclass(eq=False, repr=False)
 class SquaredFrobenius(BaseEstimator):
-    """Ω(B) = (μ/2)‖B − cI‖²_F, with ``strength`` μ > 0; for a diagonal metric (μ/2)‖b − c‖².
+    """The squared regularizer Ω(B) = (μ/2)‖B − cI‖²_F, with ``strength`` μ > 0.
 
-    With ``center`` c = 0 it is the paper's regularizer, which draws the metric to 0. With c > 0 it
-    draws the metric to cI, the Euclidean metric of the features times c.
+    For a diagonal metric it is (μ/2)‖b − c‖². With ``center`` c = 0 it is the paper's regularizer,
+    which draws the metric to 0. With c > 0 it draws the metric to cI, the Euclidean metric of the
+    features times c.
 
     Parameters
     ----------
@@ -150,7 +155,7 @@ class SquaredFrobenius(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class Trace(BaseEstimator):
-    """Ω(B) = μ Tr B, with ``strength`` μ > 0; favors a low rank.
+    """The linear regularizer Ω(B) = μ Tr B, with ``strength`` μ > 0. It favors a low rank.
 
     Parameters
     ----------
@@ -187,9 +192,9 @@ class Trace(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class L1(Trace):
-    """Ω(b) = μ‖b‖₁, with ``strength`` μ > 0; selects features, for diagonal metrics only.
+    """The regularizer Ω(b) = μ‖b‖₁ of diagonal metrics, with ``strength`` μ > 0.
 
-    Weights are not negative, so the sum of their absolute values is the trace.
+    It selects features. Weights are not negative, so the sum of their absolute values is the trace.
 
     Parameters
     ----------

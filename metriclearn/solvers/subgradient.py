@@ -17,7 +17,11 @@ from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution
 
 @dataclass(frozen=True)
 class Situation:
-    """The quantities that a step rule may use."""
+    """The quantities that a step rule may use.
+
+    ``value`` is the objective at the current point, ``best`` is the best objective so far, ``norm``
+    is ‖g‖ for the subgradient g of the objective, and ``scale`` is that of the solution.
+    """
 
     round: int
     value: float
@@ -28,15 +32,15 @@ class Situation:
 
 
 class StepRule(Protocol):
-    """Length of the step along −g."""
+    """Chooses the length of the step along −g."""
 
     def __call__(self, now: Situation) -> float:
-        """γ in w ← Π(w − γ g)."""
+        """The number γ in w ← Π(w − γ g)."""
 
 
 @dataclass(eq=False, repr=False)
 class ConstantStep(BaseEstimator):
-    """γ = step in every round: reaches a neighborhood of an optimum, but not the optimum."""
+    """Use γ = step in every round, which reaches only a neighborhood of an optimum."""
 
     step: float = 1e-2
 
@@ -46,7 +50,7 @@ class ConstantStep(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class DecreasingStep(BaseEstimator):
-    """γ = step · scale / (‖g‖² √round); the scale is the objective at the start."""
+    """Use γ = step · scale / (‖g‖² √round), where the scale is that of the solution."""
 
     step: float = 1.0
 
@@ -56,18 +60,19 @@ class DecreasingStep(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class PolyakStep(BaseEstimator):
-    """γ = relaxation · (F(w) − target) / ‖g‖², with a target between lower bound and best value.
+    """Use γ = relaxation · (F(w) − target) / ‖g‖², where F is the objective.
 
-    As the optimal value is not known, the target approaches the best value like 1/√round. This
-    keeps steps square-summable enough to converge even if the lower bound is loose. A tight bound
-    from another solver, such as :class:`~metriclearn.solvers.bundle.BundleDual`, is a better
-    target.
+    The ideal target is the optimal value, which is not known. So the target lies between the lower
+    bound and the best value, and its distance from the best value falls like 1/√round. Steps then
+    become short enough to converge even if the lower bound is loose. A tight bound from another
+    solver, such as :class:`~metriclearn.solvers.bundle.BundleDual`, is a better target.
 
     Parameters
     ----------
     relaxation : float
+        Factor of all steps.
     target : float or None
-        Known lower bound of the optimum, used as the target in every round.
+        A known lower bound of the optimum, which is then the target in every round.
     """
 
     relaxation: float = 1.0
@@ -83,27 +88,31 @@ class PolyakStep(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class ProjectedSubgradient(ComponentParameters):
-    """w ← Π(w − γ(g + ∇Ω)), with the best iterate, an average, and a valid lower bound.
+    """Projected subgradient descent, w ← Π(w − γ(g + ∇Ω)).
 
-    With ``batch_size`` every step uses the subgradient of a random batch of data sets, and a
-    round is one epoch of steps followed by one pass that evaluates the average of the epoch. The
-    bound comes from the average of all complete cuts (weighted by step lengths); it is valid but
-    slow, so prefer :class:`~metriclearn.solvers.bundle.BundleDual` for a small certified gap.
+    The result is the best iterate, or an average of iterates if that is better. With
+    ``batch_size``, every step uses the subgradient of a random batch of data sets. A round is then
+    one epoch of steps, followed by one pass that evaluates the average point of the epoch. The
+    lower bound comes from the mean of all cuts over all data sets, weighted by step lengths. It is
+    valid but rises slowly, so prefer :class:`~metriclearn.solvers.bundle.BundleDual` for a small
+    certified gap.
 
     Parameters
     ----------
     step_rule : StepRule
         ``PolyakStep()``, ``DecreasingStep()`` or ``ConstantStep()``.
     average : bool
-        Also evaluate the weighted average of the second half of the iterates, every tenth round.
+        Whether every tenth round also evaluates a weighted average of the latest iterates. It
+        covers those since the last round that was a power of 2.
     batch_size : int or None
-        Data sets per step; None uses all. With batches, ``DecreasingStep()`` is advisable.
+        Number of data sets per step; None uses all. With batches, ``DecreasingStep()`` is
+        advisable.
     tolerance : float
         Relative gap at which to stop.
     max_rounds : int
-        Passes over the data, or epochs.
+        Largest number of rounds: passes over the data, or epochs.
     checkpoint : str or None
-        File that keeps the state after every round, from which an interrupted run resumes.
+        File in which the state is saved after every round. An interrupted run resumes from it.
     random_state : int
         Seed of the batches.
 
@@ -142,10 +151,10 @@ class ProjectedSubgradient(ComponentParameters):
 
 
 class _Descent(Minimization):
-    """One run: the current point, an average, and the mean cut behind the lower bound."""
+    """One run, with the current point, an average, and the mean cut that proves the bound."""
 
     def identity(self) -> Sequence[Any]:
-        """The identity that every solver has, the numbers of the step rule, and batch settings."""
+        """What identifies a run of any solver, the numbers of the step rule, and batch settings."""
         settings = self.settings
         rule = [v for v in vars(settings.step_rule).values() if isinstance(v, (int, float))]
         batches = (settings.batch_size or 0, settings.random_state, settings.average)
@@ -176,7 +185,7 @@ class _Descent(Minimization):
             self.visit(self.sum / self.sum_weight)
 
     def _move(self, count: int) -> float:
-        """Make one step along the whole subgradient; returns its length."""
+        """Make one step along the subgradient over all data sets; return the step's length."""
         w, gamma = self._descend(count, self.w, self.value, self.slope, self.lower_bound)
         # A step of length 0 means that this point is optimal.
         if w is self.w:
@@ -187,7 +196,10 @@ class _Descent(Minimization):
         return gamma
 
     def _epoch(self, count: int) -> float:
-        """Make steps along the subgradients of batches, and one pass at the average point."""
+        """Make steps along the subgradients of batches, and evaluate their average point.
+
+        Returns the sum of the steps' lengths.
+        """
         weights, size = self.risk.weights, self.settings.batch_size
         order = np.random.default_rng([self.settings.random_state, count]).permutation(len(weights))
         batches = [order[i : i + size] for i in range(0, len(order), size)]
@@ -207,8 +219,7 @@ class _Descent(Minimization):
     def _descend(
         self, count: int, w: NDArray, value: float, slope: NDArray, lower_bound: float
     ) -> tuple[NDArray, float]:
-        """One step from w along the subgradient of risk + Ω: the new point, and the step's
-        length."""
+        """Make one step from w along the subgradient of risk + Ω; return the new point and γ."""
         gradient, value = slope + self.terms.gradient(w), value + self.terms(w)
         norm = float(np.linalg.norm(gradient))
         if norm == 0.0:
@@ -229,7 +240,7 @@ class _Descent(Minimization):
         self.value, self.slope = cuts.mean, cuts.slope
 
     def _average_cuts(self, gamma: float) -> None:
-        """Add the cut at the current point to the mean, and update the bound."""
+        """Add the cut at the current point to the mean cut, and update the lower bound."""
         self.total += gamma
         share = gamma / self.total if self.total > 0 else 1.0
         offset = self.value - float(self.slope @ self.w)
