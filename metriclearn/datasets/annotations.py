@@ -24,9 +24,9 @@ _COLUMNS = ("recording", "start", "end", "label")
 
 
 def read_segments(path: PathLike) -> dict[str, list[Segment]]:
-    """Segments (start, end, label) in seconds by recording, in order of time, from a CSV file.
+    """Read the segments (start, end, label) of every recording from a CSV file, sorted by time.
 
-    If the column of labels is missing or empty, all labels are empty.
+    Times are in seconds. If the column of labels is missing or empty, all labels are empty.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
         If there is no such file.
     ValueError
         If a column or value is missing, a time is not a number, an end is not after its start, or
-        two segments of a recording overlap; the message names the line.
+        two segments of a recording overlap by more than a millisecond.
     """
     name, columns = os.fspath(path), ", ".join(_COLUMNS)
     if not Path(path).is_file():
@@ -73,12 +73,13 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
 
 
 def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
-    """The group of each of the recordings, from a CSV file with columns recording and group.
+    """Read the group of every recording from a CSV file with columns recording and group.
 
     Raises
     ------
     ValueError
-        If a column is missing, a recording has no group or two, or all recordings are in one group.
+        If a column is missing, a recording has no group or more than one, or all recordings are in
+        the same group.
     """
     name = os.fspath(path)
     with reading(path, "a table with columns recording, group", csv.Error):
@@ -103,13 +104,13 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
 
 
 def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
-    """Tables with their segments sorted by time.
+    """Sort the segments of every recording by time, and check that they do not overlap.
 
     Raises
     ------
     ValueError
-        If a recording has no segments, one has no duration, or two overlap; the message names the
-        file.
+        If a recording has no segments, a segment has no duration, or two segments overlap by more
+        than a millisecond. The message names the file ``path``.
     """
     name = os.fspath(path)
     for recording, segments in tables.items():
@@ -132,7 +133,7 @@ def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list
 
 
 def seconds_text(seconds: float) -> str:
-    """Seconds as text with as many decimals as needed, from three to nine."""
+    """A time in seconds as text, with the decimals that it needs: at least three, at most nine."""
     text = f"{seconds:.9f}"
     return text[:-6] + text[-6:].rstrip("0")
 
@@ -145,7 +146,8 @@ def row_labels(
     Parameters
     ----------
     gap : str, optional
-        Label of rows in no segment; by default they get the label of the segment nearest in time.
+        Label of rows that are in no segment. By default they get the label of the segment nearest
+        in time.
     """
     middles = (np.arange(n_rows) + 0.5) / rate
     starts, ends = (np.array([segment[i] for segment in segments]) for i in (0, 1))
@@ -161,10 +163,10 @@ def row_labels(
 
 
 def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
-    """Segments from 0 to ``end``: gaps are divided in the middle, neighbors with equal labels
-    joined.
+    """Extend the segments so that they cover the time from 0 to ``end`` without gaps.
 
-    This is :func:`row_labels` for exact times instead of rows.
+    A gap is divided in the middle, and neighbors with equal labels are joined. The result agrees
+    with :func:`row_labels`, but has exact times instead of rows.
     """
     covered: list[Segment] = []
     for start, stop, label in segments:
@@ -182,22 +184,22 @@ def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
 
 
 def typical_tolerance(lengths: Sequence[float] | NDArray, step: float = 0.0) -> float:
-    """Allowed error of a boundary: a tenth of the median length, but at least one step."""
+    """Allowed error of a boundary: a tenth of the median segment length, but at least ``step``."""
     return max(float(np.median(lengths)) / 10, step)
 
 
 def numbered(segments: Sequence[Segment]) -> list[Segment]:
-    """The segments with their numbers from 1 as labels."""
+    """Replace the label of every segment by its number, counted from 1."""
     return [(start, end, str(i + 1)) for i, (start, end, _) in enumerate(segments)]
 
 
 def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Path:
-    """Write ``recording,start,end,label``, which :func:`read_segments` reads."""
+    """Write a CSV file that :func:`read_segments` reads: recording, start, end, label."""
     return _write(path, segments_text(tables))
 
 
 def segments_text(tables: Mapping[str, Sequence[Segment]]) -> str:
-    """The text of the table; without the last column if no segment has a label."""
+    """The segments as CSV text. If no segment has a label, the column of labels is left out."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     width = 4 if any(label for segments in tables.values() for _, _, label in segments) else 3
@@ -225,7 +227,7 @@ def save_webvtt(segments: Sequence[Segment], path: PathLike) -> Path:
 
 
 def _texts(segments: Sequence[Segment]) -> list[Segment]:
-    """Segments with their labels, or their numbers from 1."""
+    """Give every segment without a label its number, counted from 1, as label."""
     return [(a, b, label or str(i + 1)) for i, (a, b, label) in enumerate(segments)]
 
 

@@ -1,4 +1,4 @@
-"""Data sets from their publishers' archives, converted once to the files that loaders read."""
+"""Convert the archives of publishers, once, to the files that loaders read."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ def lay_out(
 ) -> None:
     """Make the files of a data set from its archive, if they are missing.
 
-    The archive is a ``.zip`` or ``.tar.gz`` in the folder, as downloaded or unpacked. Without an
-    archive, nothing happens. The files appear only when all of them are complete.
+    The folder of the data set holds the archive as downloaded (``.zip``, ``.tar.gz`` or ``.tgz``)
+    or unpacked. Without an archive, nothing happens. The files appear only when all of them are
+    complete.
 
     Parameters
     ----------
     name : str
-        The data set.
+        Name of the data set.
     root : path, optional
         See :func:`~metriclearn.datasets.data_folder`.
     parts : sequence of str
-        Files and folders to make.
+        Names of the files and folders to make.
     mark : str
-        Pattern of a path by which the archive is recognized.
+        Pattern that matches a file or folder of the archive. Its parent is the folder ``source``
+        that is converted.
     convert : callable
-        ``convert(source, target)`` makes the parts in the empty folder ``target`` from the folder
-        of the archive that holds the mark.
+        ``convert(source, target)`` makes all ``parts`` in the empty folder ``target`` from the
+        folder ``source`` of the unpacked archive.
 
     Raises
     ------
     ValueError
-        If the archive is damaged, or holds something else.
+        If the archive is damaged, or nothing in it matches ``mark``.
     """
     folder = data_folder(name, root)
     if not folder.is_dir() or all((folder / part).exists() for part in parts):

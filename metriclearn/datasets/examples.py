@@ -20,15 +20,15 @@ _FOLDERS: dict[str, Callable[..., Any]] = {
 
 
 def load_example(name: str, **options: Any) -> Any:
-    """A small data set that comes with the package.
+    """Load a small data set that comes with the package.
 
     ========== ==================================== =============================================
-    name       what                                 from
+    name       content                              source
     ========== ==================================== =============================================
-    bees       four dances of bees, by frames       Oh, Rehg, Balch & Dellaert (2008)
-    exercise   four exercise routines, by joints    CMU Motion Capture, Fox et al. (2014)
-    horses     four images and masks of a horse     drawn; silhouette by Andreas Preuss, CC0
-    iris       150 flowers of three species         Fisher (1936), by scikit-learn
+    bees       tracks of four dancing bees          Oh, Rehg, Balch & Dellaert (2008)
+    exercise   motion of four exercise routines     CMU Motion Capture, Fox et al. (2014)
+    horses     four images of a horse, with masks   made from a silhouette by Andreas Preuss, CC0
+    iris       150 flowers of three species         Fisher (1936), from scikit-learn
     songs      three songs of verses and refrains   generated
     ========== ==================================== =============================================
 
@@ -39,13 +39,14 @@ def load_example(name: str, **options: Any) -> Any:
     name : str
         A name in the table.
     **options
-        Options of :func:`load_beedance`, :func:`load_mocap6` or, for songs,
-        :func:`load_recordings`, which needs ``extractor=AudioFeatures()``.
+        Options of the loader: :func:`load_beedance` for bees, :func:`load_mocap6` for exercise,
+        :func:`load_images` for horses, and :func:`load_recordings` for songs. The last one needs
+        ``extractor=AudioFeatures()``.
 
     Returns
     -------
     LabeledSequences, LabeledImages or LabeledTable
-        As returned by the loader of this kind of data.
+        What the loader of this kind of data returns.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Your own folder of labelled sequences: CSV, TSV, Parquet or npz, one file per sequence."""
+"""Load and save folders of labelled sequences: a CSV, TSV, Parquet or npz file per sequence."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ ENDINGS = (*SEPARATORS, ".parquet", ".npz")
 
 
 def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> pd.DataFrame:
-    """A table separated by commas, tabs or semicolons, whichever is most frequent in its first
-    line.
+    """Read a text table. Its separator is the comma, tab or semicolon: the most frequent one in
+    its first line.
 
-    No value counts as missing: a label may be called NA. With semicolons, numbers may have decimal
-    commas.
+    No text is read as a missing value, so a label may be ``NA``. If the separator is a semicolon,
+    numbers may have decimal commas.
 
     Parameters
     ----------
     path : path
     needed : str
-        What kind of file is needed, for errors.
+        The kind of file that is needed, in words for error messages.
     **options
         Options of ``pandas.read_csv``.
 
     Raises
     ------
     ValueError
-        If the file is damaged, a column is repeated, or a row has too many values.
+        If the file is damaged, two columns have the same name, or a row has too many values.
     """
     pd = optional("pandas", "tables")
     # The warning is about a row with too many values.
@@ -69,7 +69,7 @@ def table_form(path: PathLike) -> tuple[str, bool]:
     Raises
     ------
     ValueError
-        If a column is repeated.
+        If two columns have the same name.
     """
     with open(path, encoding="utf-8-sig") as stream:
         header = stream.readline()
@@ -91,25 +91,26 @@ def load_files(
     group: str | None = None,
     ignore: Collection[str] = (),
 ) -> LabeledSequences:
-    """Load every sequence in a folder: one file each, one row per sample, one column of labels.
+    """Load a folder of labelled sequences: one file per sequence, with one row per sample.
 
     ``.csv``, ``.tsv`` and ``.parquet`` files have the label in column ``label``; all other columns
     are features. Semicolons or tabs may replace the commas. ``.npz`` files have arrays ``X``
-    (T, P) and ``y`` (T,), and may name the columns in ``feature_names`` and the group in ``group``.
-    Files are sorted by name; the name without its ending is the name of the sequence. Labels in
-    text files are strings, or integers if all labels of the file are integers.
+    (T, P) and ``y`` (T,). They may also have the names of the columns in ``feature_names``, and
+    the group in ``group``. Files are sorted by name; the name without its ending is the name of the
+    sequence. Labels in text files are strings, or integers if all labels of the file are integers.
 
     Parameters
     ----------
     path : path
-        The folder; folders inside it are not entered.
+        The folder. Its subfolders are not read.
     label : str
         Column of the labels.
     pattern : str, optional
-        Load only files that match, such as ``"train_*.csv"``; by default all four kinds.
+        Load only files whose names match this pattern, such as ``"train_*.csv"``. By default all
+        files of the four kinds are loaded.
     group : str, optional
-        Column (npz: always the array ``group``) that holds the group of the sequence, one value
-        per file; by default every sequence is a separate group.
+        Column that holds the group of the sequence, with one value per file. npz files always have
+        it in the array ``group``. By default every sequence is a separate group.
     ignore : collection of str
         Columns that are not features, such as a time stamp. Not every file needs to have them.
 
@@ -121,10 +122,16 @@ def load_files(
     Raises
     ------
     FileNotFoundError
-        If the folder does not exist or holds no such file.
+        If the folder does not exist or has no file of these kinds.
     ValueError
         If a file cannot be read, lacks a column or a value, or has other feature columns than
-        the first file. The message names file, row (1 is the row after the header) and column.
+        the first file. For a wrong value, the message names the file, the column and the row,
+        where 1 is the row after the header.
+
+    Warns
+    -----
+    UserWarning
+        If a column increases in every row, so that it may hold row numbers or times.
 
     See Also
     --------
@@ -174,14 +181,14 @@ def load_files(
 def sequence_files(
     who: str, folder: Path, pattern: str | None, endings: Collection[str]
 ) -> list[Path]:
-    """Files of a folder with one of the endings, by name.
+    """List the files of a folder that have one of the endings, sorted by name.
 
     Hidden files and tables of segments are left out, see :func:`without_segments`.
 
     Raises
     ------
     FileNotFoundError
-        If there is none; the message starts with ``who``.
+        If there is no such file. The message starts with ``who``.
     """
     files = [
         file
@@ -200,12 +207,12 @@ def sequence_files(
 
 
 def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
-    """The files without tables of segments, whose names have this ending in any case of letters.
+    """Leave out tables of segments: the files whose names end in ``ending``, in any letter case.
 
     Warns
     -----
     UserWarning
-        If a file that is left out has no column ``start``, so that it may not be a table of
+        If a file is left out although it has no column ``start``, and so may not be a table of
         segments.
     """
     kept, odd = [], []
@@ -226,9 +233,11 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
 
 
 def read_columns(file: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, NDArray]]:
-    """The columns of a table, or those of ``X`` and the other arrays of an npz file.
+    """Read a file as a data frame, and the further arrays of an npz file.
 
-    ``options`` are options of ``pandas.read_csv``.
+    The data frame of an npz file is its array ``X`` with the names in ``feature_names``. All its
+    other arrays are the second result, which is empty for other kinds of files. ``options`` are
+    passed to ``pandas.read_csv``.
 
     Raises
     ------
@@ -254,7 +263,7 @@ def read_columns(file: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, ND
 def read_labeled(
     file: Path, label: str, group: str | None = None
 ) -> tuple[pd.DataFrame, NDArray, str]:
-    """Feature columns, labels and group of one file in the layout of :func:`load_files`.
+    """Read the features, the labels and the group of one file in the layout of :func:`load_files`.
 
     Raises
     ------
@@ -297,13 +306,14 @@ def read_labeled(
 def read_features(
     path: Path, ignore: Collection[str] = (), names: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Finite features of a table: the columns ``names``, or all columns but ``label`` and
-    ``ignore``.
+    """Read the features of a table: the columns ``names`` or, if it is None, all columns except
+    ``label`` and those in ``ignore``.
 
     Raises
     ------
     ValueError
-        If the file is damaged, or lacks rows or columns of numbers.
+        If the file is damaged, has no row or no feature column, lacks one of ``names``, or has a
+        value that is not a finite number.
     """
     pd = optional("pandas", "tables")
     table, _ = read_columns(path)
@@ -324,13 +334,13 @@ def read_features(
 def finite_values(
     features: pd.DataFrame, file: Path, ignorable: bool = True
 ) -> NDArray[np.float64]:
-    """The features as finite float64 values.
+    """Convert the features to float64, and check that they are finite.
 
     Raises
     ------
     ValueError
-        At the first value that is not finite. If ``ignorable``, the message proposes to leave out
-        columns of text or time stamps.
+        If a value is not a finite number. The message names the first one and, if ``ignorable``,
+        proposes to leave out columns of text or time stamps.
     """
     pd = optional("pandas", "tables")
     numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
@@ -357,23 +367,23 @@ def finite_values(
 
 
 def sampling_rate(files: Sequence[Path], time: str) -> float:
-    """Rows per second of CSV files: 1 / (median step in their column of times).
+    """Number of rows per second in CSV files: 1 / (median step between their times).
 
     Parameters
     ----------
     files : sequence of paths
     time : str
-        The column, in seconds or of time stamps.
+        Name of the column of times. It holds numbers in seconds, or time stamps.
 
     Raises
     ------
     ValueError
-        If times do not increase, or every file has one row.
+        If times do not increase, or every file has only one row.
 
     Warns
     -----
     UserWarning
-        If rows are not evenly spaced, or so far apart that times may be milliseconds.
+        If rows are not evenly spaced, or are so far apart that times may be in milliseconds.
     """
     pd = optional("pandas", "tables")
     steps = []
@@ -426,14 +436,15 @@ def save_files(
     Parameters
     ----------
     dataset : LabeledSequences
-        Its names become file names.
+        The names of its sequences become file names.
     path : path
         A folder that is new or empty.
     format : {"csv", "tsv", "parquet", "npz"}
     label : str
-        Column of the labels (npz: always the array ``y``).
+        Column of the labels. npz files always have them in the array ``y``.
     group : str, optional
-        Column of the groups; by default they are not written (npz: always the array ``group``).
+        Column of the groups. By default they are not written. npz files always have the array
+        ``group``.
 
     Raises
     ------
@@ -460,12 +471,12 @@ def save_files(
 
 
 def new_folder(who: str, path: PathLike) -> Path:
-    """The path of an empty folder, which is made if it does not exist.
+    """Make a folder if it does not exist, check that it is empty, and return its path.
 
     Raises
     ------
     FileExistsError
-        If the folder is not empty; the message starts with ``who``.
+        If the folder is not empty. The message starts with ``who``.
     """
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
@@ -479,7 +490,7 @@ def new_folder(who: str, path: PathLike) -> Path:
 def _write(
     dataset: LabeledSequences, i: int, stream: BinaryIO, format: str, label: str, group: str | None
 ) -> None:
-    """Save one sequence to a file, so that labels are read back unchanged."""
+    """Save one sequence to a file from which its labels are read back unchanged."""
     pd = optional("pandas", "tables")
     labels, separator = dataset.labels[i], SEPARATORS.get(f".{format}")
     texts = {str(value) for value in labels.tolist()}

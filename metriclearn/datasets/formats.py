@@ -1,4 +1,4 @@
-"""Files of segments: tables, Audacity, WebVTT, Praat TextGrid, ELAN, RTTM and JAMS."""
+"""Read and write segments: tables, Audacity, WebVTT, Praat TextGrid, ELAN, RTTM and JAMS."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ _CLOCK = re.compile(r"(?:(\d+):)?(\d\d):(\d\d[.,]\d+)")
 
 
 class Format(NamedTuple):
-    """Writes segments of one recording to a file, and reads them back.
+    """A file format, with functions that write and read the segments of one recording.
 
     Attributes
     ----------
     title, ending : str
+        Name of the format for users, and the ending of its files.
     write : callable
-        (name of the recording, segments, path).
+        ``write(name, segments, path)`` writes the segments of the recording ``name``.
     read : callable
-        (name of the recording, path) -> segments.
+        ``read(name, path)`` returns the segments of the recording ``name``.
     precision : float
         Largest change of a time, in seconds, when it is written and read back.
     """
@@ -104,7 +105,7 @@ def _read_textgrid(name: str, path: Path) -> list[Segment]:
 
 
 def _write_elan(name: str, segments: Sequence[Segment], path: Path) -> None:
-    """ELAN counts whole milliseconds; other times are kept in a property of the document."""
+    """Write an ELAN file. ELAN has whole milliseconds; a document property keeps exact times."""
     document = optional("pympi", "label").Elan.Eaf()
     document.add_tier(_TIER)
     document.remove_tier("default")
@@ -131,12 +132,12 @@ def _read_elan(name: str, path: Path) -> list[Segment]:
 
 
 def _milliseconds(seconds: float) -> int:
-    """Halves are rounded up, so that times a millisecond apart never become equal."""
+    """Round to milliseconds. Halves are rounded up, so times 1 ms apart never become equal."""
     return int(1000 * seconds + 0.5)
 
 
 def _one_tier(path: Path, tiers: Sequence[tuple[str, list[Segment]]]) -> list[Segment]:
-    """The segments of the tier with that name, or of the first tier that has segments."""
+    """The segments of the tier named "segments" or, without it, of the first non-empty tier."""
     filled = [(name, segments) for name, segments in tiers if segments]
     if not filled:
         raise ValueError("it has no tier with labeled intervals")
@@ -221,8 +222,8 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
     """Write the segments of a recording in one of the formats, and check that they can be read
     back.
 
-    In formats that require labels, segments are numbered if none has a label. Times are accurate to
-    a microsecond, in WebVTT to a millisecond.
+    All formats except CSV require labels. If no segment has a label, these formats get segment
+    numbers instead. Times are accurate to a microsecond, in WebVTT to a millisecond.
 
     Parameters
     ----------
@@ -231,7 +232,7 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
     name : str
         Name of the recording.
     segments : sequence of (start, end, label)
-        In seconds.
+        Times are in seconds.
     path : path
 
     Returns
@@ -242,7 +243,7 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
     Raises
     ------
     ValueError
-        If the format cannot hold a label or a time; the file is not written.
+        If the format cannot hold a label or a time. Then no file is written.
 
     See Also
     --------
@@ -288,12 +289,12 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
 
 
 def read_file(kind: str, name: str, path: Path) -> list[Segment]:
-    """Segments of a recording from a file of one of the formats.
+    """Read the segments of the recording ``name`` from a file in one of the formats.
 
     Raises
     ------
     ValueError
-        If it cannot be read, or holds no segments of that recording.
+        If the file cannot be read, or holds no segments of that recording.
     """
     title = FORMATS[kind].title
     try:
@@ -307,11 +308,12 @@ def read_file(kind: str, name: str, path: Path) -> list[Segment]:
 
 
 def read_labels(path: PathLike) -> dict[str, list[Segment]]:
-    """Segments by recording of a table (CSV), or of files of other programs.
+    """Read the segments of every recording from a table (CSV), or from files of other programs.
 
     The ending determines the format: ``.labels.txt`` and ``.txt`` (Audacity), ``.vtt``,
-    ``.TextGrid``, ``.eaf`` (ELAN), ``.rttm``, ``.jams``; all others are tables. Except for tables,
-    the name of the file without its ending is that of the recording.
+    ``.TextGrid``, ``.eaf`` (ELAN), ``.rttm``, ``.jams``; all others are tables. A table names its
+    recordings. In all other formats, the name of the file without its ending is the name of the
+    recording.
 
     Parameters
     ----------
@@ -321,7 +323,7 @@ def read_labels(path: PathLike) -> dict[str, list[Segment]]:
     Returns
     -------
     dict of lists of (start, end, label)
-        In seconds.
+        The segments of every recording, by its name. Times are in seconds.
 
     Raises
     ------
@@ -373,6 +375,6 @@ def _read_one(path: Path) -> dict[str, list[Segment]]:
 
 
 def _files_instead(folder: Path) -> list[Path]:
-    """Files of segments in a folder of recordings, made by other programs."""
+    """List the files of segments that other programs have saved in a folder of recordings."""
     made = {FORMATS[kind].ending.lower() for kind in ("textgrid", "elan", "rttm", "jams")}
     return sorted(file for file in folder.glob("[!.]*") if file.suffix.lower() in made)

@@ -1,7 +1,7 @@
 """Labelled sequences that stay on disk: one file each, or all of them in one memory-mapped array.
 
-``fit`` accepts the sequences of these classes. They are read when they are needed: one at a time
-on one machine, and under Dask by the workers that hold them.
+``fit`` accepts the sequences of these classes and reads them when it needs them. On one machine
+they are read one at a time. Under Dask, each is read by the worker to which it is assigned.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from metriclearn.running.extras import optional
 
 
 class LazyArrays(Sequence[NDArray]):
-    """Arrays that are read when they are indexed; slices are lazy, too.
+    """A sequence of N arrays, each of which is read when it is indexed. Slices are lazy, too.
 
     Parameters
     ----------
     read : callable
-        Reads the array at one of the places.
+        ``read(places[i])`` reads array i.
     places : array (N, …)
-        The arguments of ``read``, such as the name of a file, or the first and last row in it.
+        Where each array is, such as the path of its file, or its first row in a file and the row
+        after its last one.
     """
 
     def __init__(self, read: Callable[[Any], NDArray], places: NDArray) -> None:
@@ -42,12 +43,12 @@ class LazyArrays(Sequence[NDArray]):
         return self.subset(i) if isinstance(i, slice) else self._read(self._places[i])
 
     def subset(self, chosen: NDArray | slice) -> LazyArrays:
-        """Some of the arrays."""
+        """Select some of the arrays without reading them."""
         return LazyArrays(self._read, self._places[chosen])
 
 
 class _OnDisk:
-    """Lazy sequences and their labels."""
+    """Sequences and their labels, which are read when they are indexed."""
 
     sequences: LazyArrays
     labels: LazyArrays
@@ -62,9 +63,10 @@ class _OnDisk:
 class SequenceFolder(_OnDisk):
     """A folder with one file per sequence, which is read when the sequence is indexed.
 
-    It has the layout of :func:`~metriclearn.datasets.load_files`. Two more kinds are read: ``.npy``
-    files of (T, P) features, memory-mapped, with labels in ``NAME.labels.npy``, and
-    ``.zarr`` folders, groups with the arrays ``X`` and ``y``. Files are sorted by name.
+    The folder has the layout of :func:`~metriclearn.datasets.load_files`. It may also have two more
+    kinds of sequences. ``NAME.npy`` holds features (T, P), which are memory-mapped, and
+    ``NAME.labels.npy`` their labels. ``NAME.zarr`` is a Zarr group with the arrays ``X`` and ``y``.
+    Files are sorted by name.
 
     Parameters
     ----------
@@ -73,23 +75,24 @@ class SequenceFolder(_OnDisk):
     label : str
         Column of the labels in tables.
     pattern : str, optional
-        Only files that match, such as ``"train_*.npz"``.
+        Use only files whose names match this pattern, such as ``"train_*.npz"``.
 
     Attributes
     ----------
     sequences, labels : lazy sequences of arrays (T_i, P) and (T_i,)
-        For ``fit(folder.sequences, folder.labels)``.
+        Arguments for ``fit(folder.sequences, folder.labels)``.
     names : list of str
+        Name of every sequence: its file without the ending.
 
     Raises
     ------
     FileNotFoundError
-        If the folder does not exist or holds no such file.
+        If the folder does not exist or has no file of these kinds.
 
     See Also
     --------
     load_files : reads all files at once.
-    PackedSequences : many sequences in one file.
+    PackedSequences : reads many sequences from one file.
     """
 
     def __init__(self, path: PathLike, label: str = "label", pattern: str | None = None) -> None:
@@ -103,7 +106,7 @@ class SequenceFolder(_OnDisk):
 
 
 def _read(label: str, part: str, file: str) -> NDArray:
-    """The features ("X") or labels ("y") of a file."""
+    """Read the features (``part="X"``) or the labels (``part="y"``) of a file."""
     path, kind = Path(file), Path(file).suffix.lower()
     with reading(path, "a sequence with labels", TypeError):
         if kind == ".npy":
@@ -120,10 +123,11 @@ def _read(label: str, part: str, file: str) -> NDArray:
 
 
 class PackedSequences(_OnDisk):
-    """Many sequences in one memory-mapped array, without copies of float64 data.
+    """Many sequences in one memory-mapped array. Features in float64 are used without a copy.
 
-    :func:`pack_sequences` writes ``X.npy`` (ΣT, P), ``labels.npy`` (ΣT,) and ``ends.npy`` (N,), the
-    row after the last row of every sequence.
+    :func:`pack_sequences` writes three files. ``X.npy`` (ΣT, P) holds the features of all
+    sequences, one after another, and ``labels.npy`` (ΣT,) their labels. ``ends.npy`` (N,) holds
+    the index of the row after each sequence.
 
     Parameters
     ----------
@@ -137,9 +141,9 @@ class PackedSequences(_OnDisk):
     Raises
     ------
     FileNotFoundError
-        If one of the files is missing.
+        If one of the three files is missing.
     ValueError
-        If they do not fit together.
+        If the files do not fit together.
 
     See Also
     --------
@@ -173,15 +177,14 @@ class PackedSequences(_OnDisk):
 
 
 class _Rows:
-    """Stretches of rows of a memory-mapped file, which each process opens when it first reads
-    it."""
+    """Reads ranges of rows of a memory-mapped file. Each process opens it at its first read."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     @cached_property
     def array(self) -> NDArray:
-        """The whole file, mapped."""
+        """The whole file as a memory-mapped array."""
         return np.load(self._file, mmap_mode="r", allow_pickle=False)
 
     def __call__(self, span: NDArray) -> NDArray:
@@ -199,7 +202,8 @@ def pack_sequences(
     Parameters
     ----------
     sequences, labels : (lazy) sequences of (T_i, P) and (T_i,) arrays
-        Features keep the floating-point type of the first sequence; labels are numbers or strings.
+        Features are stored in the floating-point type of the first sequence. Labels are numbers or
+        strings.
     path : path
         A folder that is new or empty.
 
@@ -210,14 +214,14 @@ def pack_sequences(
     Raises
     ------
     FileExistsError
-        If the folder holds anything.
+        If the folder is not empty.
     ValueError
-        If a sequence has other features than the first, or a wrong number of labels.
+        If a sequence has another number of features than the first, or a wrong number of labels.
 
     See Also
     --------
     PackedSequences : reads the folder.
-    SequenceFolder : a file per sequence.
+    SequenceFolder : reads a folder with one file per sequence.
     """
     folder = new_folder("pack_sequences", path)
     if not 0 < len(sequences) == len(labels):

@@ -63,29 +63,31 @@ def load_recordings(
     cache: PathLike | None = None,
     name: str | None = None,
 ) -> LabeledSequences:
-    """Features and labels of every recording in a table of segments.
+    """Compute the features of recordings, and label each row from a table of segments.
 
-    ``root`` holds the table, with columns recording, start, end (seconds) and label. The
-    recordings are files RECORDING.suffix in ``root``, ``root/audio`` or ``root/video``.
+    The table has the columns recording, start, end (seconds) and label. The recordings are files
+    RECORDING.suffix in ``root``, ``root/audio`` or ``root/video``.
 
     Parameters
     ----------
     root : path
+        Folder of the table and the recordings.
     extractor : Extractor
-        Computes the features, and sets the rows per second.
+        Computes the features, and determines the number of rows per second.
     segments : str
-        File name of the table, or a pattern of files of other programs with one recording each,
-        such as ``"*.TextGrid"``: see :func:`~metriclearn.datasets.formats.read_labels`.
+        File name of the table. Files of other programs, with one recording each, can be given by a
+        pattern such as ``"*.TextGrid"``: see :func:`~metriclearn.datasets.formats.read_labels`.
     recordings : sequence of str, optional
-        Only these, in this order; by default all in the table, sorted by name.
+        Names of the recordings to load, in this order. By default all recordings in the table are
+        loaded, sorted by name.
     gap : str, optional
-        Label of time in no segment; by default the label of the segment nearest in time. Such a
-        label is possible only if labels name classes
-        (:func:`~metriclearn.datasets.sequences.name_classes`).
+        Label of rows that are in no segment. By default they get the label of the segment nearest
+        in time. A label for gaps is possible only if the labels of segments name classes, see
+        :func:`~metriclearn.datasets.sequences.name_classes`.
     groups : dict, optional
-        Group of every recording; by default each recording is a group.
+        Group of every recording, by its name. By default each recording is a separate group.
     cache : path, optional
-        Folder of computed features, see :func:`cached_features`.
+        Folder in which computed features are kept, see :func:`cached_features`.
     name : str, optional
         Name of the data set; by default the name of the folder.
 
@@ -99,17 +101,20 @@ def load_recordings(
     FileNotFoundError
         If the table or a recording in it is missing.
     ValueError
-        If the table or a recording is damaged, or a segment starts after the end of its recording.
+        If the table or a recording is damaged, the table lacks one of ``recordings``, a label for
+        gaps is not possible, or a segment starts after the end of its recording.
 
     Warns
     -----
     UserWarning
-        If segments end after their recording or before half of it, leave out much time, are too
-        short for a row, or have the same label as their neighbor.
+        If the last segment of a recording ends after the recording, if a segment is too short for a
+        row, or if it has the same label as the segment before it. Without ``gap``, also if the last
+        segment ends before the middle of the recording, or more than 2 % of all time is in no
+        segment.
 
     See Also
     --------
-    load_tables : the same for tables.
+    load_tables : does the same for tables.
     metriclearn.features.media.audio.AudioFeatures, metriclearn.features.media.video.VideoFeatures
 
     Examples
@@ -145,19 +150,20 @@ def load_tables(
     ignore: Sequence[str] = (),
     gap: str | None = None,
 ) -> LabeledSequences:
-    """Features of tables (CSV, TSV, Parquet, npz), and labels from a table of segments.
+    """Read features from tables (CSV, TSV, Parquet, npz), and label each row from a table of
+    segments.
 
     Parameters
     ----------
     root : path
-        Holds the table of segments, see :func:`load_recordings`, and per recording a file
-        RECORDING.suffix with one row per sample.
+        Folder that holds the table of segments, see :func:`load_recordings`, and for every
+        recording a file RECORDING.suffix with one row per sample.
     rate : float
         Rows per second.
     segments, gap
         As in :func:`load_recordings`.
     ignore : sequence of str
-        Columns that are not features; ``label`` is always left out.
+        Columns that are not features. The column ``label`` is always left out.
 
     Returns
     -------
@@ -179,7 +185,7 @@ def load_tables(
 
     See Also
     --------
-    load_recordings : the same for sound and video.
+    load_recordings : does the same for sound and video.
     load_files : reads labels from the tables themselves.
 
     Examples
@@ -226,7 +232,7 @@ def _labeled(
     rate: float,
     gap: str | None,
 ) -> dict[str, tuple[NDArray, NDArray]]:
-    """Features of recordings with a label for each row, after checks of the segments' times."""
+    """Check the times of the segments, and return (features, label of every row) by recording."""
     labelings = [[label for *_, label in tables[recording]] for recording in features]
     one = len(set(chain(*labelings))) == 1  # with one label, every boundary of the table counts
     if gap is not None and not name_classes(labelings):
@@ -278,7 +284,7 @@ def _check_times(
     rate: float,
     gap: str | None,
 ) -> None:
-    """Raise an error for a segment that starts after the recording, and warn of other odd times."""
+    """Raise an error if a segment starts after the recording; warn if times are probably wrong."""
     slack = max(1.0, 3.0 / rate)  # tracks of a file differ by some rows
     start, last = spans[-1][0], spans[-1][1]
     message = (
@@ -302,7 +308,9 @@ def _check_times(
 
 
 def recording_files(folder: PathLike) -> dict[str, Path]:
-    """Recordings by name without ending, in a folder and its folders ``audio`` and ``video``.
+    """Find the recordings in a folder and in its subfolders ``audio`` and ``video``.
+
+    The result maps the name of every recording, which is its file without the ending, to the file.
 
     Raises
     ------
@@ -318,20 +326,22 @@ def recording_files(folder: PathLike) -> dict[str, Path]:
 def cached_features(
     path: PathLike, extractor: Extractor, cache: PathLike | None = None
 ) -> NDArray[np.float64]:
-    """Features of a file, computed once for its content and the extractor's parameters.
+    """Features of a recording, which are computed once and then read from a cache.
 
-    The name of a cached file is a hash of both. Cached files may be deleted; if one is damaged, or
-    the folder cannot be written, features are computed again.
+    The name of a cached file is a hash of the recording's content, the class of the extractor and
+    its parameters. Cached files may be deleted. If one is damaged, or the folder cannot be written,
+    features are computed again.
 
     Parameters
     ----------
     cache : path, optional
-        By default ``$METRICLEARN_CACHE/features``, or a folder in the current user's cache.
+        Folder of the cached files. By default it is ``$METRICLEARN_CACHE/features``, or a folder
+        in the current user's cache if that variable is not set.
 
     Raises
     ------
     ValueError
-        If features are not finite.
+        If a feature is not finite.
     """
     import joblib
     import pooch
@@ -370,12 +380,12 @@ def load_jamendo_singing(
 ) -> LabeledSequences:
     """Six songs, divided into singing and instrumental passages.
 
-    Durand, Stoller & Ewert, ICASSP 2023 (JamendoLyrics MultiLang).
+    Data: Durand, Stoller & Ewert, ICASSP 2023 (JamendoLyrics MultiLang).
 
     Parameters
     ----------
     extractor : Extractor
-        Features of a file, such as ``AudioFeatures()``.
+        Computes the features of a file, such as ``AudioFeatures()``.
     root : path, optional
         See :func:`data_folder`.
     **options
@@ -403,14 +413,14 @@ def load_jamendo_singing(
 def load_ami_turns(
     extractor: Extractor, root: PathLike | None = None, **options: Any
 ) -> LabeledSequences:
-    """Nine excerpts of meetings, labeled with who speaks; groups are their sets of speakers.
+    """Nine excerpts of meetings, labeled with who speaks. Each set of speakers is a group.
 
-    Test data of pyannote.audio, from the AMI Meeting Corpus (Carletta et al. 2005).
+    They are test data of pyannote.audio, from the AMI Meeting Corpus (Carletta et al. 2005).
 
     Parameters
     ----------
     extractor : Extractor
-        Features of a file, such as ``AudioFeatures()``.
+        Computes the features of a file, such as ``AudioFeatures()``.
     root : path, optional
         See :func:`data_folder`.
     **options
@@ -440,12 +450,12 @@ def load_ami_turns(
 def load_musanmix(
     extractor: Extractor, root: PathLike | None = None, **options: Any
 ) -> LabeledSequences:
-    """One recording of music, noise and speech; labels by inaSpeechSegmenter, not by hand.
+    """One recording of music, noise and speech, labeled by inaSpeechSegmenter, not by hand.
 
     Parameters
     ----------
     extractor : Extractor
-        Features of a file, such as ``AudioFeatures()``.
+        Computes the features of a file, such as ``AudioFeatures()``.
     root : path, optional
         See :func:`data_folder`.
     **options
@@ -478,12 +488,12 @@ def load_musanmix(
 def load_speech_segments(
     extractor: Extractor, root: PathLike | None = None, **options: Any
 ) -> LabeledSequences:
-    """Two short recordings, a speaker counting and four speakers in turn (pyAudioAnalysis).
+    """Two short recordings of pyAudioAnalysis: one speaker who counts, and four who take turns.
 
     Parameters
     ----------
     extractor : Extractor
-        Features of a file, such as ``AudioFeatures()``.
+        Computes the features of a file, such as ``AudioFeatures()``.
     root : path, optional
         See :func:`data_folder`.
     **options

@@ -30,16 +30,16 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Source:
-    """The source of the files of a data set.
+    """Where the files of a data set come from.
 
     Parameters
     ----------
     advice : str
-        How to get and arrange the files, used as the end of an error message.
+        How to get and arrange the files. Error messages end with it.
     base_url : str
-        Address of the folder with the ``files``.
+        Address of the folder that holds the ``files``.
     files : mapping of str to mapping
-        ``path`` below ``base_url``, and ``sha256``, of every file that can be downloaded.
+        For every file that can be downloaded, its ``path`` below ``base_url`` and its ``sha256``.
     """
 
     advice: str
@@ -52,16 +52,16 @@ SOURCES = {name: Source(**table) for name, table in tomllib.loads(_TEXT).items()
 
 
 def data_folder(name: str, root: PathLike | None = None) -> Path:
-    """The folder that directly holds the files of data set ``name``.
+    """The folder that holds the files of data set ``name``.
 
     It is ``root`` if given, else ``$METRICLEARN_DATA/name`` if that variable is set, else a folder
-    in the cache of the current user. It may not exist yet.
+    in the cache of the current user. The folder may not exist yet.
 
     Parameters
     ----------
     name : str
     root : path, optional
-        The folder itself.
+        The folder itself, not its parent.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def data_folder(name: str, root: PathLike | None = None) -> Path:
 
     See Also
     --------
-    fetch : finds one file in it.
+    fetch : finds or downloads a file in this folder.
 
     Examples
     --------
@@ -99,13 +99,13 @@ def fetch(
 ) -> Path:
     """Path of a file of data set ``name``, downloaded first if it is missing and public.
 
-    A download is checked against the registered sha256 and tried up to three times. If it is
-    interrupted, no file appears. A file that exists is not checked.
+    A download is checked against the registered sha256 and tried up to three times. If the download
+    is interrupted, no file is left. A file that already exists is not checked.
 
     Parameters
     ----------
     name, file : str
-        Data set and path of the file in its folder.
+        Name of the data set, and path of the file in its folder.
     root : path, optional
         See :func:`data_folder`.
     base_url : str, optional
@@ -126,7 +126,7 @@ def fetch(
 
     See Also
     --------
-    data_folder : the folder of the file.
+    data_folder : the folder that holds the file.
 
     Examples
     --------
@@ -164,12 +164,12 @@ def fetch(
 
 
 def existing(name: str, part: str, root: PathLike | None = None) -> Path:
-    """Path of a file or folder of data set ``name``.
+    """Path of an existing file or folder of data set ``name``.
 
     Raises
     ------
     FileNotFoundError
-        If it does not exist; the message explains how to get it.
+        If the path does not exist. The message explains how to get the file.
     """
     folder = data_folder(name, root)
     if (folder / part).exists():
@@ -188,18 +188,18 @@ def read(
     columns: Mapping[str, type] | None = None,
     base_url: str | None = None,
 ) -> Any:
-    """Content of a file of data set ``name``, fetched as :func:`fetch` does.
+    """Read a file of data set ``name``, which :func:`fetch` downloads first if necessary.
 
     Parameters
     ----------
     columns : mapping, optional
-        Names and types of the columns of a table, see :func:`read_table`. Without them the file
-        is JSON or an npz file of arrays, depending on its ending.
+        Names and types of the columns if the file is a table, see :func:`read_table`. Without
+        ``columns``, a file ending in ``.json`` is read as JSON, and any other as npz arrays.
 
     Raises
     ------
     ValueError
-        If the file is damaged; see :func:`fetch` for more errors.
+        If the file is damaged. For more errors see :func:`fetch`.
     """
     path = fetch(name, file, root, base_url)
     if columns is not None:
@@ -211,7 +211,7 @@ def read(
 
 
 def files_by_name(what: str, files: Iterable[Path]) -> dict[str, Path]:
-    """Files by name without ending.
+    """Map the name of each file, without its ending, to the file.
 
     Raises
     ------
@@ -230,16 +230,17 @@ def files_by_name(what: str, files: Iterable[Path]) -> dict[str, Path]:
 
 
 def read_arrays(path: Path) -> dict[str, NDArray]:
-    """All arrays of an npz file, or a ValueError if it is damaged."""
+    """Read all arrays of an npz file. Raises ValueError if the file is damaged."""
     needed = "an npz file of plain arrays"
     with reading(path, needed, TypeError), np.load(path, allow_pickle=False) as arrays:
         return dict(arrays)
 
 
 def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
-    """Columns of a CSV file (also .gz and .xz) by name and type, or a ValueError if it is damaged.
+    """Read the given columns of a CSV file (also .gz and .xz) with the given types.
 
-    The last line needs a line end, since a file without it may have been truncated.
+    Raises ValueError if the file is damaged. The last line must end with a line break, since a file
+    without it may have been truncated.
     """
     pd = optional("pandas", "tables")
     with reading(path, f"a CSV file with columns {', '.join(columns)}"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Items:
-    """Items of a data set, such as sequences or images, in lists of equal length."""
+    """A data set whose items, such as sequences or images, are stored in lists of equal length."""
 
     LISTS: ClassVar[tuple[str, ...]]  # names of the lists
 
@@ -58,7 +58,7 @@ class Items:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabeledSequences(Items):
-    """N sequences with one label per sample, checked when built.
+    """N sequences with one label per sample. Shapes and values are checked when it is made.
 
     A segment is a maximal run of equal labels, so a label may recur later in a sequence.
 
@@ -69,12 +69,14 @@ class LabeledSequences(Items):
     sequences : list of N arrays (T_i, P)
         Finite features, stored as float64.
     labels : list of N arrays (T_i,)
-        Labels, any hashables.
+        Label of every sample: numbers, strings or other hashable values.
     groups : list of N str
-        Sequences of one group, such as a person or a video, stay together in training or test data.
+        Group of every sequence, such as a person or a video. A split into training and test data
+        does not divide a group.
     names : list of N str
         Name of every sequence.
     feature_names : list of P str
+        Name of every feature.
 
     Raises
     ------
@@ -111,7 +113,7 @@ class LabeledSequences(Items):
             object.__setattr__(self, field, [str(value) for value in getattr(self, field)])
 
     def _check(self, name: str, features: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
-        """One sequence as (float64 array, label array)."""
+        """Check one sequence, and return its features (float64) and labels as arrays."""
         who, y = f"LabeledSequences {self.name!r}", np.asarray(labels)
         X = np.ascontiguousarray(real_array(who, f"sequence {name!r}", features))
         if X.shape[1] != len(self.feature_names) or y.shape != X.shape[:1]:
@@ -128,7 +130,7 @@ class LabeledSequences(Items):
 
     @property
     def change_points(self) -> list[NDArray[np.int64]]:
-        """Segment ends of every sequence as in ruptures: the last one is T_i."""
+        """The segment ends of every sequence, as in ruptures: the last end is T_i."""
         return [Partition.from_runs(labels).change_points for labels in self.labels]
 
     @property
@@ -139,13 +141,13 @@ class LabeledSequences(Items):
     def without(self, label: str) -> Self:
         """The data set without the samples of one label, such as "unknown".
 
-        Every stretch between them becomes a sequence with the name and the group of its source, so
-        no boundary is learned at the ends of these samples.
+        A sequence is cut where samples are removed. Every piece becomes a sequence with the name
+        and the group of its source. So no boundary is learned where samples are missing.
 
         Raises
         ------
         ValueError
-            If no sample has the label, or all have it.
+            If no sample has the label, or all samples have it.
         """
         kept = [labels.astype(str) != label for labels in self.labels]
         if all(map(np.all, kept)) or not any(map(np.any, kept)):
@@ -173,26 +175,27 @@ class LabeledSequences(Items):
         groups: Sequence[Sequence[str]] | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> tuple[Self, ...]:
-        """Divide the data set into parts without common groups, by exactly one of three rules.
+        """Divide the data set into parts that have no group in common.
 
-        Groups are assigned in random order; sequences keep their order within a part.
+        Exactly one of ``fractions``, ``n_test`` and ``groups`` must be given. The first two assign
+        groups to parts at random. Sequences keep their order within a part.
 
         Parameters
         ----------
         fractions : sequence of float, optional
-            Share of the groups in every part, with sum 1. Each part gets at least one group.
+            Fraction of the groups in every part, with sum 1. Each part gets at least one group.
         n_test : int, optional
-            Make two parts; the second has this number of groups.
+            Make two parts. The second part has this number of groups.
         groups : sequence of sequences of str, optional
-            The groups of every part; other groups are left out.
+            The names of the groups in every part. All other groups are left out.
         random_state : int, RandomState instance or None
-            Draws the order of groups; an integer makes the split reproducible.
+            Determines which groups are in which part. An integer makes the split reproducible.
 
         Raises
         ------
         ValueError
-            If not exactly one rule is given, there are too few groups for the parts, or ``groups``
-            has unknown or repeated ones.
+            If not exactly one of the three is given, there are too few groups for the parts, or
+            ``groups`` has an empty part or an unknown or repeated name.
         """
         if sum(rule is not None for rule in (fractions, n_test, groups)) != 1:
             raise ValueError(
@@ -228,7 +231,7 @@ class LabeledSequences(Items):
 
 
 def runs(labels: ArrayLike) -> list[str]:
-    """Label of every run of equal labels, in order."""
+    """The label of every segment, that is, of every run of equal labels, in order."""
     values = np.asarray(labels)
     return [str(value) for value in values[Partition.from_runs(values).change_points - 1]]
 
@@ -236,10 +239,12 @@ def runs(labels: ArrayLike) -> list[str]:
 def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
     """Whether labels are names of classes, rather than of single segments.
 
-    The result is False if all labels are equal, or no label recurs. It is also False if all labels
-    end with a number, none recurs within a sequence, and either there are more than eight labels,
-    or the labels count the segments (shot 1, shot 2, …) and sequences have different numbers of
-    segments. If these numbers are equal, labels count as phases, that is, as classes.
+    The result is False if all labels are equal, or no label recurs. It is True if a label recurs
+    within a sequence. If labels recur only in different sequences, the result is False in two
+    cases. In both, all labels end with a number. Either there are more than eight different labels,
+    or labels such as shot 1, shot 2, … (not bare numbers) number the segments of each sequence, and
+    sequences have different numbers of segments. If all have the same number of segments, such
+    labels are taken for phases, that is, classes.
 
     Parameters
     ----------
@@ -265,9 +270,9 @@ def of_parts(
     feature_names: Sequence[str],
     groups: Sequence[str] | None = None,
 ) -> LabeledSequences:
-    """A data set from (features, labels) by name of the sequence.
+    """Make a data set from ``parts``, which maps sequence names to (features, labels).
 
-    ``groups`` are in the order of ``parts``; by default every sequence is a separate group.
+    ``groups`` are in the order of ``parts``. By default every sequence is a separate group.
     """
     names = list(parts)
     sequences, labels = ([part[i] for part in parts.values()] for i in (0, 1))
@@ -276,19 +281,20 @@ def of_parts(
 
 
 def covering_labels(table: pd.DataFrame, lengths: Mapping[str, int]) -> dict[str, NDArray]:
-    """Label of every sample by sequence, from segments that cover its samples in order.
+    """Convert a table of segments to the label of every sample, for each sequence.
 
     Parameters
     ----------
     table : table
-        Columns ``sequence``, ``start`` (first sample), ``end`` (after the last sample), ``label``.
+        Has the columns ``sequence``, ``start`` (first sample), ``end`` (the one after the last
+        sample) and ``label``. The segments of a sequence are in order and cover all its samples.
     lengths : mapping
-        Samples T of every sequence, by its name.
+        Number of samples, T, of every sequence, by its name.
 
     Raises
     ------
     ValueError
-        If a segment is empty, or the segments leave a gap, overlap or do not end with T.
+        If a segment is empty, or the segments leave a gap, overlap or do not end at T.
     """
     labels = {}
     for name, n_samples in lengths.items():

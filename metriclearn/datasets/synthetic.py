@@ -29,7 +29,7 @@ class SyntheticSequences(LabeledSequences):
 
     See Also
     --------
-    make_change_points : generates it.
+    make_change_points : generates such sequences.
 
     Examples
     --------
@@ -60,14 +60,15 @@ def make_change_points(
     feature_seed: int | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> SyntheticSequences:
-    """Series whose relevant features change at common times, and the others at other times.
+    """Generate series in which a few relevant features change at the labelled change-points.
 
-    X[t, p] = jump · m[p, segment of t] + noise · e[t, p] with m and e standard normal. The
-    relevant features share the change-points that the labels give; every group of
-    ``distractor_group`` other features draws the number and the times of its changes in the same
-    way. The defaults follow Lajugie, Arlot & Bach, section 6.1 (which does not state the
-    amplitudes): T = 600, P = 300, of which 10 are relevant. For training, validation and test sets
-    change only ``random_state``; the relevant features do not depend on it.
+    X[t, p] = jump · m[p, segment of t] + noise · e[t, p] with m and e standard normal. All relevant
+    features change at the change-points that the labels give. The other features, the distractors,
+    are divided into groups of ``distractor_group`` features. Each group changes at change-points
+    that are drawn in the same way, independently of the labels. The defaults follow Lajugie, Arlot
+    & Bach, section 6.1 (which does not state the amplitudes): T = 600, P = 300, of which 10 are
+    relevant. To make training, validation and test sets, change only ``random_state``: the relevant
+    features do not depend on it.
 
     Cost and memory O(n_series · T · P).
 
@@ -78,19 +79,21 @@ def make_change_points(
     n_relevant : int
         Number of features that change at the labelled change-points.
     n_segments : (int, int)
-        Smallest and largest number of segments, drawn uniformly for every series and distractor.
+        Smallest and largest number of segments. The number is drawn uniformly for every series,
+        and again for each of its groups of distractors.
     noise, jump : float
-        Standard deviations of the noise and of the mean of a feature over segments, in the unit
-        of the features.
+        Standard deviations of the noise, and of the segment means of a feature. Both are in the
+        unit of the features.
     distractor_group : int
         Number of distractors that change together.
     min_size : int, optional
-        Smallest number of samples in a segment; by default a third of ``n_samples`` divided by
-        the largest number of segments (22 samples).
+        Smallest number of samples in a segment. By default it is ``n_samples`` divided by three
+        times the largest number of segments, rounded down (22 samples with the other defaults).
     feature_seed : int, optional
-        None puts the relevant features first; an integer is the seed of their random columns.
+        If None, the relevant features are the first columns. An integer is the seed with which
+        their columns are drawn.
     random_state : int, RandomState instance or None
-        Draws change-points, means and noise.
+        Determines change-points, means and noise.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def make_change_points(
     Raises
     ------
     ValueError
-        If the segments do not fit into ``n_samples``, or the relevant features into
+        If the segments do not fit into ``n_samples``, or ``n_relevant`` is not between 1 and
         ``n_features``.
     """
     from sklearn.utils import check_random_state
@@ -142,7 +145,10 @@ def _draw_series(
     jump: float,
     rng: np.random.RandomState,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """One series (T, P), in which blocks of columns change together, and its first segments."""
+    """Draw a series (T, P) in which the columns of each block change together.
+
+    The second result is the segment number of every sample for the columns of the first block.
+    """
     X = noise * rng.standard_normal((limits[0], sum(map(len, blocks))))
     segments = [_draw_segments(*limits, rng) for _ in blocks]
     for block, segment in zip(blocks, segments):
@@ -154,9 +160,11 @@ def _draw_series(
 def _draw_segments(
     n_samples: int, fewest: int, most: int, size: int, rng: np.random.RandomState
 ) -> NDArray[np.int64]:
-    """Segment number of every sample, uniform over segmentations into segments of ``size`` or more.
+    """Segment number of every sample in a random segmentation.
 
-    Subtracting ``size - 1`` per segment maps these change-points to any distinct positions.
+    First the number of segments is drawn. Then all segmentations into that many segments of at
+    least ``size`` samples are equally likely: moving change-point k back by k · (size − 1) maps
+    them one-to-one to all sets of distinct positions.
     """
     count = rng.randint(fewest, most + 1)
     free = n_samples - count * size + count - 1

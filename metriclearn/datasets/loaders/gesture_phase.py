@@ -59,15 +59,17 @@ def load_gesture_phase(
     root : path, optional
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     features : {"va3", "raw", "both"}
-        ``"va3"``: 32 velocities and accelerations of hands and wrists (normalized, as published);
-        ``"raw"``: 18 positions of hands, wrists, head and spine (about metres); ``"both"``: all
-        50, from frame 4 on, where ``va3`` starts, with the labels of ``va3``.
+        ``"va3"`` gives 32 velocities and accelerations of hands and wrists (normalized, as
+        published). ``"raw"`` gives 18 positions of hands, wrists, head and spine (approximately in
+        metres). ``"both"`` gives all 50 features. It starts at frame 4, as ``va3`` does, and has
+        the labels of ``va3``.
     derived : bool
-        Add 28 features of the positions. Hands and wrists have positions relative to the spine and
-        to the head (``left_hand_from_spine_x``, about metres) and the length of their step since
-        the last frame (``left_hand_step``, about metres per frame, 0 in the first frame).
+        Add 28 features that are computed from the positions: the positions of hands and wrists
+        relative to spine and head (such as ``left_hand_from_spine_x``, approximately in metres),
+        and how far each hand and wrist moved since the last frame (such as ``left_hand_step``,
+        0 in the first frame).
     group : {"user", "story", "video"}
-        The group of video ``a1``: its letter ``a``, its number ``1``, or ``a1``.
+        Which videos form a group. Video ``a1`` belongs to user ``a``, story ``1`` or video ``a1``.
 
     Returns
     -------
@@ -120,7 +122,7 @@ def load_gesture_phase(
 def _convert(source: Path, folder: Path) -> None:
     """Make the two files from VIDEO_raw.csv and VIDEO_va3.csv in the publisher's archive.
 
-    Both have a row per frame and the phase in the last column, in words or initials (D, for
+    Both have a row per frame, with the phase in the last column as a word or its initial (D, for
     Portuguese descanso, is rest). VIDEO_raw.csv also has a time stamp.
     """
     pd = optional("pandas", "tables")
@@ -143,12 +145,12 @@ def _convert(source: Path, folder: Path) -> None:
 
 
 def _phase(word: str) -> str:
-    """The phase for a word, English or Portuguese, or for its initial."""
+    """Translate a word for a phase, in English or Portuguese, or its initial to the label."""
     return next(phase for start, phase in PHASES.items() if re.match(start, word.strip().lower()))
 
 
 def _derived(raw: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Relative positions and steps in the order of DERIVED_NAMES, (T, 18) -> (T, 28)."""
+    """Compute the features DERIVED_NAMES, (T, 28), from the positions RAW_NAMES, (T, 18)."""
     place = {joint: raw[:, 3 * i : 3 * i + 3] for i, joint in enumerate(JOINTS)}
     relative = [place[joint] - place[origin] for joint in MOVING for origin in ("spine", "head")]
     steps = [

@@ -26,7 +26,7 @@ Signals = NDArray[np.float64]
 
 
 def _band_energy(windows: Signals, low: float, high: float) -> Signals:
-    """Variance carried by the frequencies in (low, high] Hz, shape (n, channels)."""
+    """Part of the variance that is in the frequencies in (low, high] Hz, shape (n, channels)."""
     from scipy.signal import periodogram
 
     options = {"detrend": False, "scaling": "spectrum", "axis": 1}
@@ -72,12 +72,13 @@ def load_hapt(
     unlabeled: str = "drop",
     labels: str = "segments",
 ) -> LabeledSequences:
-    """Recordings of everyday activities as windows of features, one segment per activity.
+    """Recordings of everyday activities, divided into windows with a row of features each.
 
     A recording (50 Hz; acceleration in g, angular velocity in rad/s) is cut into windows of
-    ``window`` samples that do not overlap; an incomplete last window is dropped. A window belongs
-    to the segment, or to the unlabelled gap, with most of its samples. Groups are users
-    (``user01``), names recordings (``exp01_user01``).
+    ``window`` samples that do not overlap. Each window becomes a row; an incomplete last window is
+    dropped. A window belongs to the segment, or to the unlabelled gap, that contains most of its
+    samples. Each user is a group (``user01``). ``names`` holds the name of each recording
+    (``exp01_user01``).
 
     Data: Reyes-Ortiz, Oneto, Sama, Parra & Anguita, Transition-Aware Human Activity Recognition
     Using Smartphones, Neurocomputing 171, 2016 (UCI 341). Files: ``sequences_int16.npz`` and
@@ -91,21 +92,25 @@ def load_hapt(
     window : int
         Samples per window, at least 2; 25 are 0.5 s.
     features : {"basic", "extended", "raw", "both"}
-        ``"basic"``: six features of each of the six channels, named ``acc_x_mean``: mean, sd and
-        mean absolute difference of neighboring samples (g or rad/s); natural logarithms of
-        0.001 plus the sd, and plus the root mean square of the frequencies up to 5 Hz and above
-        (named log_sd, log_low_band, log_high_band). ``"extended"``: also min, max, median (g or
-        rad/s) and slope (per sample), and all ten features of the norms of both vectors: 80
-        features. ``"raw"``: the samples of the window (g and rad/s), six channels of each, named
-        ``acc_x_0``; ``"both"``: the raw features, then the basic ones.
+        ``"basic"`` computes six features of each of the six channels, with names such as
+        ``acc_x_mean``. Three are the mean, the sd and the mean absolute difference of neighboring
+        samples (g or rad/s). Three are natural logarithms: of the sd (``log_sd``), and of the root
+        mean square of the frequencies up to 5 Hz (``log_low_band``) and above 5 Hz
+        (``log_high_band``), with 0.001 added to each value. ``"extended"`` adds minimum, maximum,
+        median (g or rad/s) and slope (per sample), and computes all ten features also for the
+        norms of acceleration and angular velocity: 80 features. ``"raw"`` gives the samples of the
+        window (g and rad/s) in all six channels, with names such as ``acc_x_0``. ``"both"`` gives
+        the raw features, then the basic ones.
     unlabeled : {"drop", "keep", "unknown"}
-        ``"drop"`` leaves out windows that belong to a gap and joins the rest; ``"keep"`` makes
-        every gap a separate segment, ``"unknown"`` labels its windows −1: partial labels.
+        What to do with windows that belong to a gap. ``"drop"`` leaves them out and joins the
+        remaining windows. ``"keep"`` makes every gap a separate segment. ``"unknown"`` labels them
+        −1, which gives partial labels.
     labels : {"segments", "activities"}
-        ``"segments"``: numbers 0 … K−1 in order of time; two neighbors with the same activity are
-        two segments. ``"activities"``: 1 walking, 2 upstairs, 3 downstairs,
-        4 sitting, 5 standing, 6 laying, 7 to 12 the transitions between the last three; they
-        recur. Gaps are 0 if they are kept, −1 if they are unknown.
+        ``"segments"`` numbers the segments 0 … K−1 in order of time; two neighbors with the same
+        activity are two segments. ``"activities"`` uses the numbers of the activities, which recur:
+        1 walking, 2 upstairs, 3 downstairs, 4 sitting, 5 standing, 6 laying, 7 to 12 the
+        transitions between the last three. Then gaps are 0 if they are kept, −1 if they are
+        unknown.
 
     Returns
     -------
@@ -155,8 +160,9 @@ def load_hapt(
 def _convert(raw: Path, folder: Path) -> None:
     """Make the two files from the folder RawData of the publisher's archive.
 
-    ``acc_expEE_userUU.txt`` is in g, ``gyro_expEE_userUU.txt`` in rad/s, three columns each.
-    ``labels.txt`` has numbers of experiment, user and activity, first and last sample, from 1.
+    ``acc_expEE_userUU.txt`` is in g, and ``gyro_expEE_userUU.txt`` is in rad/s; each has three
+    columns. The columns of ``labels.txt`` are the numbers of experiment, user and activity, and the
+    first and last sample of a segment, counted from 1.
     """
     pd = optional("pandas", "tables")
     spaced: dict[str, Any] = {"sep": r"\s+", "header": None}
@@ -185,7 +191,7 @@ def _convert(raw: Path, folder: Path) -> None:
 
 
 def _window_features(signals: Signals, window: int, features: str) -> Signals:
-    """Features of the complete windows, (T // window, P)."""
+    """Compute the features of all complete windows, (T // window, P)."""
     channels, functions = FEATURE_SETS[features]
     norms = [np.linalg.norm(signals[:, part], axis=1) for part in (slice(0, 3), slice(3, 6))]
     signals = np.column_stack([signals, *norms])[:, : len(channels)]
@@ -196,9 +202,10 @@ def _window_features(signals: Signals, window: int, features: str) -> Signals:
 
 
 def _owners(name: str, spans: NDArray, n_samples: int, window: int) -> NDArray[np.int64]:
-    """For every window the number of the span or gap that holds most of its samples.
+    """For every window, the number of the segment or gap that contains most of its samples.
 
-    Spans, in order of time, and gaps are numbered together: gap 0, span 1, gap 2, ….
+    Segments (``spans``) and gaps are numbered together in order of time: the gap before the first
+    segment is 0, the first segment 1, the gap after it 2, and so on.
     """
     edges = spans.ravel()
     inside = len(spans) and n_samples >= window and edges[0] >= 0 and edges[-1] <= n_samples

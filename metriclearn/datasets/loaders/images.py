@@ -20,15 +20,17 @@ from metriclearn.running.extras import optional
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabeledImages(Items):
-    """N images, each with one or several label maps of the same size.
+    """N images, each with one or several label maps of its size.
 
     Parameters
     ----------
     name : str
+        Name of the data set.
     images : list of N arrays (H_i, W_i, 3), uint8 RGB
     label_maps : list of N lists of arrays (H_i, W_i)
         One label map per annotator.
     names : list of N str
+        Name of every image.
 
     Raises
     ------
@@ -76,22 +78,24 @@ def load_images(
     names: Sequence[str] | None = None,
     unlabeled: int | None = None,
 ) -> LabeledImages:
-    """A folder of images and one of label maps, in any format that Pillow reads.
+    """Load a folder of images and a folder of their label maps, in any format that Pillow reads.
 
-    The label maps of ``horse.jpg`` are ``horse.png`` and all ``horse_*.png`` (any format) without
-    an image of the same name. Labels are gray values, palette indices or colors; use a lossless
-    format, so that equal labels have equal values. Images become 8-bit RGB: 16-bit ones are divided
-    by 257, and alpha channels are dropped. A warning is issued for label maps without an image.
+    The label maps of ``horse.jpg`` are ``horse.png`` and files such as ``horse_anna.png`` (in any
+    format), unless there is also an image ``horse_anna``. Labels are gray values, palette indices
+    or colors. Use a lossless format, so that equal labels have equal values. Images become 8-bit
+    RGB: the values of 16-bit images are divided by 257, and alpha channels are dropped. If
+    ``names`` is not given, a warning is issued for label maps without an image.
 
     Parameters
     ----------
-    images, masks : folders
+    images, masks : path
+        Folders of the images and of the label maps.
     name : str, optional
         Name of the data set; by default the name of the parent folder.
     names : sequence of str, optional
-        Names of the images to load, without endings; all by default.
+        Names of the images to load, without endings. By default all are loaded.
     unlabeled : int, optional
-        The value of unlabeled pixels, such as 255: their label becomes −1.
+        The value of unlabeled pixels, such as 255. Their label becomes −1.
 
     Returns
     -------
@@ -144,7 +148,7 @@ def load_images(
 
 
 def _match(photos: dict[str, Path], folder: Path) -> tuple[dict[str, list[Path]], list[str]]:
-    """Label maps of every image by its name, and label maps without an image."""
+    """Find the label maps of every image, by its name, and those that belong to no image."""
     paths: dict[str, list[Path]] = {stem: [] for stem in photos}
     alone = []
     for path in _image_files(folder):
@@ -167,8 +171,8 @@ def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
     Parameters
     ----------
     root : folder, optional
-        Folder that holds ``images`` and ``masks``, or the publisher's archive
-        ``weizmann_horse_db.tar.gz``, from which they are made; see :func:`data_folder`.
+        Folder that holds ``images`` and ``masks``. If it holds the publisher's archive
+        ``weizmann_horse_db.tar.gz`` instead, both are made from it. See :func:`data_folder`.
 
     Returns
     -------
@@ -180,7 +184,7 @@ def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
     FileNotFoundError
         If the files are missing; the message explains how to get them.
     ValueError
-        If they are damaged.
+        If the files are damaged.
 
     References
     ----------
@@ -196,7 +200,7 @@ def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
 
 
 def _convert_horses(source: Path, folder: Path) -> None:
-    """Make masks of 0 and 1, and photographs of the same size, from the archive's folders."""
+    """Make masks of 0 and 1 from the archive, and resize its photographs to the same size."""
     Image = optional("PIL.Image", "image")
     for part in ("images", "masks"):
         (folder / part).mkdir()
@@ -227,7 +231,7 @@ def load_bsds500(root: PathLike | None = None) -> LabeledImages:
     FileNotFoundError
         If the files are missing; the message explains how to get them.
     ValueError
-        If they are damaged.
+        If the files are damaged.
 
     References
     ----------
@@ -255,7 +259,7 @@ def _opened(path: Path) -> Any:
 
 
 def _read_rgb(path: Path) -> NDArray[np.uint8]:
-    """The image as 8-bit RGB, upright as the camera was held."""
+    """Read an image as 8-bit RGB, turned upright according to its EXIF data."""
     turned = optional("PIL.ImageOps", "image").exif_transpose(_opened(path))
     if turned.mode[0] not in "IF":
         return np.asarray(turned.convert("RGB"), dtype=np.uint8)
@@ -266,7 +270,7 @@ def _read_rgb(path: Path) -> NDArray[np.uint8]:
 
 
 def _read_labels(path: Path, unlabeled: int | None) -> NDArray:
-    """Labels: gray values or palette indices, or numbers 0 … K-1 for colors and fractions."""
+    """Read gray values or palette indices as labels; number colors and fractions 0 … K − 1."""
     values = np.asarray(_opened(path))
     if values.ndim == 2 and values.dtype.kind in "bui":
         labels = values.astype(np.int64)

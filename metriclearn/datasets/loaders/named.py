@@ -1,4 +1,4 @@
-"""Recordings whose labels recur: gaze, notes of a finch, sections of songs, keys of sonatas."""
+"""Recordings whose labels recur: eye movements, birdsong, sections of songs, keys of sonatas."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _STILL = 0.01  # degrees, added before logarithms
 
 @needs(step=number(1, whole=True))
 def load_gazecom(root: PathLike | None = None, step: int = 5) -> LabeledSequences:
-    """Gaze of eleven viewers of films: fixation, saccade, smooth pursuit, noise.
+    """Gaze of eleven viewers of films, labeled fixation, saccade, smooth pursuit or noise.
 
-    Rows are means of ``step`` samples at 250 Hz. Features over 16, 48 and 160 ms are the natural
-    logarithm of the displacement in degrees, the displacement divided by the length of the path,
-    and the logarithm of the standard deviation in degrees. The last feature is the confidence of
-    the tracker, 0 to 1. Groups are viewers.
+    Rows are means of ``step`` samples at 250 Hz. Three features are computed over 16, 48 and 160 ms
+    each: the natural logarithm of the displacement in degrees, the displacement divided by the
+    length of the path, and the natural logarithm of the standard deviation in degrees. The last
+    feature is the confidence of the tracker, 0 to 1. Each viewer is a group.
 
     Data: Dorr, Martinetz, Gegenfurtner & Barth, Variability of eye movements when viewing dynamic
     natural scenes, Journal of Vision 10(10), 2010; labels of Startsev, Agtzidis & Dorr, Behavior
@@ -44,7 +44,8 @@ def load_gazecom(root: PathLike | None = None, step: int = 5) -> LabeledSequence
         Folder with ``sequences_int16.npz`` and ``segments.csv``; see
         :func:`metriclearn.datasets.data_folder`.
     step : int
-        Samples of a row; an incomplete last row is dropped, and a row has the label of its middle.
+        Number of samples that are averaged to one row, which has the label of its middle sample. An
+        incomplete last row is dropped.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def load_gazecom(root: PathLike | None = None, step: int = 5) -> LabeledSequence
 
 
 def _gaze(track: NDArray) -> NDArray[np.float64]:
-    """Displacement, straightness and deviation of gaze at three scales, (T, 10)."""
+    """Displacement, straightness and deviation of the gaze at three scales, and the confidence."""
     place = track[:, :2].astype(np.float64) / 10.0 / _DEGREE
     steps = np.linalg.norm(np.diff(place, axis=0, prepend=place[:1]), axis=1)
     columns = []
@@ -85,10 +86,11 @@ def _gaze(track: NDArray) -> NDArray[np.float64]:
 
 @needs(step=number(1, whole=True))
 def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequences:
-    """Songs of a Bengalese finch: nine notes and silence, a row every 4 ms.
+    """Songs of a Bengalese finch, labeled as nine notes and silence, with a row every 4 ms.
 
-    Features are powers in 32 mel bands from 500 to 12,000 Hz in decibels relative to full scale,
-    and their change over 16 ms. Every bout is a group; all bouts are of one bird.
+    Features are the powers in 32 mel bands from 500 to 12,000 Hz, in decibels relative to full
+    scale, and the change of each over 16 ms. Every bout of song is a group. All bouts are of one
+    bird.
 
     Data: Koumura & Okanoya, Automatic recognition of element classes and boundaries in the birdsong
     with variable sequences, PLoS ONE 11(7), 2016. Cost O(rows).
@@ -99,7 +101,7 @@ def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequenc
         Folder with ``sequences_int8.npz`` and ``segments.csv``; see
         :func:`metriclearn.datasets.data_folder`.
     step : int
-        Number of stored rows that are averaged to one row, which has the label of its middle.
+        Number of stored rows that are averaged to one row, which has the label of the middle one.
 
     Returns
     -------
@@ -123,18 +125,19 @@ def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequenc
 
 
 def _bands(powers: NDArray) -> NDArray[np.float64]:
-    """Decibels, and their change over four rows, (T, 64)."""
+    """Convert stored powers to decibels, and add the change over four rows, (T, 64)."""
     decibels = powers / 2.0 - 60.0
     padded = np.pad(decibels, ((2, 2), (0, 0)), mode="edge")
     return np.hstack([decibels, padded[4:] - padded[:-4]])
 
 
 def load_billboard(root: PathLike | None = None) -> LabeledSequences:
-    """Sections of chart songs (verse, chorus, …), a row every half second.
+    """Chart songs labeled by section (verse, chorus, …), with a row every half second.
 
-    Features are square roots of 24 chroma values, as moving means over 4 and 32 rows, and for both
-    the largest cosine similarity to any row more than 16 rows earlier. Every song is a group.
-    Neighboring sections with the same name form one segment.
+    Features are the square roots of 24 chroma values, averaged over 4 rows and over 32 rows. Two
+    further features say, for each of these averages, how similar a row is to any row at least 16
+    rows earlier: the largest cosine similarity. Every song is a group. Neighboring sections with
+    the same name form one segment.
 
     Data: Burgoyne, Wild & Fujinaga, An expert ground truth set for audio chord recognition and
     music analysis, ISMIR 2011 (McGill Billboard). Cost O(rows²) for each song.
@@ -167,7 +170,7 @@ def load_billboard(root: PathLike | None = None) -> LabeledSequences:
 
 
 def _chroma(values: NDArray) -> NDArray[np.float64]:
-    """Smoothed chroma at two scales, and similarity to earlier rows, (T, 50)."""
+    """Smooth the chroma at two scales, and add similarities to earlier rows, (T, 50)."""
     roots = np.sqrt(values / 50.0)
     smooth = [uniform_filter1d(roots, scale, axis=0, mode="nearest") for scale in (4, 32)]
     before = []
@@ -179,10 +182,11 @@ def _chroma(values: NDArray) -> NDArray[np.float64]:
 
 
 def load_piano_keys(root: PathLike | None = None) -> LabeledSequences:
-    """Local keys in movements of Mozart's piano sonatas, a row for every quarter note.
+    """Movements of Mozart's piano sonatas, labeled by local key, with a row per quarter note.
 
-    Features are profiles of the twelve pitch classes: square roots of their shares of the sounding
-    time over 2, 8 and 32 quarters. Names are keys, such as ``G major``. Every movement is a group.
+    Features are the square roots of the fractions of the sounding time that each of the twelve
+    pitch classes takes, over 2, 8 and 32 quarter notes. Labels are keys, such as ``G major``. Every
+    movement is a group.
 
     Data: Hentschel, Neuwirth & Rohrmeier, The annotated Mozart sonatas, TISMIR 4(1), 2021. Cost
     O(rows).
@@ -215,7 +219,7 @@ def load_piano_keys(root: PathLike | None = None) -> LabeledSequences:
 
 
 def _profiles(rows: NDArray) -> NDArray[np.float64]:
-    """Square roots of the shares of pitch classes at three scales, (T, 36)."""
+    """Square roots of the fractions of the twelve pitch classes at three scales, (T, 36)."""
     columns = []
     for scale in (2, 8, 32):
         sums = uniform_filter1d(rows[:, :12].astype(np.float64), scale, axis=0, mode="nearest")
@@ -232,10 +236,10 @@ def _load(
     features: Callable[[NDArray], NDArray],
     viewers: bool = False,
 ) -> LabeledSequences:
-    """Features and names of every recording: means of ``step`` rows, and the name at their middle.
+    """Load every recording. Average ``step`` rows to one, which gets the label of the middle one.
 
-    With ``viewers``, recordings are named VIEWER_FILM; groups are viewers, and recordings are in
-    the order of films.
+    With ``viewers``, recordings are named VIEWER_FILM. Then each viewer is a group, and recordings
+    are sorted by film.
     """
     file, column = _FILES[name]
     arrays = read(name, file, root)

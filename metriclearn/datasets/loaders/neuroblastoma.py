@@ -17,19 +17,20 @@ KINDS = {"normal": NO_CHANGE, "1breakpoint": EXACTLY_ONE}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AnnotatedProfiles(Items):
-    """Sequences with annotations of some regions.
+    """Copy-number sequences in which an expert has annotated some regions.
 
     Parameters
     ----------
     sequences : list of N arrays (T_i, 1)
         Normalized log-ratios, without a unit, in genomic order.
     regions : list of N lists of Region
+        The annotated regions of every sequence.
     folds : list of N int arrays
         Cross-validation fold, 1 or 2, of every region.
     groups : list of N str
         Profile (tumor) of every sequence.
     names : list of N str
-        ``PROFILE.CHROMOSOME``.
+        Name of every sequence, ``PROFILE.CHROMOSOME``.
 
     Raises
     ------
@@ -38,7 +39,7 @@ class AnnotatedProfiles(Items):
 
     See Also
     --------
-    load_neuroblastoma : loads it, and cites the source.
+    load_neuroblastoma : loads such a data set, and cites its source.
 
     Examples
     --------
@@ -55,7 +56,7 @@ class AnnotatedProfiles(Items):
     LISTS: ClassVar = ("sequences", "regions", "folds", "groups", "names")
 
     def known(self, fold: int | None = None) -> list[PartialPartition]:
-        """The regions of every sequence, in one fold or in both."""
+        """The regions of every sequence as partial labels, from one fold or from both."""
         return [
             PartialPartition(
                 len(X),
@@ -68,13 +69,14 @@ class AnnotatedProfiles(Items):
 def load_neuroblastoma(root: PathLike | None = None) -> AnnotatedProfiles:
     """Copy-number profiles of tumors, one sequence per profile and chromosome.
 
-    An annotation says that no change-point, or exactly one, lies between two of the points of a
-    sequence; other points are not annotated. The published folds for cross-validation divide
-    annotations, not sequences: a sequence may have annotations in both folds.
+    An annotation says that a region, from one point of a sequence to another, has no change-point
+    or exactly one. The rest of the sequence is not annotated. The published folds for
+    cross-validation divide annotations, not sequences: a sequence may have annotations in both
+    folds.
 
     Data: Hocking et al., SegAnnDB: interactive Web-based genomic segmentation, Bioinformatics
     30(11), 2014; Hocking & Srivastava, Labeled optimal partitioning, arXiv:2006.13967, 2020.
-    Files: ``profiles.csv.gz`` and ``annotations.csv.gz``. O(points).
+    Files: ``profiles.csv.gz`` and ``annotations.csv.gz``. Cost O(points).
 
     Parameters
     ----------

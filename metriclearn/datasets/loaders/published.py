@@ -1,4 +1,4 @@
-"""Data of published comparisons: texts cut into topics, and targets of learned penalties."""
+"""Data of published comparisons: texts divided into topics, and targets for learned penalties."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ def load_texts(
     held_out: float = 0.0,
     fitted_root: PathLike | None = None,
 ) -> LabeledSequences:
-    """Documents that join excerpts of several texts, a row for every sentence.
+    """Documents that are joined from excerpts of several texts, with a row for every sentence.
 
     Features are the TF–IDF of words after a truncated SVD, summed over three sentences and scaled
-    to length 1, and the cosine similarity of the words in the three sentences before a row and in
-    the three from it on. The published documents share excerpts. Here every excerpt is in one
-    document only: a document keeps the excerpts that no earlier document has, if there are at least
-    three of them. Labels are segment numbers, and every document is a group.
+    to length 1. The last feature compares the three sentences before a row with the three from the
+    row on: it is the cosine similarity of their words. The published documents share excerpts. Here
+    every excerpt is in only one document: a document keeps the excerpts that no earlier document
+    has. If these are fewer than three, it is left out. Labels are segment numbers, and every
+    document is a group.
 
-    With ``held_out``, a random share of the excerpts is kept out of these documents, and further
-    documents consist of them alone. These further documents share excerpts with each other. Each
-    group is formed around one of several documents that share none; every other document joins the
-    one with which it shares most.
+    With ``held_out``, a random fraction of the excerpts is removed from these documents, and
+    further documents are made of only these excerpts. The further documents share excerpts with
+    each other, so they are grouped. Some of them that have no excerpt in common each start a group.
+    Every other one joins the group whose first document shares the most excerpts with it.
 
     Data: Choi, Advances in domain independent linear text segmentation, NAACL 2000. Cost
     O(sentences · words in a sentence · components).
@@ -52,15 +53,15 @@ def load_texts(
         Folder with ``documents_choi_disjoint.csv.xz``; see
         :func:`metriclearn.datasets.data_folder`.
     fitted : sequence of str, optional
-        Names of the documents to which vocabulary, weights of words and SVD are fitted, such as the
-        training documents; all by default.
+        Names of the documents to which the vocabulary, the weights of words and the SVD are fitted,
+        such as the training documents. By default these are all documents.
     n_components : int
         Dimensions of the SVD.
     held_out : float
-        Share of the excerpts for documents named ``held out …``.
+        Fraction of the excerpts that are used only in documents named ``held out …``.
     fitted_root : path, optional
-        Folder of the documents to which features are fitted, if it is not ``root``, such as the
-        folder on which a model was trained.
+        Folder of the documents ``fitted``, such as the one on which a model was trained. By
+        default it is ``root``.
 
     Returns
     -------
@@ -124,7 +125,7 @@ def load_texts(
 def _documents(
     table: Any, held_out: float
 ) -> tuple[dict[str, tuple[list[str], NDArray]], dict[str, str]]:
-    """Sentences and segment numbers of every document, and its group."""
+    """For every document, its sentences and their segment numbers; and the group of each."""
     tables = {str(name): rows for name, rows in table.groupby("document", sort=False)}
     firsts = {name: rows.groupby("segment")["text"].first() for name, rows in tables.items()}
     excerpts = sorted({text for some in firsts.values() for text in some})
@@ -163,18 +164,19 @@ def _documents(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PenaltyTargets(Items):
-    """Sequences with features, and the errors of every penalty against experts' labels.
+    """Features of N sequences, and with how many of the experts' labels each penalty disagrees.
 
     Parameters
     ----------
     names : list of N str
     features : list of N arrays (P,)
-        Values as published: −∞ and NaN where a logarithm has no value.
+        Features of every sequence, with the published values. They are −∞ or NaN where a logarithm
+        has no finite value.
     intervals : list of N arrays (2,)
-        Interval of the natural logarithms of the penalties with the fewest errors.
+        The interval of log penalties (natural logarithms) with the fewest errors.
     starts, errors : lists of N arrays
-        The number of errors is a piecewise constant function of the log penalty: where each piece
-        begins, and its value.
+        The number of errors is a piecewise constant function of the log penalty. ``starts`` holds
+        the log penalty at which each piece begins, and ``errors`` the number of errors on it.
     n_labels : list of N int
         Number of labels of every sequence.
     feature_names : list of P str
@@ -186,7 +188,7 @@ class PenaltyTargets(Items):
 
     See Also
     --------
-    load_penalties : loads them, and cites the source.
+    load_penalties : loads such a data set, and cites its source.
 
     Examples
     --------
@@ -204,7 +206,7 @@ class PenaltyTargets(Items):
     LISTS: ClassVar = ("names", "features", "intervals", "starts", "errors", "n_labels")
 
     def errors_at(self, log_penalties: ArrayLike) -> NDArray[np.int64]:
-        """Errors of every sequence at the natural logarithms of N penalties, (N,).
+        """Number of errors of every sequence at its log penalty (natural logarithm), (N,).
 
         Raises
         ------
@@ -235,8 +237,8 @@ def load_penalties(
     name : str
         Name of the set: ``systematic`` or ``detailed`` (DNA copy numbers), or a ChIP-seq set.
     folds : str, optional
-        Name of the folds: by default ``sequenceID`` for copy numbers, ``equal_labels`` for the
-        others.
+        Name of the set of folds. By default it is ``sequenceID`` for copy numbers and
+        ``equal_labels`` for ChIP-seq sets.
     root : path, optional
         Folder with ``NAME_inputs.csv.xz``, ``NAME_outputs.csv.xz``, ``NAME_evaluation.csv.xz`` and
         ``folds.csv.xz``; see :func:`metriclearn.datasets.data_folder`.
@@ -244,14 +246,15 @@ def load_penalties(
     Returns
     -------
     PenaltyTargets
-        The N sequences.
+        Features and targets of the N sequences.
     array (N,)
         The test fold of every sequence, from 1.
 
     Raises
     ------
     ValueError
-        If there are no such folds, or the files are damaged or do not fit together.
+        If there is no set or no folds of this name, or the files are damaged or do not fit
+        together.
     FileNotFoundError
         If the files are missing.
 

@@ -1,4 +1,4 @@
-"""Sequences in an npz file with a table of segments: dances, exercises, TSSB and UTSA."""
+"""Public sequences stored in an npz file and a table: bee dances, exercises, TSSB and UTSA."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STILL_JOINT = {"translation": 1e-2, "angle": 1e-1}
 def load_beedance(
     root: PathLike | None = None, derived: bool = True, window: int = 15
 ) -> LabeledSequences:
-    """Dancing bees, frame by frame, one segment per regime of the dance.
+    """Tracks of dancing bees, with a row per video frame and a segment per regime of the dance.
 
     Labels are segment numbers 0 … K−1 in order of time, because the files do not name the regimes.
     Every bee is a separate group. Positions and heading are scaled to [0, 1] per bee.
@@ -38,14 +38,15 @@ def load_beedance(
     root : path, optional
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     derived : bool
-        Add ten features that separate the regimes, each over a centered window. For every channel:
-        the natural logarithms of its mean absolute step between frames and of the root mean square
-        change of this step, which is large in waggling. For the heading, which stays near one
-        value: its mean and the logarithm of its size. For the smoothed path: its mean turn in
-        radians per frame (left and right differ in sign) and the logarithm of its mean speed.
-        Directions are not features, because a bee may turn left from any direction.
+        Add ten features that separate the regimes. All are computed over a centered window, and all
+        logarithms are natural. Each of the three channels has two: the logarithm of its mean
+        absolute step between frames, and that of the root mean square change of this step, which is
+        large in waggling. Two describe the deviation of the heading from its median over the whole
+        track: its mean, and the logarithm of its root mean square. Two describe the smoothed path:
+        its mean turn in radians per frame (left and right differ in sign), and the logarithm of its
+        mean speed. Directions are not features, because a bee may turn left from any direction.
     window : int
-        Frames, odd.
+        Number of frames in the window, odd.
 
     Returns
     -------
@@ -78,7 +79,7 @@ def load_beedance(
 
 
 def _dance(X: NDArray, window: int) -> NDArray[np.float64]:
-    """Log speed and shake of columns, mean and size of the heading, turn and speed, (T, 10)."""
+    """Compute the ten derived features of :func:`load_beedance`, (T, 10)."""
     steps = np.diff(X, axis=0, prepend=X[:1])
     shakes = np.diff(steps, axis=0, prepend=steps[:1])
     heading = X[:, 2:] - np.median(X[:, 2])
@@ -90,7 +91,7 @@ def _dance(X: NDArray, window: int) -> NDArray[np.float64]:
 
 
 def _path(positions: NDArray, window: int) -> NDArray[np.float64]:
-    """Mean turn and log mean speed of the smoothed path, (T, 2)."""
+    """Compute the mean turn and the log mean speed of the smoothed path, (T, 2)."""
     velocity = np.gradient(_moving_mean(positions, window), axis=0)
     direction = np.unwrap(np.arctan2(velocity[:, 1], velocity[:, 0]))
     values = np.column_stack([np.gradient(direction), np.hypot(*velocity.T)])
@@ -101,10 +102,10 @@ def _path(positions: NDArray, window: int) -> NDArray[np.float64]:
 def load_mocap6(
     root: PathLike | None = None, derived: bool = True, window: int = 15
 ) -> LabeledSequences:
-    """Exercise routines at 10 time steps per second, one segment per exercise.
+    """Exercise routines recorded by motion capture, with 10 rows per second.
 
-    Labels are the exercises, which may recur later in a sequence; names are ``SUBJECT_TRIAL``, and
-    every sequence is a separate group (there are only two subjects).
+    Labels are the exercises, which may recur later in a sequence. Names of sequences are
+    ``SUBJECT_TRIAL``. Every sequence is a separate group, since there are only two subjects.
 
     Data: CMU Graphics Lab Motion Capture Database; labels of Fox, Hughes, Sudderth & Jordan,
     Joint modeling of multiple time series via the beta process with application to motion
@@ -117,9 +118,9 @@ def load_mocap6(
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     derived : bool
         Add the moving mean of every channel and the natural logarithm of its moving standard
-        deviation, because exercises differ in the joints that swing. 36 features in all.
+        deviation, because exercises differ in the joints that swing. Then there are 36 features.
     window : int
-        Time steps of the moving statistics, odd; 15 are 1.5 s.
+        Number of rows over which moving statistics are computed, odd. 15 rows are 1.5 s.
 
     Returns
     -------
@@ -153,7 +154,7 @@ def load_mocap6(
 
 
 def _motion(X: NDArray, window: int, channels: list[str]) -> NDArray[np.float64]:
-    """Moving mean and log moving standard deviation of every column, (T, 2P)."""
+    """Compute the moving mean and the log moving standard deviation of every column, (T, 2P)."""
     mean, square = (_moving_mean(Z, window) for Z in (X, X * X))
     deviation = np.sqrt(np.maximum(square - mean * mean, 0.0))
     floor = [_STILL_JOINT["translation" if ".t" in channel else "angle"] for channel in channels]
@@ -164,7 +165,8 @@ def load_tssb(root: PathLike | None = None) -> LabeledSequences:
     """Series joined from recordings of several classes, with 0 to 8 change-points each.
 
     Data: Schäfer, Ermshaus & Leser, ClaSP: time series segmentation, CIKM 2021. Files:
-    ``series.npz`` and ``change_points.csv``. Labels are segment numbers, every series is a group.
+    ``series.npz`` and ``change_points.csv``. Labels are segment numbers, and every series is a
+    group.
 
     Parameters
     ----------
@@ -192,7 +194,7 @@ def load_tssb(root: PathLike | None = None) -> LabeledSequences:
 
 
 def load_utsa(root: PathLike | None = None) -> LabeledSequences:
-    """Recordings of hearts, sensors and insects, with one to three change-points each.
+    """Recordings such as ECG, motion and insect feeding, with one to three change-points each.
 
     Data: Gharghabi et al., Domain agnostic online semantic segmentation for multi-dimensional time
     series, Data Mining and Knowledge Discovery 33, 2019. Files and labels are as in
@@ -201,7 +203,7 @@ def load_utsa(root: PathLike | None = None) -> LabeledSequences:
     Parameters
     ----------
     root : path, optional
-        Folder of the files, see :func:`metriclearn.datasets.data_folder`.
+        Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
 
     Returns
     -------
@@ -213,7 +215,7 @@ def load_utsa(root: PathLike | None = None) -> LabeledSequences:
     FileNotFoundError
         If the files are missing; the message explains how to get them.
     ValueError
-        If they are damaged.
+        If the files are damaged.
 
     Examples
     --------
@@ -238,7 +240,9 @@ def _of_change_points(
     changes: Mapping[str, ArrayLike],
     feature_names: Sequence[str],
 ) -> LabeledSequences:
-    """A data set labeled by segment numbers, given the first samples of new segments.
+    """Make a data set labeled by segment numbers from the change-points of every sequence.
+
+    A change-point is the first sample of a new segment, counted from 0.
 
     Raises
     ------
@@ -262,7 +266,7 @@ def _of_change_points(
 def _with_columns(
     data: LabeledSequences, names: Sequence[str], derive: Callable[..., NDArray], window: int
 ) -> LabeledSequences:
-    """The data set with the further columns ``derive(X, window)``.
+    """Add the columns ``derive(X, window)`` to the features X of every sequence.
 
     Raises
     ------
@@ -276,7 +280,7 @@ def _with_columns(
 
 
 def _moving_mean(X: NDArray, window: int) -> NDArray[np.float64]:
-    """Mean of every column over a centered odd window, O(TP); end values are repeated."""
+    """Mean of every column over a centered odd window, O(TP). The ends are padded by repetition."""
     from scipy.ndimage import uniform_filter1d
 
     return np.asarray(uniform_filter1d(X, window, axis=0, mode="nearest"))

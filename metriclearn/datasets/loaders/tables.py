@@ -19,7 +19,7 @@ _LIBRAS_FEATURES = [f"{axis}{frame}" for frame in range(1, 46) for axis in "xy"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabeledTable:
-    """T samples of P features, in classes.
+    """T samples with P features and a class each.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class LabeledTable:
 
     See Also
     --------
-    load_iris, load_letters : examples.
+    load_iris, load_letters : load such tables.
 
     Examples
     --------
@@ -57,17 +57,17 @@ class LabeledTable:
         return np.unique(self.y)
 
     def select(self, rows: ArrayLike | Sequence[int]) -> LabeledTable:
-        """The table of some samples, by index or mask."""
+        """Select samples by index or by mask."""
         rows = np.asarray(rows)
         return replace(self, X=self.X[rows], y=self.y[rows])
 
     def of_classes(self, classes: ArrayLike) -> LabeledTable:
-        """The table of all samples of some classes."""
+        """Select all samples of the given classes."""
         return self.select(np.isin(self.y, np.asarray(classes)))
 
 
 def load_iris() -> LabeledTable:
-    """Iris (Fisher 1936): 150 flowers, 4 lengths in cm, 3 species. From scikit-learn.
+    """Iris (Fisher 1936), from scikit-learn: 150 flowers of 3 species, with 4 lengths in cm.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def load_iris() -> LabeledTable:
 
 
 def load_wine() -> LabeledTable:
-    """Wine (Forina et al. 1991): 178 wines, 13 measures, 3 cultivars. From scikit-learn.
+    """Wine (Forina et al. 1991), from scikit-learn: 178 wines of 3 cultivars, with 13 measurements.
 
     Returns
     -------
@@ -101,9 +101,10 @@ def load_wine() -> LabeledTable:
 
 
 def load_digits() -> LabeledTable:
-    """Digits (Alpaydin & Kaynak 1998): 1797 images of 8×8 pixels, 0 to 16, 10 digits.
+    """Digits (Alpaydin & Kaynak 1998), from scikit-learn: 1797 images of the digits 0 to 9.
 
-    Pixels that are 0 in every image are left out: P = 61. From scikit-learn.
+    An image has 8×8 pixels with values from 0 to 16. Pixels that are 0 in every image are left out,
+    so P = 61.
 
     Returns
     -------
@@ -123,8 +124,9 @@ def load_digits() -> LabeledTable:
 
 
 def load_breast_cancer() -> LabeledTable:
-    """Breast cancer of Wisconsin (Wolberg et al. 1995): 569 tumors, 30 measures of cell nuclei,
-    malignant or benign. From scikit-learn.
+    """Breast cancer of Wisconsin (Wolberg et al. 1995), from scikit-learn: 569 tumors.
+
+    Each tumor has 30 measurements of cell nuclei and is malignant or benign.
 
     Returns
     -------
@@ -141,7 +143,9 @@ def load_breast_cancer() -> LabeledTable:
 
 
 def load_letters(root: PathLike | None = None) -> LabeledTable:
-    """Letter Recognition (Frey & Slate 1991): 20 000 distorted capital letters, 16 integers.
+    """Letter Recognition (Frey & Slate 1991): 20 000 distorted capital letters.
+
+    Each letter has 16 features, which are integers.
 
     Parameters
     ----------
@@ -158,7 +162,7 @@ def load_letters(root: PathLike | None = None) -> LabeledTable:
     FileNotFoundError
         If the file is missing; the message explains how to get it.
     ValueError
-        If it is damaged.
+        If the file is damaged.
 
     Examples
     --------
@@ -170,8 +174,9 @@ def load_letters(root: PathLike | None = None) -> LabeledTable:
 
 
 def load_libras(root: PathLike | None = None) -> LabeledTable:
-    """Libras Movement (Dias et al. 2009): 360 hand curves of 45 points (x, y), 24 of each of 15
-    kinds.
+    """Libras Movement (Dias et al. 2009): 360 curves of hand movements, 24 of each of 15 kinds.
+
+    A curve has 45 points (x, y), so P = 90.
 
     Parameters
     ----------
@@ -186,9 +191,9 @@ def load_libras(root: PathLike | None = None) -> LabeledTable:
     Raises
     ------
     FileNotFoundError
-        If the files are missing; the message explains how to get them.
+        If the file is missing; the message explains how to get it.
     ValueError
-        If they are damaged.
+        If the file is damaged.
 
     Examples
     --------

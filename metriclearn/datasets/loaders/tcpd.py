@@ -17,22 +17,24 @@ from metriclearn.running.extras import optional
 
 @dataclass(frozen=True, eq=False)
 class AnnotatedSeries:
-    """One series and its change-points by annotator.
+    """A series, and the change-points that each annotator marked in it.
 
     Parameters
     ----------
     name, long_name : str
+        Name of the series in the data set, and its title.
     values : array (T, d)
-        The series; d = 1 except for a few. Units are as in the source.
+        The series; d is 1 for most series. Units are as in the source.
     missing : bool array (T,)
-        Samples without a value in the file, where ``values`` is interpolated linearly.
+        Whether a sample has no value in the file. There ``values`` is interpolated linearly.
     feature_names : list of d str
     annotations : dict of str to array
-        Segment ends as in ruptures (the last one is T) by annotator; ``[T]`` without change-points.
+        For every annotator, the segment ends as in ruptures (the last one is T). ``[T]`` means
+        that the annotator marked no change-points.
 
     See Also
     --------
-    load_tcpd : loads it, and cites the source.
+    load_tcpd : loads such series, and cites their source.
 
     Examples
     --------
@@ -63,22 +65,22 @@ def load_tcpd(
     root : path, optional
         Folder with the files; see :func:`metriclearn.datasets.data_folder`.
     names : sequence of str, optional
-        Series to load, in this order. By default all series in ``annotations.json`` that are in the
-        folder or can be downloaded, sorted.
+        Names of the series to load, in this order. By default these are all series of
+        ``annotations.json`` that are in the folder or can be downloaded, sorted by name.
     base_url : str, optional
         A mirror to download from.
 
     Returns
     -------
     list of AnnotatedSeries
-        ``values`` of shape (T, d), ``annotations`` by annotator.
+        They have ``values`` of shape (T, d) and ``annotations`` by annotator.
 
     Raises
     ------
     ValueError
         If a name has no annotation, or a file is damaged or does not fit its annotations.
     FileNotFoundError, ConnectionError
-        If a file is missing and has no download, or its download fails.
+        If a file is missing and has no download address, or its download fails.
 
     Examples
     --------
@@ -108,12 +110,12 @@ def load_tcpd(
 def _series(
     name: str, content: dict[str, Any], annotations: dict[str, list[int]]
 ) -> AnnotatedSeries:
-    """A series from the content of its file, with gaps filled linearly, and its annotations.
+    """Make a series of the content of its file and its annotations. Gaps are filled linearly.
 
     Raises
     ------
     ValueError
-        If columns do not have the length in the file, or one of them has no value.
+        If a column does not have the length that the file states, or has no value.
     """
     pd = optional("pandas", "tables")
     columns = [np.array(part["raw"], dtype=np.float64) for part in content["series"]]
