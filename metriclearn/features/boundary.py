@@ -42,8 +42,9 @@ class BoundaryFeatures(StatelessTransformer):
     statistics : sequence of str
         Among ``mean`` and ``deviation``.
     unit : "sequence" or "data"
-        With "data", columns are not divided, so σ = 1. Then a row depends on the windows alone, and
-        streams can follow it: they wait for the samples of the window after a position.
+        With "data", columns are not divided, so σ = 1. Then a row depends only on the samples of
+        its windows, so it can also be computed on streams: they wait for the samples of the window
+        after a position.
 
     Raises
     ------
@@ -75,21 +76,22 @@ class BoundaryFeatures(StatelessTransformer):
 
     @property
     def looks_back(self) -> int | None:
-        """The number of samples before a position on which its row depends; None: the whole
-        sequence."""
+        """The number of samples before a position on which its row depends, or None if it depends
+        on the whole sequence."""
         return max(self.windows, default=0) if self.unit == "data" else None
 
     @property
     def looks_ahead(self) -> int | None:
-        """The number of samples from a position on, on which its row depends."""
+        """The number of samples at and after a position on which its row depends, or None if it
+        depends on the whole sequence."""
         return self.looks_back
 
     @needs(X=SEQUENCES)
     def transform(self, X: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
-        """Features of N sequences (T_i, P), each (T_i+1, q), O(T P) for each window.
+        """Compute the features of every sequence (T_i, P), an array (T_i + 1, q).
 
         Columns are the statistics of the first window, then of the next. Rows 0 and T are 0,
-        because one of their windows is empty.
+        because one of their windows is empty. The cost is O(TP) for each window.
         """
         return [self._rows(real_array("BoundaryFeatures", "a sequence", one)) for one in X]
 
@@ -121,11 +123,12 @@ class BoundaryFeatures(StatelessTransformer):
 
 @njit(nogil=True, cache=True)
 def _window_moments(Z: NDArray, h: int) -> tuple[NDArray, NDArray]:
-    """Mean and Σ(z − mean)² of the rows b−h … b−1 that exist, for b < T + h, (T+h, P) each.
+    """For every b < T + h, the mean and Σ(z − mean)² of the rows b−h … b−1, (T+h, P) each.
 
-    O(TP). No large numbers are subtracted from each other, so even a high jump causes no rounding
-    error later. Every window consists of the end of one block of h rows and the beginning of the
-    next. Welford's updates give the moments of both, and Chan's formula those of the two together.
+    Rows that do not exist are left out. No large numbers are subtracted from each other, so even a
+    high jump causes no rounding error later. Every window consists of the end of one block of h
+    rows and the beginning of the next. Welford's updates give the moments of each part, and Chan's
+    formula combines them. The cost is O(TP).
 
     References
     ----------

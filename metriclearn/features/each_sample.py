@@ -1,4 +1,4 @@
-"""EachSample: a transformer of scikit-learn, such as PCA, over lists of sequences."""
+"""EachSample: apply a transformer of scikit-learn, such as PCA, to lists of sequences."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ _LARGEST = 1e150
 class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-arg]
     """Apply a transformer of scikit-learn to every sample of every sequence.
 
-    Transformers of scikit-learn take one array. This one fits to the samples of all sequences
-    together, and transforms each sequence, so that pipelines with a learner of sequences work.
+    Transformers of scikit-learn take one array. ``EachSample`` fits such a transformer to the
+    samples of all sequences together, and then transforms each sequence. So the transformer can be
+    used in a pipeline with a learner of sequences.
 
     Parameters
     ----------
     transformer : transformer
-        Such as ``PCA(10)``. Learners standardize features themselves.
+        A transformer such as ``PCA(10)``. A scaler is not needed, since learners standardize
+        features themselves.
 
     Attributes
     ----------
@@ -36,7 +38,7 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
     Raises
     ------
     ValueError
-        For sequences that are not tables of finite numbers, or differ in their features.
+        For sequences that are not tables of finite numbers, or differ in the number of features.
     TypeError
         For values that are not real numbers.
 
@@ -61,7 +63,7 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
     transformer: Any
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit to all samples; y is not used.
+        """Fit the transformer to all samples. ``y`` is not used.
 
         Parameters
         ----------
@@ -85,7 +87,7 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
         return self
 
     def transform(self, X: Any) -> Any:
-        """The transformed array, or a list with each of them."""
+        """Transform one array, or every array in a list."""
         check_is_fitted(self)
         several = _several(X)
         for one in X if several else [X]:
@@ -95,7 +97,7 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
         return self.transformer_.transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
-        """Names of the new features, from the transformer."""
+        """Names of the new features, as the fitted transformer gives them."""
         return self.transformer_.get_feature_names_out(input_features)
 
 

@@ -1,8 +1,8 @@
 """Random Fourier features: an explicit finite-dimensional map for kernels of a learned metric.
 
-k(x − y) ≈ φ(x)ᵀφ(y) with φ_j(x) = √(2/D) cos(ω_jᵀx + u_j); a kernel machine is a linear SVM
-on φ, ``make_pipeline(RandomFourierFeatures(), SVC(kernel="linear"))`` (A. Rahimi & B. Recht,
-Random features for large-scale kernel machines, NIPS 2007).
+k(x − y) ≈ φ(x)ᵀφ(y) with φ_j(x) = √(2/D) cos(ω_jᵀx + u_j). So a kernel machine becomes a linear SVM
+on φ: ``make_pipeline(RandomFourierFeatures(), SVC(kernel="linear"))`` (A. Rahimi & B. Recht, Random
+features for large-scale kernel machines, NIPS 2007).
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     Parameters
     ----------
     n_components : int
-        D.
+        Number D of features.
     kernel : "gaussian", "laplacian" or "cauchy"
     metric : None, (d, d) matrix B, (d,) weights, or an object with ``get_mahalanobis_matrix``
-        Identity by default. A fitted metric learner has this method.
+        The matrix B, by default the identity. Fitted metric learners have this method.
     gamma : float > 0
         Scale γ of the squared distance.
     random_state : int, RandomState or None
@@ -89,7 +89,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> RandomFourierFeatures:
-        """Draw the frequencies; only the number of features of X matters."""
+        """Draw the frequencies. Only the number of columns of X is used."""
         check_parameters(self)
         X = real_array(type(self).__name__, "X", X)
         validate_data(self, X, skip_check_array=True)
@@ -125,16 +125,18 @@ class PrimalSolution(NamedTuple):
 
 
 def primal_svm(features: ArrayLike, y: ArrayLike, C: float = 1.0) -> PrimalSolution:
-    """Solution of the primal SVM, min ½‖w‖² + C Σ ξ with a free intercept, up to rounding.
+    """Solve the primal SVM, min ½‖w‖² + C Σ ξ with a free intercept, up to rounding errors.
 
-    scikit-learn's SVC finds the support vectors (its w is good to about 1e-8). The optimality
-    conditions on these are then solved as a linear system. w is unique, but the intercept may not
-    be. SVC stops after a million steps with a ConvergenceWarning, as on random labels.
+    First scikit-learn's SVC finds the support vectors (its w is accurate to about 1e-8). Then the
+    optimality conditions for these vectors are solved as a linear system. w is unique, but the
+    intercept may not be. On hard problems, such as random labels, SVC stops after a million steps
+    with a ConvergenceWarning.
 
     Parameters
     ----------
     features : array of shape (n, D)
-    y : n labels, −1 or +1, both present
+    y : n labels
+        −1 or +1. Both must occur.
     """
     phi, signs = np.asarray(features, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if set(np.unique(signs)) != {-1.0, 1.0}:
@@ -148,7 +150,7 @@ def primal_svm(features: ArrayLike, y: ArrayLike, C: float = 1.0) -> PrimalSolut
 
 
 def _polished(phi: NDArray, signs: NDArray, C: float, duals: NDArray) -> NDArray[np.float64]:
-    """w = Σ α_i y_i φ_i, with α from a linear system over the vectors exactly at the margin."""
+    """Compute w = Σ α_i y_i φ_i. A linear system gives α for the vectors exactly at the margin."""
     bounded = duals > C * (1 - 1e-6)
     free = (duals > C * 1e-6) & (duals < C * (1 - 1e-6))
     fixed = C * signs[bounded] @ phi[bounded]

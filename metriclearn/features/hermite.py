@@ -1,7 +1,7 @@
 """Hermite moments: features whose means distinguish distributions; smoothing and thresholds.
 
 A change of the distribution of x changes the means of h_1(x), h_2(x), … (Lajugie, Arlot & Bach,
-section 5.3). The means of powers of x change, too, but powers are unbounded.
+section 5.3). The means of powers of x change too, but powers are unbounded.
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ Normalization = Literal["orthonormal", "paper"]
 def hermite_functions(
     x: ArrayLike, n_functions: int, normalization: Normalization = "orthonormal"
 ) -> NDArray[np.float64]:
-    """Hermite functions h_0 … h_{n−1} of x, shape (*x.shape, n), O(n) per value.
+    """Values of the Hermite functions h_0 … h_{n−1} at x, shape (*x.shape, n), O(n) per value.
 
     "orthonormal": h_i(x) = H_i(x) e^{−x²/2} / √(2^i i! √π) with the physicists' polynomials, so
     that ∫ h_i h_j = δ_ij. "paper": 2 √(2^i π i!) · 2^{i/2} He_i(x) e^{−x²/2} with the
-    probabilists' polynomials, as in section 5.3 (σ = 1). These are not orthogonal, and overflow
-    from i of about 110 on. Both are computed by a three-term recurrence with a separate exponent,
-    which avoids overflow and underflow for large |x| and large i.
+    probabilists' polynomials, as in section 5.3 (σ = 1). The paper's functions are not orthogonal,
+    and their values exceed double precision from i of about 150 on, which raises a ValueError.
+    Both normalizations use a three-term recurrence with a separate exponent, so intermediate values
+    neither overflow nor underflow for large |x| and large i.
 
     Raises
     ------
     ValueError
-        If ``n_functions`` is not positive, x is not finite, the normalization is unknown, or the
-        paper's constant overflows.
+        If ``n_functions`` is not positive, x is not finite, the normalization is unknown, or a
+        value of the paper's functions exceeds double precision.
     """
     values: NDArray[np.float64] = real_array("hermite_functions", "x", x, None, allow=("empty",))
     x = np.clip(values, -_FAR, _FAR)
@@ -87,8 +88,8 @@ def robust_scale(X: NDArray) -> NDArray[np.float64]:
 def noise_scale(X: NDArray) -> NDArray[np.float64]:
     """Standard deviation of the noise around a piecewise constant signal, (T, P) -> (P,).
 
-    It is computed from the median absolute difference of neighbors, which a few changes hardly
-    affect.
+    It is computed from the median absolute difference of neighboring samples, which a few changes
+    hardly affect.
     """
     if len(X) < 2:
         return np.zeros(X.shape[1])
@@ -96,9 +97,9 @@ def noise_scale(X: NDArray) -> NDArray[np.float64]:
 
 
 def binary_exponents(X: NDArray) -> NDArray[np.int64]:
-    """Smallest e with |X| · 2^−e < 1 in every column, (T, P) -> (P,).
+    """For every column, the smallest e with |X| · 2^−e < 1, (T, P) -> (P,).
 
-    Scaling by 2^−e is exact, and keeps squares and differences of huge values in range.
+    Multiplying by 2^−e is exact, and keeps squares and differences of huge values in range.
     """
     return np.frexp(np.max(np.abs(X), axis=0))[1].astype(np.int64)
 
@@ -109,8 +110,8 @@ _SCALES = {"robust": robust_scale, "noise": noise_scale, "standard": lambda X: n
 def series_scale(X: NDArray, scale: Scale) -> NDArray[np.float64]:
     """σ of every column, (T, P) -> (P,), always positive.
 
-    If more than half of the values are equal, a median may be 0; then σ is the first positive one
-    of the other scales. A constant column has σ = 1.
+    If more than half of the values in a column are equal, the chosen scale may be 0. Then σ is the
+    "robust" scale or, if that is 0 as well, the "standard" one. A constant column has σ = 1.
     """
     sigma = _SCALES[scale](X)
     for other in ("robust", "standard"):
@@ -119,19 +120,19 @@ def series_scale(X: NDArray, scale: Scale) -> NDArray[np.float64]:
 
 
 class _PerSeries(TransformerMixin, ComponentParameters, ABC):
-    """Features computed from one series at a time: a (T, P) array, or a list of them."""
+    """Transformer of series, each by itself. X is one series (T, P), or a list of series."""
 
     n_features_in_: int
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check parameters and remember the columns; nothing else is learned."""
+        """Check parameters and remember the columns. Nothing else is learned."""
         check_parameters(self)
         for i, series in enumerate(X if _is_list(X) else [X]):
             self._read(series, i == 0)
         return self
 
     def transform(self, X: Any) -> Any:
-        """Features of every series, (T, P) -> (T, P·n)."""
+        """Compute the features of every series, (T, P) -> (T, P·n)."""
         check_is_fitted(self)
         if _is_list(X):
             return [self.transform(series) for series in X]
@@ -155,7 +156,7 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
 
     @abstractmethod
     def _features(self, X: NDArray) -> NDArray:
-        """Features of one series (T, P), (T, number of names)."""
+        """Features of one series (T, P), an array (T, P · number of names)."""
 
 
 _ODD = Needs(
@@ -170,31 +171,33 @@ def _is_list(X: Any) -> bool:
 
 @dataclass(eq=False, repr=False)
 class HermiteMoments(_PerSeries):
-    """Hermite functions h_1 … h_n of every column, standardized within its series.
+    """Hermite functions h_1 … h_n of every column, after it is standardized within its series.
 
-    u = (x − median) / (width · σ), and every column p gives h_1(u_p) … h_n(u_p): the "robust
-    Hermite moments" of section 5.3, bounded however large x is. A constant column gives the
-    values at u = 0. A *learned full metric* on them is a learned nonlinear transformation of x:
-    for B = aaᵀ the segmented signal is Σ a_i h_i(x).
+    A column x becomes u = (x − median) / (width · σ), which gives the features h_1(u) … h_n(u).
+    These are the "robust Hermite moments" of section 5.3. They are bounded, however large x is. A
+    constant column gives the values at u = 0. A *learned full metric* on these features is a
+    learned nonlinear transformation of x. For example, the metric B = aaᵀ segments the signal
+    Σ a_i h_i(u).
 
     Parameters
     ----------
     n_moments : int
-        n.
+        Number n of functions for each column.
     scale : "robust", "noise", "standard" or float > 0
-        σ of every series. "robust": 1.4826 · median absolute deviation. "noise": 1.4826 · median
-        absolute difference of neighbors / √2, which changes do not inflate. "standard": standard
-        deviation. A number is in units of the data, which are then not centered.
+        The scale σ. "robust" is 1.4826 · median absolute deviation. "noise" is 1.4826 · median
+        absolute difference of neighboring samples / √2, which changes do not inflate. "standard" is
+        the standard deviation. These are computed for every column of every series. A number is a
+        fixed σ in the unit of the data; then the median is not subtracted.
     normalization : "orthonormal" or "paper"
         See :func:`hermite_functions`.
     width : float > 0
-        Multiplies σ. Beyond √(2n+1) · width · σ from the median all functions fade to 0, so larger
+        Factor of σ. Beyond √(2n+1) · width · σ from the median all functions fade to 0, so larger
         deviations have nearly the same features.
 
     Attributes
     ----------
     n_features_in_ : int
-        P. Data with column names also set ``feature_names_in_``.
+        Number P of columns. If the data have column names, ``feature_names_in_`` is also set.
 
     Raises
     ------
@@ -238,21 +241,21 @@ class HermiteMoments(_PerSeries):
 
 @dataclass(eq=False, repr=False)
 class SlidingMoments(_PerSeries):
-    """Median in a sliding window, which removes single outliers, optionally divided by a scale.
+    """Moving median of every column, which removes single outliers.
 
-    Column p becomes its moving median over ``window`` samples, minus the moving median over
-    ``trend`` samples if given, which removes slow waves. End values are repeated. With a ``scale``
-    the column's median is subtracted, and the result is divided by the scale of the column
-    *before* smoothing. O(T window) time.
+    A column becomes its moving median over ``window`` samples. If ``trend`` is given, the moving
+    median over ``trend`` samples is subtracted, which removes slow waves. The ends are padded by
+    repetition. If ``scale`` is given, the median of the result is subtracted, and the difference is
+    divided by the scale of the column *before* smoothing. The cost is O(T · window).
 
     Parameters
     ----------
     window : int
-        Odd number of samples; 3 or more remove a single outlier, 5 or more two neighbors.
+        Odd number of samples. 3 or more remove a single outlier, 5 or more two neighboring ones.
     trend : int, optional
-        Odd and larger than ``window``.
+        Odd number of samples, larger than ``window``.
     scale : "robust", "noise", "standard" or None
-        See :class:`HermiteMoments`; None keeps the units of the data.
+        See :class:`HermiteMoments`. None keeps the units of the data.
     """
 
     PARAMETERS: ClassVar = {
@@ -266,7 +269,7 @@ class SlidingMoments(_PerSeries):
     scale: Scale | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check parameters and remember the columns; nothing else is learned."""
+        """Check parameters and remember the columns. Nothing else is learned."""
         check_parameters(self)
         if self.trend is not None and self.trend <= self.window:
             raise ValueError(
@@ -303,8 +306,8 @@ class SoftThresholds(_PerSeries):
     """sign(x) · (|x| − t)₊ of every column, for several thresholds t.
 
     Deviations below t, such as slow waves, vanish. A nonnegative combination of these features is a
-    piecewise linear function of x that is steeper for larger |x|. A learned metric on them thus
-    weighs the size of a change against its length.
+    piecewise linear function of x that is steeper for larger |x|. So a metric learned on them can
+    weigh the size of a change against its duration.
 
     With a ``saturation`` s the excess e = (|x| − t)₊ becomes s·log(1 + e/s): about e if e is small,
     and logarithmic beyond s, so that far outliers and the largest changes count less.
@@ -312,9 +315,9 @@ class SoftThresholds(_PerSeries):
     Parameters
     ----------
     thresholds : sequence of float ≥ 0
-        In units of x; 0 gives x.
+        The thresholds, in units of x. The threshold 0 gives x itself.
     saturation : float > 0, optional
-        In units of x; None means no saturation.
+        The value s, in units of x. None means no saturation.
     """
 
     PARAMETERS: ClassVar = {

@@ -1,4 +1,4 @@
-"""Extractors: files in, one array per file out, with named columns and a rate."""
+"""Extractors: transformers from files to arrays with named columns and a fixed rate of rows."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from metriclearn.running.parameters import check_scale, component, number, real_
 
 
 class RecordingTransformer(StatelessTransformer, ABC):
-    """A transformer of recordings: paths -> list of (T_i, P) arrays, ``rate`` rows per second.
+    """A transformer from paths of recordings to arrays (T_i, P) with ``rate`` rows per second.
 
-    ``transform`` works without ``fit``. Subclasses have ``rate``, compute the features of one file
-    in :meth:`extract` and name the columns in :meth:`get_feature_names_out`.
+    ``transform`` works without ``fit``. Subclasses define ``rate``, compute the features of one
+    file in :meth:`extract` and name the columns in :meth:`get_feature_names_out`.
     """
 
     rate: float
@@ -31,10 +31,11 @@ class RecordingTransformer(StatelessTransformer, ABC):
 
     @abstractmethod
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names of the P columns; ``input_features`` is not used."""
+        """Names of the P columns. ``input_features`` is not used."""
 
     def transform(self, X: Any) -> Any:
-        """Features of one path or of every path in a list; row t begins at second t/rate."""
+        """Compute the features of one path, or of every path in a list. Row t begins at t/rate
+        seconds."""
         if isinstance(X, (str, os.PathLike)):
             return self.extract(X)
         files = list(X)
@@ -44,15 +45,15 @@ class RecordingTransformer(StatelessTransformer, ABC):
 
 @dataclass(eq=False, repr=False)
 class JoinedFeatures(RecordingTransformer):
-    """The columns of several extractors side by side, such as those of audio *and* pictures.
+    """Join the columns of several extractors, such as those of audio *and* pictures.
 
-    The shortest track sets the number of rows.
+    If the extractors give different numbers of rows, the additional rows are dropped.
 
     Parameters
     ----------
     extractors : sequence of extractors of the same ``rate``
     slack : int
-        Largest difference in rows between the longest and the shortest track.
+        Largest allowed difference between the numbers of rows.
 
     Raises
     ------
@@ -92,12 +93,12 @@ class JoinedFeatures(RecordingTransformer):
         return rates.pop()
 
     def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
-        """Columns of all extractors, (T, ΣP), cut to the shortest.
+        """Join the columns of all extractors for one file, (T, ΣP). Additional rows are dropped.
 
         Raises
         ------
         ValueError
-            If rates differ, or lengths differ by more than ``slack``.
+            If rates differ, or numbers of rows differ by more than ``slack``.
         """
         rate = self.fit().rate
         arrays = [extractor.extract(path) for extractor in self.extractors]
@@ -115,14 +116,14 @@ class JoinedFeatures(RecordingTransformer):
 
 
 class StandardizedRecordings(StatelessTransformer):
-    """Every column of a recording, minus its mean, divided by its standard deviation.
+    """Standardize every column of a recording: subtract its mean, divide by its standard deviation.
 
     This makes recordings by different microphones and cameras comparable. A constant column
     becomes zero. Nothing is fitted: every recording has a separate scale. O(TP).
     """
 
     def transform(self, X: Any) -> Any:
-        """One (T, P) array, or a list of them, standardized."""
+        """Standardize one (T, P) array, or every array in a list."""
         if not hasattr(X, "ndim") or X.ndim != 2:
             SEQUENCES.check(type(self).__name__, "X", X)
             return [self.transform(real_array(type(self).__name__, "X", one, 2)) for one in X]
@@ -135,5 +136,5 @@ class StandardizedRecordings(StatelessTransformer):
         return np.where(constant, 0.0, centered / np.where(constant, 1.0, scale))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> ArrayLike | None:
-        """The input names."""
+        """The names of the input columns, since columns stay the same."""
         return input_features

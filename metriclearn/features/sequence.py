@@ -19,7 +19,7 @@ _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants f
 
 
 def _logs(scale: Callable[[NDArray], NDArray], X: NDArray) -> NDArray[np.float64]:
-    """The logarithm of the scale of every column, bounded below."""
+    """The logarithm of the scale of every column. Tiny scales are raised, so that it is finite."""
     exponents = binary_exponents(X)
     Z = np.ldexp(X, -exponents)
     largest = np.max(np.abs(Z), axis=0)
@@ -45,21 +45,22 @@ SEQUENCE_FEATURES: dict[str, Callable[[NDArray], NDArray]] = {
 class SequenceFeatures(StatelessTransformer):
     """One row of features per sequence, for a penalty that depends on the sequence.
 
-    Every scale is a natural logarithm, averaged over columns. A log-linear penalty is then a
-    product of powers, such as σ² log T, the BIC.
+    Every feature is a natural logarithm, averaged over columns. So a log-linear penalty is a
+    product of powers, such as the penalty σ² log T of the BIC.
 
     Parameters
     ----------
     names : sequence of str
         Among ``log_length``, ``log_log_length``, ``log_noise`` (median absolute difference of
-        neighbors, scaled to a standard deviation), ``log_spread`` (median absolute deviation,
-        scaled likewise), ``log_deviation`` and ``log_step_deviation`` (standard deviation of
-        the values, and of the steps), ``log_range``. Empty for a constant penalty.
+        neighboring samples, scaled to a standard deviation), ``log_spread`` (median absolute
+        deviation, scaled likewise), ``log_deviation`` and ``log_step_deviation`` (standard
+        deviation of the values, and of the steps), and ``log_range``. No names give a constant
+        penalty.
     window : int, optional
-        With a window there is a row for every position 0 … T instead of one row per sequence. It
-        describes the ``window`` samples before the position (fewer near the beginning; position 0
-        has the row of position 1). Streams can use such features, as they depend on earlier samples
-        only.
+        With a window, there is a row for every position 0 … T instead of one row per sequence. A
+        row describes the ``window`` samples before its position (fewer near the beginning; position
+        0 has the row of position 1). Streams can use such features, as they depend only on earlier
+        samples.
 
     Raises
     ------
@@ -98,15 +99,16 @@ class SequenceFeatures(StatelessTransformer):
 
     @property
     def looks_back(self) -> int | None:
-        """The number of samples before a position on which its row depends; None: the whole
-        sequence."""
+        """The number of samples before a position on which its row depends, or None if it depends
+        on the whole sequence."""
         return self.window
 
     @needs(X=SEQUENCES)
     def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64] | list[NDArray[np.float64]]:
-        """Features of N sequences (T_i, P), (N, n_names), O(T log T) each.
+        """Compute the features of N sequences (T_i, P), an array (N, n_names). O(T log T) each.
 
-        With ``window`` a list of N arrays (T_i + 1, n_names), O(T window P) each.
+        With ``window``, the result is a list of N arrays (T_i + 1, n_names), O(T · window · P)
+        each.
         """
         arrays = [real_array("SequenceFeatures", "a sequence", sequence) for sequence in X]
         if self.window is not None:
@@ -115,15 +117,15 @@ class SequenceFeatures(StatelessTransformer):
         return np.array(rows, dtype=np.float64).reshape(len(arrays), len(self.names))
 
     def _rows(self, X: NDArray, n_features: int) -> NDArray[np.float64]:
-        """Rows of features of m stretches whose columns are side by side, (T, mP) -> (m,
-        n_names)."""
+        """Features of m stretches of T samples, (m, n_names). X (T, mP) has their columns side by
+        side."""
         values = [SEQUENCE_FEATURES[name](X).reshape(-1, n_features) for name in self.names]
         means = [one.mean(axis=1) for one in values]
         n_rows = X.shape[1] // n_features
         return np.reshape(np.transpose(means), (n_rows, len(self.names)))  # perhaps without columns
 
     def _rows_before(self, X: NDArray) -> NDArray[np.float64]:
-        """Rows of features of the samples before every position, (T+1, n_names)."""
+        """For every position, the features of the window before it, (T+1, n_names)."""
         assert self.window is not None
         (T, P), window = X.shape, min(self.window, len(X))
         rows = np.zeros((T + 1, len(self.names)))

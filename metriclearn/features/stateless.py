@@ -18,7 +18,7 @@ SEQUENCES = Needs(
 
 
 class Descriptor(Protocol):
-    """Pictures (n, H, W, 3) of values 0 to 255, or windows (n, …) of sound -> (n, P)."""
+    """Maps pictures (n, H, W, 3) of values from 0 to 255, or windows of sound (n, …), to (n, P)."""
 
     def transform(self, X: ArrayLike, /) -> NDArray[np.float64]:
         """Descriptors, one row per picture or window."""
@@ -35,7 +35,7 @@ class StatelessTransformer(  # type: ignore[call-arg]
     """A transformer that learns nothing: ``transform`` works without ``fit``."""
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Check the parameters; nothing is learned."""
+        """Check the parameters. Nothing is learned."""
         check_parameters(self)
         return self
 

@@ -1,4 +1,4 @@
-"""Time-stamped tables on a regular grid, in pieces between long gaps; times of change-points."""
+"""Put time-stamped tables on a regular grid, and find the times of change-points."""
 
 from __future__ import annotations
 
@@ -31,40 +31,42 @@ def regular(
     time: str | None = None,
     held: Sequence[str] = (),
 ) -> list[pd.DataFrame]:
-    """A time-stamped table on a regular grid, in pieces between long gaps.
+    """Put a time-stamped table on a regular grid, and cut it into pieces at long gaps.
 
     The grid t_0 + i/rate starts at the first time. Columns of numbers are interpolated linearly at
     the times of the grid, between the last known number and the next one. Every other column keeps
     its previous value. If two successive numbers of any column are more than ``longest_gap``
     seconds apart, there are no rows between them, and a new piece begins. Nothing is extrapolated.
 
-    Interpolation picks single samples. If the rate is far below the data's, average first
-    (``frame.resample`` in pandas). Cost O(rows of the table and of the pieces) for each column.
+    Interpolation uses only the two samples next to a time of the grid. If ``rate`` is far below the
+    rate of the data, average first (``frame.resample`` in pandas). The cost is O(rows of the table
+    and of the pieces) for each column.
 
     Parameters
     ----------
     frame : pandas data frame or series, or a frame of polars
-        NaN, None and null are unknown.
+        The table. NaN, None and null mean that a value is unknown.
     rate : float
         Rows per second.
     longest_gap : float
-        Seconds; at least the usual time between two rows.
+        The longest gap that is interpolated, in seconds. It must be at least the usual time between
+        two rows.
     time : str, optional
-        The column of the times; by default they are the index. Times are seconds, time stamps or
-        durations.
+        The column of the times. By default the times are the index. Times are seconds, time stamps
+        or durations.
     held : sequence of str
         Columns of numbers that also keep their previous value, such as codes of labels.
 
     Returns
     -------
     list of pandas data frames
-        Indexed by time, in order, without the column of times.
+        The pieces in order. Each is indexed by time and has no column of times.
 
     Raises
     ------
     ValueError
-        If times are missing, repeated or do not increase, no column has numbers, or at no time do
-        all columns have numbers close enough.
+        If times are missing, repeated or do not increase, no column has numbers, or there is no
+        time at which all columns can be interpolated.
 
     See Also
     --------
@@ -125,19 +127,19 @@ def regular(
 
 
 def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.Index:
-    """The times of change-points, of the same kind as the frame's times: seconds, time stamps or
+    """The times of change-points. Like the times of the frame, they are seconds, time stamps or
     durations.
 
-    A change-point has the time of the first row after it. The last one, T, gets the time at which
-    the next row would be: that of the last row plus the median step.
+    A change-point has the time of the first row after it. The last change-point, T, gets the time
+    of the last row plus the median step, because that is where the next row would be.
 
     Parameters
     ----------
     frame : data frame or series with T rows, or (T,) times
     ends : sequence of int
-        Change-points as ``predict_change_points`` returns them; T may be left out.
+        Change-points as ``predict_change_points`` returns them. T may be left out.
     time : str, optional
-        The column of the times; by default they are the index.
+        The column of the times. By default the times are the index.
 
     Returns
     -------
@@ -167,7 +169,10 @@ def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.
 
 
 def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Index]:
-    """The columns of a table apart from its times, and its times, which increase."""
+    """Split a table into its columns without times and its times.
+
+    Raises ValueError unless there is a time for every row and times increase.
+    """
     pd = optional("pandas", "tables")
     if hasattr(frame, "iloc"):
         table = pd.DataFrame(frame)
@@ -229,7 +234,7 @@ def _seconds(times: pd.Index) -> NDArray[np.float64]:
 
 
 def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
-    """A time plus each of some numbers of seconds."""
+    """Add each number in ``seconds`` to the first of the times."""
     pd = optional("pandas", "tables")
     if times.dtype.kind in "Mm":
         nanoseconds = np.rint(seconds * 1e9).astype(np.int64)
@@ -238,8 +243,8 @@ def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
 
 
 def _grid(steps: NDArray, longest: float) -> NDArray[np.int64]:
-    """The whole steps from the first row to the last, without those in long gaps, which may last
-    months."""
+    """Numbers of the grid's rows from the first time to the last. Long gaps have no rows, since
+    they may last months."""
     stretches = np.split(steps, np.flatnonzero(np.diff(steps) > longest + _NEAR) + 1)
     firsts = [int(np.ceil(part[0] - _NEAR)) for part in stretches]
     lasts = [int(part[-1] + _NEAR) for part in stretches]
@@ -247,7 +252,8 @@ def _grid(steps: NDArray, longest: float) -> NDArray[np.int64]:
 
 
 def _covered(grid: NDArray, known: NDArray, longest: float) -> NDArray[np.bool_]:
-    """Whether numbers of a column are known around each position of the grid, or exactly there."""
+    """Whether each row of the grid has a known number, or lies between two known numbers that are
+    at most ``longest`` apart."""
     before = np.searchsorted(known, grid + _NEAR, side="right") - 1
     after = np.searchsorted(known, grid - _NEAR)
     inside = (before >= 0) & (after < len(known))

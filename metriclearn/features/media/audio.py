@@ -1,7 +1,7 @@
 """Audio features at a fixed rate: mean and deviation of MFCC and other descriptors of frames.
 
-The audio stream of Lajugie, Arlot & Bach, section 6.1: MFCC aggregated every second. Files are
-read in blocks, whose size does not change the result.
+This is the audio stream of Lajugie, Arlot & Bach, section 6.1: MFCC aggregated over every second.
+Files are read in blocks. The size of the blocks does not change the result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOUDEST = 1e12  # single precision holds the powers of such samples
 
 @dataclass(eq=False, repr=False)
 class AudioFeatures(RecordingTransformer):
-    """MFCC, optionally with deltas, energy, flatness, contrast and chroma, ``rate`` rows a second.
+    """MFCC and optional deltas, energy, flatness, contrast and chroma, ``rate`` rows per second.
 
     A Hann window of ``window`` samples, centered at every ``hop``-th sample, gives a power
     spectrum, from which the descriptors are computed. Row t of the result holds their mean and
@@ -46,23 +46,25 @@ class AudioFeatures(RecordingTransformer):
     rate : float
         Rows per second, at most one per frame.
     sampling_rate : int
-        Hz; files are resampled to it.
+        Files are resampled to this rate, in Hz.
     window, hop : int
-        Samples; 64 and 32 ms by default.
+        Length of a frame, and distance between the centers of neighboring frames, in samples. By
+        default they are 64 and 32 ms.
     n_mfcc, n_mels : int
-        Number of cepstral coefficients, including the 0th, and of mel bands.
+        Number of cepstral coefficients, including the 0th, and number of mel bands.
     deltas : 0, 1 or 2
-        Highest order of time derivatives of all descriptors, by regression over 9 frames.
+        Highest order of the time derivatives that are added for all descriptors. They are computed
+        by regression over 9 frames.
     energy : bool
-        Power of the frame in dB.
+        Add the power of the frame, in dB.
     flatness : bool
-        Ratio of the geometric and the arithmetic mean of the power spectrum, in dB: 0 for noise,
-        low for tones.
+        Add the ratio of the geometric to the arithmetic mean of the power spectrum, in dB. It is
+        near 0 for noise and low for tones.
     contrast : bool
-        Differences of peaks and valleys of the spectrum in octaves from 200 Hz on (Jiang et al.
-        2002).
+        Add the differences between peaks and valleys of the spectrum, in octaves from 200 Hz on
+        (Jiang et al. 2002).
     chroma : bool
-        Shares of the 12 pitch classes.
+        Add the fractions of the power in the 12 pitch classes.
     deviation : bool
         Add the standard deviation to the mean.
 
@@ -109,7 +111,7 @@ class AudioFeatures(RecordingTransformer):
     def extract(
         self, path: str | os.PathLike[str], block_seconds: float = 5.0
     ) -> NDArray[np.float64]:
-        """Features of one file, (T, P), read in blocks of ``block_seconds``.
+        """Compute the features of one file, (T, P), which is read in blocks of ``block_seconds``.
 
         Raises
         ------
@@ -119,14 +121,14 @@ class AudioFeatures(RecordingTransformer):
         return self.extract_blocks(audio_blocks(path, self.sampling_rate, block_seconds))
 
     def extract_signal(self, signal: ArrayLike) -> NDArray[np.float64]:
-        """Features of samples (n,) at ``sampling_rate``."""
+        """Compute the features of a signal (n,) whose samples have the rate ``sampling_rate``."""
         self.fit()
         samples = real_array("AudioFeatures", "signal", signal, 1, single_precision=True)
         size = 5 * self.sampling_rate
         return self.extract_blocks(samples[i : i + size] for i in range(0, len(samples), size))
 
     def extract_blocks(self, blocks: Iterator[NDArray[np.floating]]) -> NDArray[np.float64]:
-        """Features of consecutive blocks of samples."""
+        """Compute the features of a signal that is given in consecutive blocks of samples."""
         from scipy.signal import savgol_filter
 
         self.fit()
@@ -152,7 +154,8 @@ class AudioFeatures(RecordingTransformer):
         return np.vstack([mean, deviation]).T
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """``mfcc0_mean`` …, ``energy_mean`` …, their deltas, then the same names with ``_sd``."""
+        """Names of the columns: ``mfcc0_mean``, …, ``energy_mean``, …, then those of the deltas,
+        then all of these again with ``_sd``."""
         names = [f"mfcc{i}" for i in range(self.n_mfcc)]
         names += ["energy"] * self.energy + ["flatness"] * self.flatness
         names += [f"contrast{i}" for i in range(self._n_bands + 1)] * self.contrast
@@ -164,11 +167,11 @@ class AudioFeatures(RecordingTransformer):
 
     @property
     def _n_bands(self) -> int:
-        """Octaves from the lowest band to half the sampling rate."""
+        """Number of octaves from the lowest band to half the sampling rate."""
         return int(np.log2(self.sampling_rate / 2 / _LOWEST_BAND))
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Check the parameters; nothing is learned."""
+        """Check the parameters. Nothing is learned."""
         frames = super().fit().sampling_rate / self.hop
         if self.rate > frames or self.n_mfcc > self.n_mels or self.hop > self.window:
             raise ValueError(
@@ -178,7 +181,8 @@ class AudioFeatures(RecordingTransformer):
         return self
 
     def _stretches(self, blocks: Iterator[NDArray[np.floating]]) -> Iterator[NDArray[np.float32]]:
-        """Samples of consecutive frames in blocks; frame i is centered at sample i · hop."""
+        """Yield the samples of consecutive frames, several frames at a time. Frame i is centered at
+        sample i · hop."""
         half = self.window // 2
         waiting, n_samples, given = np.zeros(half, dtype=np.float32), 0, 0
         for block in blocks:
@@ -199,7 +203,7 @@ class AudioFeatures(RecordingTransformer):
             yield np.pad(waiting, (0, max(0, needed - len(waiting))))[:needed]
 
     def _describe(self, stretch: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Descriptors of every frame of a stretch, (D, n)."""
+        """Compute the D descriptors of the n frames in a stretch of samples, (D, n)."""
         from scipy.fft import dct, rfft
         from scipy.signal.windows import hann
 
@@ -224,10 +228,11 @@ class AudioFeatures(RecordingTransformer):
 
 @dataclass(eq=False, repr=False)
 class SoundWindows(RecordingTransformer):
-    """A descriptor of windows of samples, such as a pretrained network, ``rate`` rows per second.
+    """Features that a descriptor, such as a pretrained network, computes of windows of sound.
 
-    Row t describes ``seconds`` of sound around (t + ½)/rate, with silence beyond the ends. All
-    samples of a file are held in memory, but only some windows at a time.
+    There are ``rate`` rows per second. Row t describes ``seconds`` of sound around (t + ½)/rate,
+    with silence beyond the ends. All samples of a file are held in memory, but only some windows at
+    a time.
 
     Parameters
     ----------
@@ -237,9 +242,9 @@ class SoundWindows(RecordingTransformer):
     rate : float
         Rows per second.
     seconds : float
-        Length of a window.
+        Length of a window in seconds.
     sampling_rate : int
-        Hz; files are resampled to it.
+        Files are resampled to this rate, in Hz.
     """
 
     PARAMETERS: ClassVar = {

@@ -1,4 +1,4 @@
-"""Audio and video files as streams, in constant memory.
+"""Read audio and video files as streams, in constant memory.
 
 soundfile reads the sound of Wave, FLAC, Ogg and MP3 files, and soxr resamples it. PyAV reads all
 other formats (MP4, MKV, AAC …), and all pictures.
@@ -29,14 +29,14 @@ _MISCOUNTED = 64  # bytes by which the length in a header may be wrong
 def audio_blocks(
     path: PathLike, sampling_rate: int = 16000, seconds: float = 20.0
 ) -> Iterator[NDArray[np.float32]]:
-    """The sound of a file, channels averaged and resampled, in blocks of about ``seconds``.
+    """Yield the sound of a file in blocks of about ``seconds``, averaged over channels and resampled.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is empty or damaged, has no sound, or has samples that are not finite.
+        If the file is empty or damaged, has no sound, or has samples that are not finite.
     """
     checked = _existing(path)
     n_samples, soundfile = 0, optional("soundfile", "audio")
@@ -62,10 +62,11 @@ def audio_blocks(
 def video_frames(
     path: PathLike, rate: float = 1.0, size: tuple[int, int] = (128, 128)
 ) -> Iterator[NDArray[np.uint8]]:
-    """The picture shown in the middle of every 1/rate seconds, as RGB arrays (height, width, 3).
+    """Yield the picture on screen at each time (t + ½)/rate, as an RGB array (height, width, 3).
 
     Pictures are chosen by time stamps, so files may have a variable frame rate. A video shorter
-    than half a step gives its first picture. All frames are decoded; only chosen ones are scaled.
+    than ½/rate seconds gives its last picture. All frames are decoded, but only chosen ones are
+    scaled.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ def video_frames(
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is empty, damaged, or holds no pictures.
+        If the file is empty or damaged, or holds no pictures.
     """
     checked, current, now, given = _existing(path), None, 0.0, 0
     with reading(path, "video"), optional("av", "video").open(os.fspath(checked)) as container:
@@ -140,8 +141,8 @@ def _existing(path: PathLike) -> Path:
 
 
 def _refuse_cut_off(path: Path) -> None:
-    """Refuse a Wave or AIFF file that is shorter than its header says; libsndfile reads it
-    silently."""
+    """Refuse a Wave or AIFF file that is shorter than its header says. libsndfile would read it
+    without an error."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(12)

@@ -23,12 +23,13 @@ _GRAY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 def gabor_bank(orientations: tuple[int, ...], size: int) -> NDArray[np.float64]:
     """Transfer functions of the filters, frequency 0 first, (Σ orientations, size, size).
 
-    Scale i = 0, 1, … with K_i orientations, orientation k: at radius r (cycles per picture) and
-    angle θ of the frequency,
+    Scale i = 0, 1, … has K_i orientations. At the frequency with radius r (cycles per picture) and
+    angle θ, the filter of orientation k = 0 … K_i − 1 has the value
 
         G = exp(−3.5 (r / (size f_i) − 1)² − 2π (16 K_i² / 32²) (θ + πk/K_i)²),
 
-    f_i = 0.3 / 1.85^i, the angle wrapped to [−π, π]. O(filters · size²).
+    where f_i = 0.3 / 1.85^i, and the angle θ + πk/K_i is wrapped to [−π, π]. The cost is
+    O(filters · size²).
     """
     frequency = np.fft.fftfreq(size, 1.0 / size)
     # the program's frequencies run from −n/2 to n/2 − 1, like fftfreq
@@ -50,19 +51,20 @@ class Gist(StatelessTransformer):
     """GIST descriptors of pictures, (n, H, W) or (n, H, W, 3) -> (n, filters · blocks²).
 
     Every picture is converted to gray, whitened and normalized in contrast (:func:`prefilter`), and
-    filtered by the bank. The modulus of each response is averaged over a grid of blocks × blocks.
-    Single precision, a batch at a time: O(n filters · size² log size).
+    filtered by the bank. The modulus of each response is averaged over the cells of a grid of
+    blocks × blocks. This is done in single precision and for one batch of pictures at a time, with
+    a cost of O(n filters · size² log size).
 
     Parameters
     ----------
     orientations : tuple of int
         Number of orientations at every scale, finest scale first.
     blocks : int
-        Cells per side of the grid.
+        Number of cells on each side of the grid.
     size : int
         Pictures are scaled to size × size pixels.
     batch : int
-        Pictures in memory at a time.
+        Number of pictures that are filtered at a time.
     """
 
     PARAMETERS: ClassVar = {
@@ -78,13 +80,16 @@ class Gist(StatelessTransformer):
     batch: int = 8
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Check the parameters; nothing is learned."""
+        """Check the parameters. Nothing is learned."""
         if super().fit().blocks > self.size:
             raise ValueError(f"Gist needs blocks <= size, got {self.blocks} and {self.size}.")
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Descriptors of pictures with values from 0 to 255, filter by filter, cell by cell."""
+        """Compute the descriptors of pictures with values from 0 to 255.
+
+        The columns are in the order of the filters, and for each filter in the order of the cells.
+        """
         self.fit()
         pictures = _scaled(gray(X), self.size)
         pad = self.size // 4
@@ -100,7 +105,7 @@ class Gist(StatelessTransformer):
         return np.vstack(parts).astype(np.float64)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """``gist_s0_o3_r1_c2``: scale, orientation, row and column of the cell."""
+        """Names such as ``gist_s0_o3_r1_c2``: scale 0, orientation 3, cell in row 1, column 2."""
         cells = [f"r{r}_c{c}" for r in range(self.blocks) for c in range(self.blocks)]
         filters = [f"s{s}_o{o}" for s, count in enumerate(self.orientations) for o in range(count)]
         return np.array([f"gist_{g}_{cell}" for g in filters for cell in cells], dtype=object)
@@ -115,7 +120,7 @@ class Gist(StatelessTransformer):
 
 
 def prefilter(pictures: NDArray[np.float64], cutoff: float = 4.0) -> NDArray[np.float64]:
-    """Whitened pictures with normalized contrast, (n, size, size).
+    """Whiten pictures and normalize their contrast, (n, size, size).
 
     x = log(1 + picture) is mirrored by 5 pixels on every side. L is a Gaussian low pass of
     ``cutoff`` cycles per picture. Then y = x − Lx, and the result is y / (0.2 + √|L y²|).
@@ -150,7 +155,7 @@ def gray(X: ArrayLike) -> NDArray[np.float64]:
 
 
 def _scaled(pictures: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Pictures of size × size pixels, by area averages or linear interpolation."""
+    """Scale pictures to size × size pixels, by area averages or linear interpolation."""
     if pictures.shape[1:] == (size, size):
         return pictures
     rows, columns = (_interpolation(n, size) for n in pictures.shape[1:])
@@ -158,9 +163,9 @@ def _scaled(pictures: NDArray[np.float64], size: int) -> NDArray[np.float64]:
 
 
 def _interpolation(n: int, size: int) -> NDArray[np.float64]:
-    """Weights of n pixels in each of ``size`` pixels: triangles as wide as two pixels of the
-    coarser grid.
+    """Weights of n given pixels in each of ``size`` new pixels, (size, n).
 
+    As a function of position the weight is a triangle, as wide as two pixels of the coarser grid.
     This is the bilinear filter with antialiasing, as in Pillow and torch.
     """
     step = n / size

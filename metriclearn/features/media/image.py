@@ -1,6 +1,6 @@
 """Image features: color, position, texture and contrast, pooled over superpixels or pixel blocks.
 
-The name of every feature has its unit. scikit-image finds superpixels and converts colors.
+The name of every feature includes its unit. scikit-image finds superpixels and converts colors.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from metriclearn.running.parameters import Needs, check_parameters, number, real
 
 @dataclass(frozen=True, eq=False)
 class ImageNodes:
-    """Superpixels or blocks of one image.
+    """The nodes of one image, which are superpixels or blocks.
 
     Attributes
     ----------
     features : array (S, P)
-        Means over the pixels of every node.
+        Features of every node.
     sizes : array (S,)
-        Pixels in every node.
+        Number of pixels in every node.
     segments : array (H, W)
-        Node of every pixel, 0 … S-1.
+        The node of every pixel, 0 … S-1.
     positions : array (S, 2)
         Centers of the nodes, column and row, in pixels.
     """
@@ -42,14 +42,14 @@ class ImageNodes:
 
 
 class Picture:
-    """One image in CIE Lab with its nodes, from which features are computed.
+    """One image in CIE Lab and its nodes, from which features are computed.
 
     Parameters
     ----------
     image : array (H, W, 3)
-        RGB, uint8 or floats from 0 to 1.
+        RGB image, uint8 or floats from 0 to 1.
     segments : array (H, W)
-        Node of every pixel, 0 … S-1.
+        The node of every pixel, 0 … S-1.
     """
 
     def __init__(self, image: NDArray, segments: NDArray) -> None:
@@ -60,7 +60,7 @@ class Picture:
         self.sizes = np.bincount(segments.ravel())
 
     def pool(self, planes: NDArray) -> NDArray:
-        """Means over the pixels of every node, (H, W) or (H, W, p) -> (S, p)."""
+        """Average planes over the pixels of every node, (H, W) or (H, W, p) -> (S, p)."""
         flat = planes.reshape(self.segments.size, -1)
         sums = [np.bincount(self.segments.ravel(), weights=column) for column in flat.T]
         return np.column_stack(sums) / self.sizes[:, None]
@@ -72,14 +72,17 @@ class Picture:
 
     @cached_property
     def position(self) -> NDArray:
-        """Mean column and row as fractions of width and height from the center, (S, 2)."""
+        """Column and row of the center of every node, (S, 2).
+
+        They are fractions of the image's width and height, and 0 at the image's center.
+        """
         H, W = self.shape
         row, column = np.mgrid[:H, :W]
         return self.pool(np.stack([(column + 0.5) / W - 0.5, (row + 0.5) / H - 0.5], axis=-1))
 
 
 class Group(Protocol):
-    """Features that belong together."""
+    """Computes features that belong together."""
 
     @property
     def names(self) -> list[str]:
@@ -101,8 +104,8 @@ class Color(ComponentParameters):
 
 
 class Position(ComponentParameters):
-    """Center of the node, from −½ (left, top) to ½ (right, bottom) of the image's width and
-    height."""
+    """Center of the node as fractions of the image's width and height: from −½ (left, top) to ½
+    (right, bottom)."""
 
     names: ClassVar = ["x [widths]", "y [heights]"]
 
@@ -121,7 +124,7 @@ class Centrality(ComponentParameters):
 
 @dataclass(eq=False, repr=False)
 class GradientEnergy(ComponentParameters):
-    """Mean gradient of L at several scales, smoothed over three times the scale.
+    """Mean size of the gradient of L at several scales, smoothed over three times the scale.
 
     Parameters
     ----------
@@ -151,7 +154,7 @@ class GaborEnergy(ComponentParameters):
     Parameters
     ----------
     frequencies : sequence of float
-        Cycles per pixel.
+        Frequencies of the filters in cycles per pixel.
     n_orientations : int
     """
 
@@ -207,8 +210,9 @@ class ColorContext(ComponentParameters):
 class BorderContrast(ComponentParameters):
     """Comparison of a node's color with the colors at the border of the image.
 
-    Three features: the share of border pixels of similar color; its logarithm relative to the
-    share in the whole image; the mean distance to the ten nearest colors at the border, in Lab.
+    The first feature is the fraction of border pixels with a similar color. The second is the
+    logarithm of the ratio of this fraction to the same fraction in the whole image. The third is
+    the mean distance in Lab to the ten nearest colors at the border.
 
     Parameters
     ----------
@@ -251,9 +255,9 @@ class Superpixels(ComponentParameters):
     Parameters
     ----------
     n_segments : int
-        Approximate number.
+        Approximate number of superpixels.
     compactness : float
-        Weight of distance in space relative to color, in Lab.
+        Weight of the distance in space relative to the distance in color, in Lab.
 
     References
     ----------
@@ -282,7 +286,7 @@ class PixelBlocks(ComponentParameters):
     Parameters
     ----------
     n_blocks : int
-        Approximate number.
+        Approximate number of blocks.
     """
 
     PARAMETERS: ClassVar = {"n_blocks": number(1)}
@@ -308,16 +312,17 @@ _DEFAULT_GROUPS = (
 
 @dataclass(eq=False, repr=False)
 class ImageFeatures(ComponentParameters):
-    """Features and sizes of the nodes of an RGB image.
+    """Divides RGB images into nodes, and computes the features and sizes of the nodes.
 
     Parameters
     ----------
     segmenter : callable
-        ``Superpixels``, ``PixelBlocks``, or any (H, W, 3) image -> node of every pixel, (H, W).
+        ``Superpixels``, ``PixelBlocks``, or any callable that maps an image (H, W, 3) to the node
+        of every pixel, (H, W).
     groups : sequence of groups
         ``Color``, ``Position``, ``Centrality``, ``GradientEnergy``, ``GaborEnergy``,
-        ``ColorContext``, ``BorderContrast``, or any callable ``Picture`` -> features of the nodes
-        (S, p) with ``names``, one per feature, with its unit.
+        ``ColorContext``, ``BorderContrast``, or any callable that maps a ``Picture`` to features of
+        its nodes, (S, p). It has ``names``, one per feature, with its unit.
 
     Raises
     ------
@@ -345,14 +350,16 @@ class ImageFeatures(ComponentParameters):
     groups: Sequence[Group] = _DEFAULT_GROUPS
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Check the parameters; nothing is learned."""
+        """Check the parameters. Nothing is learned."""
         check_parameters(self)
         for group in self.groups:
             check_parameters(group)
         return self
 
     def nodes(self, image: ArrayLike) -> ImageNodes:
-        """Features of one image; about 0.2 s for 300×225 pixels.
+        """Find the nodes of one image, and compute their features.
+
+        This takes about 0.2 s for 300×225 pixels.
 
         Raises
         ------
@@ -378,16 +385,19 @@ class ImageFeatures(ComponentParameters):
 
     @property
     def names(self) -> list[str]:
-        """Name and unit of every feature, P of them."""
+        """The names of the P features, each with its unit."""
         return [name for group in self.groups for name in group.names]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
-        """The names as an array."""
+        """The names of the P features as an array."""
         return np.asarray(self.names, dtype=object)
 
 
 def read_rgb(who: str, image: ArrayLike) -> NDArray:
-    """An image as (H, W, 3) uint8 or floats from 0 to 1, or a ValueError."""
+    """Convert an image to an array (H, W, 3) of uint8, or of floats from 0 to 1.
+
+    Raises ValueError if this is not possible.
+    """
     kept = getattr(image, "dtype", None) == np.uint8
     pixels = np.asarray(image) if kept else real_array(who, "image", image, None)
     if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.size == 0:

@@ -1,7 +1,7 @@
 """Descriptors of short-time spectra in numpy.
 
-librosa has them, too, but compiles code at first use, which takes some 70 MiB. The tests compare
-with librosa.
+librosa has the same descriptors, but compiles code at first use, which takes some 70 MiB. The tests
+compare the results with those of librosa.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ _EXTREME = 0.02  # share of a band's bins that count as peaks, and as valleys
 
 
 def decibels(power: NDArray) -> NDArray:
-    """10 log₁₀ of power, at least −100."""
+    """Convert power to decibels, 10 log₁₀(power), but at least −100."""
     return 10.0 * np.log10(np.maximum(power, FLOOR))
 
 
 def spectral_contrast(
     power: NDArray[np.float32], sampling_rate: int, lowest: float, n_bands: int
 ) -> NDArray[np.float32]:
-    """Ratio of peaks to valleys of octave bands, (frequencies, n) -> (n_bands + 1, n).
+    """Ratio of peaks to valleys in octave bands, (frequencies, n) -> (n_bands + 1, n).
 
-    Mean of the largest 2 % of the magnitudes in a band (one bin at least) over the mean of the
-    smallest 2 %, in dB of magnitudes as in ``librosa.feature.spectral_contrast``. The first band
-    ends at ``lowest`` Hz. O(bins · log bins) per frame. Jiang et al., Music type classification by
-    spectral contrast feature, ICME 2002.
+    The mean of the largest 2 % of the magnitudes in a band (one bin at least) is divided by the
+    mean of the smallest 2 %. The ratio is in dB of magnitudes, as in
+    ``librosa.feature.spectral_contrast``. The first band ends at ``lowest`` Hz. The cost is
+    O(bins · log bins) per frame. See Jiang et al., Music type classification by spectral contrast
+    feature, ICME 2002.
     """
     magnitude = np.sqrt(np.maximum(power, 100 * FLOOR))
     edges = np.append(0.0, lowest * 2.0 ** np.arange(n_bands + 1))
@@ -64,7 +65,7 @@ def pitch_class_filters(sampling_rate: int, window: int) -> NDArray[np.float32]:
 
 
 def pitch_classes(power: NDArray, filters: NDArray) -> NDArray:
-    """Share of every pitch class in a frame, (12, n); 0 in silence.
+    """Fraction of the power of each frame that is in each pitch class, (12, n). It is 0 in silence.
 
     ``filters`` come from :func:`pitch_class_filters`.
     """

@@ -20,17 +20,18 @@ from metriclearn.running.parameters import Needs, component, number, real_array,
 
 @dataclass(eq=False, repr=False)
 class ColorHistogram(StatelessTransformer):
-    """Square roots of the shares of hues, saturations and values, on a grid of cells.
+    """Square roots of the histograms of hue, saturation and value, in every cell of a grid.
 
-    Each of the three has ``bins`` equal bins over its range. The hue of a pixel is weighted by its
-    saturation, so gray pixels have no hue. Square roots turn Euclidean distances into Hellinger
-    distances. O(pixels).
+    Each histogram has ``bins`` equal bins over the range of its values. In the histogram of hues a
+    pixel is weighted by its saturation, so gray pixels do not count. Because of the square roots,
+    Euclidean distances are Hellinger distances, up to a factor. The cost is O(pixels).
 
     Parameters
     ----------
     bins : int
+        Number of bins of each histogram.
     blocks : int
-        Cells per side of the grid; 1 means the whole picture.
+        Number of cells on each side of the grid. 1 means the whole picture.
     """
 
     PARAMETERS: ClassVar = {"bins": number(1, whole=True), "blocks": number(1, whole=True)}
@@ -39,7 +40,10 @@ class ColorHistogram(StatelessTransformer):
     blocks: int = 1
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Histograms of pictures (n, H, W, 3), values 0 to 255: (n, blocks² · 3 · bins)."""
+        """Compute the features of pictures (n, H, W, 3) with values from 0 to 255.
+
+        The result has the shape (n, blocks² · 3 · bins).
+        """
         self.fit()
         pictures = real_array("ColorHistogram", "pictures", X, None)
         shape = pictures.shape
@@ -74,9 +78,10 @@ class ColorHistogram(StatelessTransformer):
 def _hue_saturation_value(colors: NDArray) -> NDArray[np.float64]:
     """Hue, saturation and value of red, green and blue, (..., 3), all from 0 to 1.
 
-    With the largest value v and the range d the saturation is d / v. The hue is the position on a
-    circle of six parts: (g − b) / d if red is the largest, 2 + (b − r) / d if green is, and 4 + (r
-    − g) / d if blue is, each divided by 6. (Smith, Color gamut transform pairs, SIGGRAPH 1978.)
+    The value v is the largest of r, g and b, and d is the difference between the largest and the
+    smallest. The saturation is d / v. The hue is the position on a circle of six parts: (g − b) / d
+    if red is the largest, 2 + (b − r) / d if green is, and 4 + (r − g) / d if blue is, each divided
+    by 6. (Smith, Color gamut transform pairs, SIGGRAPH 1978.)
     """
     value, spread = colors.max(axis=-1), np.ptp(colors, axis=-1)
     r, g, b = np.moveaxis(colors, -1, 0)
@@ -90,7 +95,7 @@ def _hue_saturation_value(colors: NDArray) -> NDArray[np.float64]:
 
 @dataclass(eq=False, repr=False)
 class VideoFeatures(RecordingTransformer):
-    """Descriptors of the pictures of a video, ``rate`` rows per second.
+    """Descriptors of the pictures of a video, with ``rate`` rows per second.
 
     Row t describes the picture on screen at (t + ½)/rate seconds, scaled to ``size``. Files are
     streamed, so only a few pictures are in memory.
@@ -100,8 +105,8 @@ class VideoFeatures(RecordingTransformer):
     rate : float
         Rows per second.
     descriptors : sequence of transformers
-        Map pictures (n, H, W, 3) with values from 0 to 255 to (n, P) and have
-        ``get_feature_names_out``, such as ``Gist()``. Their columns are joined.
+        Transformers such as ``Gist()``, which map pictures (n, H, W, 3) with values from 0 to 255
+        to (n, P) and have ``get_feature_names_out``. Their columns are joined.
     size : (int, int)
         Height and width to which pictures are scaled.
 
@@ -140,7 +145,7 @@ class VideoFeatures(RecordingTransformer):
     size: tuple[int, int] = (128, 128)
 
     def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
-        """Features of one file, (T, P).
+        """Compute the features of one file, (T, P).
 
         Raises
         ------
