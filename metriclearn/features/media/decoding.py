@@ -29,7 +29,7 @@ _MISCOUNTED = 64  # bytes by which the length in a header may be wrong
 def audio_blocks(
     path: PathLike, sampling_rate: int = 16000, seconds: float = 20.0
 ) -> Iterator[NDArray[np.float32]]:
-    """Yield the sound of a file in blocks of about ``seconds``, averaged over channels and resampled.
+    """Yield the sound of a file, averaged over channels and resampled, in blocks of ``seconds``.
 
     Raises
     ------
