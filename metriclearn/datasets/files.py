@@ -110,7 +110,7 @@ def load_files(
         files of the four kinds are loaded.
     group : str, optional
         Column that holds the group of the sequence, with one value per file. npz files always have
-        it in the array ``group``. By default every sequence is a separate group.
+        it under the name ``group``. By default every sequence is a separate group.
     ignore : collection of str
         Columns that are not features, such as a time stamp. Not every file needs to have them.
 
@@ -441,10 +441,10 @@ def save_files(
         A folder that is new or empty.
     format : {"csv", "tsv", "parquet", "npz"}
     label : str
-        Column of the labels. npz files always have them in the array ``y``.
+        Column of the labels. npz files always have them under the name ``y``.
     group : str, optional
-        Column of the groups. By default they are not written. npz files always have the array
-        ``group``.
+        Column of the groups. By default they are not written. npz files always have them under the
+        name ``group``.
 
     Raises
     ------

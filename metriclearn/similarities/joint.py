@@ -31,7 +31,7 @@ from metriclearn.solvers.mahalanobis import Metric
 
 @runtime_checkable
 class Similarity(Protocol):
-    """A family of similarities, one for every metric.
+    """A family of similarities: it gives one similarity for every metric.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Similarity(Protocol):
     given: bool  # whether data sets are similarities rather than features
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
-        """The similarity of the nodes under B = LLᵀ, from its components Lᵀ (r, P)."""
+        """The similarity of the nodes under the metric B = LLᵀ with the components Lᵀ, (r, P)."""
         ...
 
     def oracle(self) -> Any:
@@ -63,15 +63,16 @@ class Similarity(Protocol):
 
 @dataclass(eq=False, repr=False)
 class Neighborhood(BaseEstimator):
-    """Pairs of nodes at most ``radius`` apart, or at given offsets: sparse graphs.
+    """Sparse graphs, in which neighbors are nodes at most ``radius`` apart, or at given offsets.
 
     Parameters
     ----------
     radius : float
-        In pixels, of ``Nodes.positions``.
+        Largest distance between the ``Nodes.positions`` of two neighbors, in pixels.
     offsets : sequence of (columns, rows), optional
-        Steps in pixels, such as a random selection of those within a radius. Pairs are neighbors if
-        they are one such step apart, to within half a pixel. ``radius`` is then ignored.
+        Steps in pixels, such as a random selection of all steps within a radius. Two nodes are
+        neighbors if they are one such step apart, to within half a pixel. ``radius`` is then
+        ignored.
 
     Raises
     ------
@@ -93,7 +94,7 @@ class Neighborhood(BaseEstimator):
     offsets: Sequence[tuple[float, float]] | None = None
 
     def pairs(self, positions: NDArray | None, most: float = np.inf) -> NDArray:
-        """Pairs i < j of neighbors, (E, 2).
+        """The pairs i < j of neighbors, (E, 2).
 
         Raises
         ------
@@ -127,7 +128,7 @@ class Neighborhood(BaseEstimator):
         return pairs
 
     def _at_offsets(self, tree: Any) -> NDArray:
-        """Pairs whose distance is one of the offsets, each pair once."""
+        """The pairs of nodes that are one of the offsets apart. Each pair occurs once."""
         steps = np.asarray(self.offsets, dtype=np.float64)
         if not steps.size or steps.shape[1:] != (2,) or not np.all(np.isfinite(steps)):
             raise ValueError(
@@ -142,17 +143,18 @@ class Neighborhood(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class GaussianSimilarity(ComponentParameters):
-    """W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)), for all pairs or for neighbors.
+    """The similarity W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)), for all pairs or for neighbors.
 
-    One product costs O(S²(r + k)), or O(E(r + k)) for E pairs of neighbors. W is stored if it fits
-    into ``memory``; otherwise it is computed again, in blocks of rows, for every product.
+    With a metric of rank r, a product with k vectors costs O(S²(r + k)), or O(E(r + k)) for E pairs
+    of neighbors. W is stored if it fits into ``memory``; otherwise it is computed again, in blocks
+    of rows, for every product.
 
     Parameters
     ----------
     neighborhood : Neighborhood, optional
-        The pairs with a similarity other than 0; all pairs by default.
+        The pairs with a similarity other than 0. By default these are all pairs.
     memory : float
-        Bytes for similarities and for intermediate arrays; a neighborhood that needs more is
+        Memory in bytes for similarities and intermediate arrays. A neighborhood that needs more is
         refused.
 
     Raises
@@ -192,16 +194,16 @@ class GaussianSimilarity(ComponentParameters):
 
 @dataclass(eq=False, repr=False)
 class FourierSimilarity(BaseEstimator):
-    """The Gaussian similarity by random Fourier features: W ≈ ΦΦᵀ, O(SD(D + P)).
+    """Approximate the Gaussian similarity by random Fourier features: W ≈ ΦΦᵀ, O(SD(D + P)).
 
     The features are the cosines and sines of D/2 frequencies √2 B^(1/2) ω₀. Each ω₀ is standard
     normal and the same for all metrics, so the objective is a smooth function of B. The error of an
-    entry has standard deviation at most √(1/D).
+    entry of W has a standard deviation of at most √(1/D).
 
     Parameters
     ----------
     n_components : int
-        D, even.
+        Number D of features, which must be even.
     random_state : int
 
     Raises
@@ -242,10 +244,10 @@ class FourierSimilarity(BaseEstimator):
 
 
 class GivenSimilarities(BaseEstimator):
-    """W = Σ_k w_k W_k with weights w ≥ 0 and given matrices.
+    """Combine given similarity matrices: W = Σ_k w_k W_k with learned weights w ≥ 0.
 
-    This is the convex model of Lajugie, Arlot & Bach, section 5.1. Data sets are arrays (n, S, S)
-    of symmetric similarity matrices; the metric is a ``DiagonalMetric``, whose weights are w.
+    This is the convex model of Lajugie, Arlot & Bach, section 5.1. A data set is an array (n, S, S)
+    of n symmetric similarity matrices W_k. The metric is a ``DiagonalMetric``, whose weights are w.
     """
 
     warm_starts = True
@@ -262,18 +264,18 @@ class GivenSimilarities(BaseEstimator):
 class SimilarityFeatures:
     """The joint features of a similarity family and a metric family: A = W_B / T, not linear in B.
 
-    Divided by T, the similarity has the eigenvalues of a matrix of trace 1 at any resolution, so α
-    is of order 1 or less. The paper's unscaled problem is the same with α_paper = αT; its
-    α_paper = 1 is negligible compared with W_B. The maximum in the hinge is convex in B if M has no
-    negative entries, but the M of a relaxation may have some.
+    The similarity is divided by T, so A has trace 1 at any resolution, and a useful regularization
+    strength α is of order 1 or less. The paper's unscaled problem is the same with α_paper = αT.
+    The paper's α_paper = 1 is negligible compared with W_B. The maximum in the hinge is convex in B
+    if M has no negative entries, but the M of a relaxation may have some.
 
     Parameters
     ----------
     similarity : Similarity
     metric : Metric
     normalized : bool
-        Whether A = D^(-1/2) W_B D^(-1/2), with the degrees D at the same B. A majorant keeps the
-        degrees at the B where it touches the hinge.
+        If True, A = D^(-1/2) W_B D^(-1/2), where D holds the degrees of W_B. A majorant of the
+        hinge uses the degrees at the B where it touches the hinge, as constants.
 
     Raises
     ------
@@ -300,7 +302,10 @@ class SimilarityFeatures:
         self.warm_starts = similarity.warm_starts
 
     def at(self, w: NDArray, tangent: NDArray | None = None) -> Callable[[Nodes], SimilarityForm]:
-        """The forms A of data sets under the metric coordinates w, or at the point of a tangent."""
+        """A function that maps the nodes of a data set to its form A, at the metric coordinates w.
+
+        If ``normalized``, the degrees are those at w or, as constants, those at ``tangent``.
+        """
         components = self.metric.components(w)
 
         def form(nodes: Nodes) -> SimilarityForm:
@@ -318,7 +323,7 @@ class SimilarityFeatures:
     def gradient(
         self, samples: Nodes, form: SimilarityForm, partition: Projector | NodeLabels
     ) -> NDArray:
-        """The exact d⟨A, M⟩/dw, at the w from which the form was made."""
+        """The exact derivative d⟨A, M⟩/dw at the w from which the form was made."""
         values, vectors = np.linalg.eigh(form.operator.slope(partition.factor))
         roots = (vectors * np.sqrt(np.abs(values))).T  # a difference of two positive matrices
         positive, negative = roots[values > 0], roots[values <= 0]

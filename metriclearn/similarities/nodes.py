@@ -6,9 +6,9 @@ nodes is M = Ê M̃ Êᵀ with an S×S projection M̃. So traces and inner produ
 those for Êᵀ(·)Ê, with no approximation: sizes enter M exactly.
 
 Partial labels enter the loss of :class:`~metriclearn.problem.losses.FrobeniusLoss` in the same way.
-Let D be the diagonal of labeled pixels, and H a completion. Then ÊᵀDÊ = Diag(share of labeled
-pixels). With the root R of H, ÊᵀHÊ = RRᵀ, we have ÊᵀDHÊ = R_D Rᵀ, where R_D is computed like R, but
-from labeled pixels only.
+Let D be diagonal, with 1 for labeled pixels and 0 for others, and let H be a completion. Then ÊᵀDÊ
+is diagonal and holds the fraction of labeled pixels in each node. If ÊᵀHÊ = RRᵀ, then
+ÊᵀDHÊ = R_D Rᵀ, where R_D is computed like R, but only from labeled pixels.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Nodes:
     Attributes
     ----------
     start : array (S, k) or None
-        Leading eigenvectors of the last similarity; the next search for eigenvectors starts there.
+        Leading eigenvectors of the last similarity. The next search for eigenvectors starts from
+        them.
 
     See Also
     --------
@@ -85,7 +86,7 @@ class Nodes:
 
     @property
     def n_features(self) -> int:
-        """P, or the number of given similarities."""
+        """The number of features P, or of given similarities."""
         return self.features.shape[1] if self.features.ndim == 2 else len(self.features)
 
     @property
@@ -101,7 +102,8 @@ class Nodes:
 
     @property
     def root(self) -> NDArray:
-        """√(n_s / T), shape (S,): turns similarities of nodes into those between samples over T."""
+        """√(n_s / T) for every node, (S,). It converts similarities of nodes to those of samples,
+        divided by T."""
         return np.sqrt(self.sizes / np.sum(self.sizes))
 
 
@@ -110,25 +112,25 @@ class NodeLabels:
     """Labels of the samples of S nodes: a partition, partial labels, or a completion of them.
 
     Losses and risks use it in place of a :class:`~metriclearn.problem.partition.Partition`.
-    Unlabeled samples in a node with labels get its most frequent label; a node without labels is
-    completed as a whole.
+    In a completion, the unlabeled samples of a node with labels get its most frequent label. All
+    samples of a node without labels get the same label.
 
     Parameters
     ----------
     counts : array (S, K)
-        Number of labeled samples of cluster k in node s. A node may hold several clusters; every
-        cluster has at least one sample.
+        Number of labeled samples of cluster k in node s. A node may hold samples of several
+        clusters. Every cluster has at least one labeled sample.
     sizes : array (S,), optional
-        Samples in every node, labeled or not; all are labeled by default.
+        Number of samples in every node, labeled or not. By default all samples are labeled.
     same : sequence of (start, stop)
-        Spans of nodes that lie in one cluster.
+        Ranges of nodes. All nodes of a range lie in the same cluster.
     clusters : array (S,), optional
-        In a completion: the cluster of the unlabeled samples of every node.
+        If the labels are completed, the cluster of the unlabeled samples of every node.
     balance : float
-        b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k is the number of labeled
-        samples in the same cluster, and n the number of all labeled samples. With b = 0 all
-        clusters have the same influence, and with b = −1 it is proportional to their sizes. With
-        b = 1 samples of small clusters count more.
+        The exponent b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k is the number
+        of labeled samples in the same cluster, and n the number of all labeled samples. With b = 0
+        all clusters have the same influence. With b = −1 the influence of a cluster is proportional
+        to its size. With b = 1 samples of small clusters count more.
 
     See Also
     --------
@@ -155,7 +157,10 @@ class NodeLabels:
         nodes: ArrayLike | None = None,
         same: Sequence[tuple[int, int]] = (),
     ) -> Self:
-        """Labels of T samples, −1 where unknown, and the node 0 … S-1 of each sample."""
+        """Count the labels of T samples in every node. ``labels`` are −1 where they are unknown.
+
+        ``nodes`` holds the node of each sample, 0 … S-1. By default each sample is a node.
+        """
         array = np.ravel(np.asarray(labels))
         owners = np.arange(len(array)) if nodes is None else np.ravel(np.asarray(nodes))
         if len(owners) != len(array):
@@ -181,37 +186,41 @@ class NodeLabels:
 
     @cached_property
     def _weighted(self) -> NDArray[np.float64]:
-        """Counts times D, (S, K)."""
+        """The counts, weighted by D, (S, K)."""
         totals = self.counts.sum(axis=0)
         return self.counts * (totals.sum() / totals) ** self.balance
 
     @cached_property
     def share(self) -> NDArray[np.float64] | None:
-        """ÊᵀDÊ: the labeled part of every node's samples, weighted (S,); None where it is I."""
+        """Diagonal of ÊᵀDÊ: the fraction of each node's samples that are labeled, weighted by D.
+
+        It is an array (S,), or None if ÊᵀDÊ is the identity.
+        """
         if self.partial_labels is None and not self.balance:
             return None
         return self._weighted.sum(axis=1) / self._scales[0][:, 0] ** 2
 
     @cached_property
     def partial_labels(self) -> NodeLabels | None:
-        """The partial labels, without a completion; None if all samples are labeled."""
+        """These labels if some samples are unlabeled; None if all samples are labeled."""
         complete = self.sizes is None or np.all(self.counts.sum(axis=1) == self.sizes)
         return None if complete else self
 
     @cached_property
     def nodes(self) -> PartialPartition:
-        """The labels of the nodes: the most frequent label of each node, and the spans."""
+        """The labels of nodes instead of samples: the most frequent label of each node, and the
+        ranges ``same``."""
         most = np.where(self.counts.any(axis=1), np.argmax(self.counts, axis=1), -1)
         return PartialPartition(len(most), most, same=self.same)
 
     @property
     def labeled(self) -> NDArray[np.int64]:
-        """Nodes with labeled samples."""
+        """The nodes that have labeled samples."""
         return np.flatnonzero(self.counts.any(axis=1))
 
     @property
     def columns(self) -> NDArray[np.int64]:
-        """The cluster of every node, (S,); −1 if labels and spans do not determine it."""
+        """The cluster of every node, (S,), or −1 if labels and ``same`` do not determine it."""
         groups = groups_of(self.nodes)[0]
         names = np.full(int(groups.max()) + 1, -1)
         names[groups[self.labeled]] = np.argmax(self.counts[self.labeled], axis=1)
@@ -219,7 +228,7 @@ class NodeLabels:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The cluster of every node; the most frequent one if it has several, (S,)."""
+        """The cluster of every node, (S,). If a node has several, it is the most frequent one."""
         return np.argmax(self.counts, axis=1) if self.clusters is None else self.clusters
 
     def with_completion(self, partition: Partition) -> NodeLabels:
@@ -229,7 +238,10 @@ class NodeLabels:
         return replace(self, clusters=names[partition.labels])
 
     def completed(self, clusters: NDArray[np.int64] | None) -> NDArray:
-        """Counts, with the unlabeled samples of a node added to its cluster (not if it is −1)."""
+        """Counts, with the unlabeled samples of every node added to its cluster in ``clusters``.
+
+        Nothing is added for nodes whose cluster is −1.
+        """
         if clusters is None or self.sizes is None:
             return self.counts
         counts, rows = self.counts.copy(), np.flatnonzero(clusters >= 0)
@@ -264,11 +276,14 @@ class NodeLabels:
 
     @property
     def labeled_trace(self) -> float:
-        """Tr DH: the weighted sum over clusters of their shares of labeled samples."""
+        """Tr DH: the sum over clusters of the fraction of labeled samples, weighted by D."""
         return float(np.sum(self._weighted.sum(axis=0) / self._scales[1] ** 2))
 
     def squared_norm(self, labels: NDArray) -> float:
-        """‖D^½(M − N)‖²_F for the clusters ``labels`` of the nodes, (S,) -> float. O(SK)."""
+        """The loss ‖D^½(M − N)‖²_F of a partition of the nodes, given by ``labels`` (S,).
+
+        The cost is O(SK).
+        """
         codes = Partition.from_labels(labels[self.labeled]).labels
         table = np.zeros((int(codes.max()) + 1, self.n_clusters))
         np.add.at(table, codes, self.counts[self.labeled])
@@ -290,12 +305,13 @@ class NodeLabels:
 
 
 def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None) -> Partition:
-    """A partition of the nodes with a large ⟨A, H⟩ that agrees with the labels.
+    """Find a partition H of the nodes that agrees with the labels and has a large ⟨A, H⟩.
 
-    Kernel K-means keeps the labels and begins from two starts: each node in the most similar
-    cluster of labeled samples, and constrained spectral clustering. It finds a local maximum, at
-    the cost of products with K vectors. The number of clusters is the number of labels that are the
-    most frequent label of some node.
+    This is kernel K-means, which keeps the labels. It runs twice, and the better result counts.
+    First, each node starts in the most similar cluster of labeled samples. Then the start is the
+    result of constrained spectral clustering. Each run ends in a local maximum, and each of its
+    rounds costs a product of A with K vectors. A label is one of the K clusters if it is the most
+    frequent label of some node.
     """
     K = int(known.nodes.labels.max()) + 1
     spectral = spectral_completion(form, K, known.nodes)
@@ -307,12 +323,13 @@ def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None)
 def _kernel_means(
     form: Form, known: NodeLabels, clusters: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], float]:
-    """Clusters of nodes and ⟨A, H⟩: groups without labels move to the nearest mean, repeatedly.
+    """Kernel K-means from ``clusters``: returns the cluster of every node, and ⟨A, H⟩.
 
-    With A = ΨΨᵀ a node of n samples is the point ψ/√n with weight n. Its squared distance to the
-    mean of cluster k is, up to a constant, q_k − 2m_sk, where m_sk is its inner product with the
-    mean, and q_k the squared norm of the mean. Each round raises ⟨A, H⟩ if A is positive
-    semidefinite; the best round is kept.
+    Nodes that must share a cluster form a group. In every round each group without a label moves to
+    the nearest mean. With A = ΨΨᵀ a node of n samples is the point ψ/√n with weight n. Its squared
+    distance to the mean of cluster k is, up to a constant, q_k − 2m_sk, where m_sk is its inner
+    product with the mean, and q_k the squared norm of the mean. If A is positive semidefinite, each
+    round increases ⟨A, H⟩. In any case the best round is returned.
     """
     groups, fixed = groups_of(known.nodes)[0], known.columns
     labeled = np.unique(fixed[known.labeled])  # clusters that hold labeled samples

@@ -45,13 +45,13 @@ class NormalizedCut:
 
     @cached_property
     def _leading(self) -> NDArray:
-        """The eigenvector r√d of the eigenvalue 1, which every graph has."""
+        """The eigenvector r√d. Every graph has it, with the eigenvalue 1."""
         leading = self.operator.root**2 / self._normalized.root
         return leading / np.linalg.norm(leading)
 
     @property
     def volumes(self) -> NDArray:
-        """Sum of the degrees of the samples in every node, (S,)."""
+        """For every node, the sum of the degrees of its samples, (S,)."""
         return self.operator.root**4 / self._normalized.root**2
 
     def matvec(self, V: NDArray) -> NDArray:
@@ -61,7 +61,8 @@ class NormalizedCut:
         return rest.reshape(V.shape)
 
     def eigenpairs(self, count: int) -> tuple[NDArray, NDArray]:
-        """Largest eigenvalues of the normalized similarity, descending, and eigenvectors."""
+        """The ``count`` largest eigenvalues of the normalized similarity, descending, and their
+        eigenvectors."""
         count = min(count, self.n_samples)
         if count == 1:
             return np.ones(1), self._leading[:, None]
@@ -69,13 +70,13 @@ class NormalizedCut:
         return np.append(1.0, values), np.column_stack([self._leading, vectors])
 
     def embedding(self, count: int) -> NDArray:
-        """The row of the leading eigenvectors for the samples of each node, scaled to length 1."""
+        """For each node, the row of its samples in the leading eigenvectors, scaled to length 1."""
         rows = self.eigenpairs(count)[1] / self.operator.root[:, None]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(lengths > 0, lengths, 1.0)
 
     def values(self, indicators: NDArray) -> NDArray:
-        """cut/vol + cut/vol′ for two-way cuts, given as columns of 0 and 1, (S, k) -> (k,)."""
+        """cut/vol + cut/vol′ of k two-way cuts, (k,). Each column of ``indicators`` is a cut."""
         scaled = self.operator.root[:, None] * indicators
         inside = np.sum(scaled * self.operator.matvec(scaled), axis=0)
         volume = self.volumes @ indicators
@@ -91,7 +92,7 @@ class ThresholdCut(BaseEstimator):
     Parameters
     ----------
     n_thresholds : int
-        Number of thresholds tried, spread evenly over the ranks of the nodes.
+        Number of thresholds to try. They are spread evenly over the ranks of the nodes.
 
     References
     ----------
@@ -117,7 +118,7 @@ class ThresholdCut(BaseEstimator):
         return labels
 
     def _split(self, cut: NormalizedCut) -> tuple[float, NDArray]:
-        """Value of the best two-way cut, and which nodes are on its second side."""
+        """The value of the best two-way cut, and a mask of the nodes on its second side."""
         if cut.n_samples == 1:
             return np.inf, np.zeros(1, dtype=bool)
         second = cut.eigenpairs(2)[1][:, 1] / np.sqrt(cut.volumes)

@@ -1,7 +1,8 @@
-"""Similarity matrices as operators: dense, in blocks, sparse or of low rank; and their forms.
+"""Similarity matrices as operators (dense, in blocks, sparse or of low rank), and their forms.
 
-Every operator stands for A = Diag(r) W Diag(r), with r the square roots of the nodes' shares of
-the samples: the S×S matrix that gives partitions the same value as the T×T matrix W/T.
+Every operator stands for A = Diag(r) W Diag(r), where r_s² is the fraction of all samples that are
+in node s. This S×S matrix gives partitions of the nodes the same value as the T×T matrix W/T gives
+those of the samples.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ class Operator(ABC):
 
     @abstractmethod
     def product(self, V: NDArray) -> NDArray:
-        """W V of the unscaled similarity, (S, k) -> (S, k)."""
+        """The product W V of the unscaled similarity, (S, k) -> (S, k)."""
 
     @abstractmethod
     def unscaled_slope(self, F: NDArray) -> NDArray:
-        """d⟨W, FFᵀ⟩/dB of the unscaled similarity."""
+        """The derivative d⟨W, FFᵀ⟩/dB of the unscaled similarity."""
 
     def matvec(self, V: NDArray) -> NDArray:
-        """A V, (S,) or (S, k) -> the same shape."""
+        """The product A V. The result has the shape of V, (S,) or (S, k)."""
         product = self.product(self.root[:, None] * V.reshape(len(V), -1))
         return (self.root[:, None] * product).reshape(V.shape)
 
     def slope(self, factor: NDArray) -> NDArray:
-        """d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix.
+        """The derivative d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix.
 
-        For weights of given similarities, it is diagonal and holds the derivatives of the weights.
+        For given similarities, it is diagonal and holds the derivatives by their weights.
         """
         slope = self.unscaled_slope(self.root[:, None] * factor)
         if self.shares is None:
@@ -64,16 +65,16 @@ class Operator(ABC):
         return slope - 0.25 * (self.unscaled_slope(plus) - self.unscaled_slope(minus))
 
     def rescaled(self, root: NDArray) -> Self:
-        """An operator of the same similarities with another root, taken as constant."""
+        """The operator with the same similarities and another root, whose derivative is 0."""
         other = copy.copy(self)
         other.root, other.shares = root, None
         return other
 
     def normalized(self) -> Self:
-        """D^(-1/2) W D^(-1/2) with the degrees d = W r²: the root is r/√d, which depends on W.
+        """The normalized similarity, in which W is replaced by D^(-1/2) W D^(-1/2).
 
-        A node without any similarity, not even to itself, has an empty row, so its d may have any
-        value.
+        The degrees are d = W r², so the new root is r/√d, which depends on W. A node that has no
+        similarity, not even to itself, has an empty row, so its d may have any value.
         """
         degrees = self.matvec(self.root) / self.root
         other = copy.copy(self)
@@ -83,15 +84,15 @@ class Operator(ABC):
 
     @abstractmethod
     def restricted(self, kept: NDArray) -> Self:
-        """The similarities among some of the nodes."""
+        """The operator of the similarities between the nodes ``kept``."""
 
 
 class GaussianOperator(Operator):
-    """W_ij = exp(−(x_i − x_j)ᵀB(x_i − x_j)) over all pairs, O(S²(r + k)) a product.
+    """W_ij = exp(−(x_i − x_j)ᵀB(x_i − x_j)) for all pairs of nodes.
 
-    Everything is computed from the upper half of W, in blocks of rows that fit into the cache. The
-    blocks are stored if they take at most half of ``memory``; otherwise they are computed again for
-    every product.
+    A product with k vectors costs O(S²(r + k)) for a metric of rank r. Everything is computed from
+    the upper half of W, in blocks of rows that fit into the cache. The blocks are stored if they
+    take at most half of ``memory``. Otherwise they are computed again for every product.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ class GaussianOperator(Operator):
         Lᵀ with B = LLᵀ.
     root : array (S,)
     memory : float
-        Bytes for similarities and intermediate arrays of a block.
+        Memory in bytes for the similarities and the intermediate arrays of a block.
     """
 
     def __init__(self, X: NDArray, components: NDArray, root: NDArray, memory: float) -> None:
@@ -113,9 +114,9 @@ class GaussianOperator(Operator):
         self._left, self._right = np.hstack([2.0 * Z, squares, ones]), np.hstack([Z, ones, squares])
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray]]:
-        """Blocks of rows, with their similarities to the first row of the block and all later rows.
+        """Yield blocks of rows, with their similarities to the block's first row and all after it.
 
-        Each block occurs twice in W, once mirrored, except for its square on the diagonal.
+        Apart from its square on the diagonal, a block also occurs transposed in W.
         """
         yield from self._kept
         n, kept = len(self.root), []
@@ -137,7 +138,7 @@ class GaussianOperator(Operator):
         return product
 
     def pull(self, F: NDArray) -> NDArray:
-        """GX − Diag(G1)X with G = FFᵀ∘W, (S, P): row i is Σ_j G_ij (x_j − x_i)."""
+        """Compute GX − Diag(G1)X with G = FFᵀ∘W, (S, P). Row i is Σ_j G_ij (x_j − x_i)."""
         X = np.hstack([self._X, np.ones((len(self._X), 1))])
         product = np.zeros(X.shape)  # G[X, 1]
         for rows, block in self._blocks():
@@ -157,16 +158,17 @@ class GaussianOperator(Operator):
 
 
 class NeighborhoodOperator(Operator):
-    """The Gaussian similarity of given pairs only, with 1 on the diagonal: O(E(r + k)).
+    """The Gaussian similarity of E given pairs, with 1 on the diagonal and 0 for all other pairs.
 
-    Takes at most ``BYTES_PER_PAIR`` of memory for every pair.
+    A product with k vectors costs O(Ek). The operator takes at most ``BYTES_PER_PAIR`` bytes of
+    memory for every pair.
 
     Parameters
     ----------
     X, components, root
         As for :class:`GaussianOperator`.
     pairs : array (E, 2)
-        Pairs i < j.
+        The pairs i < j.
     """
 
     BYTES_PER_PAIR = 96.0  # indices, similarity, and the sparse matrix while it is made
@@ -245,7 +247,10 @@ class FourierOperator(Operator):
         return self._features @ (self._features.T @ V)
 
     def unscaled_slope(self, F: NDArray) -> NDArray:
-        """The derivative by the chain rule: ⟨W, FFᵀ⟩ = Σ_c ‖Φᵀf_c‖², the angles XΩᵀ, B^(1/2)."""
+        """The derivative d⟨W, FFᵀ⟩/dB by the chain rule.
+
+        ⟨W, FFᵀ⟩ = Σ_c ‖Φᵀf_c‖² depends on the angles XΩᵀ, and they depend on B^(1/2).
+        """
         sums, half = self._features.T @ F, len(self._directions)
         cosine, sine = self._features[:, :half], self._features[:, half:]
         by_angle = 2.0 * (cosine * (F @ sums[half:].T) - sine * (F @ sums[:half].T))
@@ -257,7 +262,7 @@ class FourierOperator(Operator):
 
 
 class SumOperator(Operator):
-    """W = Σ_k w_k W_k for given symmetric matrices, O(nS²) once and O(S²k) a product."""
+    """W = Σ_k w_k W_k for n given symmetric matrices. The sum is formed only once, in O(nS²)."""
 
     def __init__(self, matrices: NDArray, weights: NDArray, root: NDArray) -> None:
         self.root, self._matrices, self._weights = root, matrices, weights
@@ -281,11 +286,11 @@ class SimilarityForm:
     Parameters
     ----------
     operator : Operator
-        A, (S, S).
+        The similarity A, (S, S).
     truth : NodeLabels, optional
-        N.
+        The labels N.
     weight, shift : float
-        κ and c.
+        The numbers κ and c.
     """
 
     operator: Operator
@@ -313,13 +318,13 @@ class SimilarityForm:
         return replace(self, shift=self.shift + shift)
 
     def plus(self, truth: NodeLabels, weight: float) -> SimilarityForm:
-        """The form minus weight·N."""
+        """The form minus weight·N, where N are the labels ``truth``."""
         return replace(self, truth=truth, weight=self.weight + weight)
 
     def compressed(self) -> Compressed:
-        """A − κN in the span of the factors [Ψ, R], for an operator A = ΨΨᵀ.
+        """The form A − κN + cI, with A − κN as a matrix on the span of [Ψ, R], where A = ΨΨᵀ.
 
-        Takes one QR decomposition of an S×(D + K) matrix.
+        This takes one QR decomposition of an S×(D + K) matrix.
         """
         factors: NDArray = self.operator.factors  # type: ignore[attr-defined]
         signs = np.ones(factors.shape[1])
