@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole or not at all, errors for damaged files, and checkpoints."""
+"""Replace files as a whole or not at all, report damaged files clearly, and save checkpoints."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ _DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, lzm
 
 @contextmanager
 def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]) -> Iterator[None]:
-    """Turn errors in the block, caused by a damaged or foreign file, into one clear ValueError.
+    """Context for reading a file, which turns errors of damaged files into one clear ValueError.
 
     Parameters
     ----------
     path : path
         The file.
     needed : str
-        Kind of file that is needed.
+        Kind of file that is needed, for the message.
     *further : exception classes
-        Errors of damaged files of this kind, besides OSError, ValueError, KeyError, EOFError and
-        the errors of zip, zlib and lzma.
+        Further errors that damaged files of this kind can raise. OSError, ValueError, KeyError,
+        EOFError and the errors of zip, zlib and lzma are always included.
 
     Raises
     ------
     ValueError
-        The message has the file and the reason. A message that begins with the path already stays
-        as it is.
+        If the file is damaged or of another kind. The message names the file and the reason. If the
+        message of the original error already begins with the path, the error is not changed.
     OSError
-        For errors of the operating system, unchanged: no such file, no permission, an unreadable
-        disk.
+        If the operating system cannot read the file, for example because it does not exist. These
+        errors are not changed.
     """
     try:
         yield
@@ -72,12 +72,12 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
 
 
 def writable(path: str | os.PathLike[str]) -> Path:
-    """The absolute path of a file that may be written.
+    """Check that a file can be written, and return its absolute path.
 
     Raises
     ------
     OSError
-        If it is a folder, or its folder is missing or read-only.
+        If the path is a folder, or if its folder is missing or read-only.
     """
     target = Path(path).absolute()
     if target.is_dir():
@@ -99,17 +99,17 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A stream that becomes the file ``path`` once the block ends without an error.
+    """Context that gives a stream, and replaces the file ``path`` if the block ends without error.
 
-    Until then the stream writes a hidden file ``.NAME.*.tmp`` next to ``path``, which is locked as
-    long as its writer runs. If a writer was killed, its hidden file is removed when a file of that
-    name is written again.
+    Until then, the stream writes to a hidden file ``.NAME.*.tmp`` next to ``path``, which is locked
+    while the process runs. If the process is killed, the hidden file is left behind. It is removed
+    when ``path`` is written again.
 
     Raises
     ------
     OSError
         If the file cannot be written, for example because the disk is full or the folder is
-        read-only; an older file does not change.
+        read-only. An existing file then stays as it is.
     """
     target = writable(path)
     temporary = f"{target.parent}/.{target.name}.{token_hex(4)}.tmp"
@@ -146,14 +146,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def locked(folder: str | os.PathLike[str], seconds: float = 10.0) -> Iterator[None]:
-    """Let only one process at a time run the block for a folder.
+    """Context that only one process at a time can enter for the same folder.
 
-    On file systems without locks, such as some network drives, the block runs without waiting.
+    On file systems without locks, such as some network drives, processes do not wait.
 
     Raises
     ------
     OSError
-        If another process holds the folder for longer than ``seconds``.
+        If another process stays in the context for longer than ``seconds``.
     """
     if fcntl is None:
         yield
@@ -185,17 +185,20 @@ def _lock(stream: BufferedIOBase, wait: bool) -> None:
 
 
 class Checkpoint:
-    """Saves and loads dictionaries of arrays.
+    """A file to which the state of a computation is saved, so that it can be resumed.
+
+    A state is a dictionary of arrays.
 
     Parameters
     ----------
     path : str
         A ``.npz`` file in an existing folder.
     who : str
-        Name used in errors.
+        Name of the caller, for error messages.
     *identity : numbers and arrays
-        They identify the problem. The file keeps a digest of them. Before, each array is rounded to
-        nine digits of its largest number, because the last bits may differ between machines.
+        They identify the problem, so that a state is not used for another one. The file stores only
+        a digest of them. Each array is first rounded to nine digits of its largest number, because
+        the last bits may differ between machines.
     """
 
     def __init__(self, path: str, who: str, *identity: Any) -> None:
@@ -214,14 +217,14 @@ class Checkpoint:
             np.savez(stream, **state, identity=self.identity)
 
     def load(self) -> dict[str, NDArray]:
-        """The saved state, or an empty one if there is no file.
+        """Load the saved state. If there is no file, the state is empty.
 
         Raises
         ------
         ValueError
-            If the file is not a checkpoint, or belongs to another problem.
+            If the file is not a checkpoint, or if it belongs to another problem.
         IsADirectoryError
-            If it is a folder.
+            If the path is a folder.
         """
         if os.path.isdir(self.path):
             raise IsADirectoryError(

@@ -19,7 +19,8 @@ _SECONDS = number()
 def is_interrupt(error: BaseException) -> bool:
     """Whether an error was caused by Ctrl-C.
 
-    In compiled code, or while it is loaded, Ctrl-C becomes the cause of a SystemError.
+    If Ctrl-C is pressed in compiled code, or while this code is loaded, a SystemError is raised,
+    whose cause is the KeyboardInterrupt.
     """
     while error.__cause__ is not None:
         error = error.__cause__
@@ -28,9 +29,9 @@ def is_interrupt(error: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Progress:
-    """The state that a callback gets after each round.
+    """The state of a solver that a callback gets after each round.
 
-    ``estimator`` is missing if a solver runs without a learner.
+    If the solver runs without a learner, ``estimator`` is None.
     """
 
     round: int
@@ -44,19 +45,19 @@ class Progress:
 
     @property
     def relative_gap(self) -> float:
-        """objective − lower_bound, divided by the objective with no metric."""
+        """The gap objective − lower_bound, divided by ``scale``, the objective without a metric."""
         return (self.objective - self.lower_bound) / max(self.scale, 1e-300)
 
 
 @runtime_checkable
 class Callback(Protocol):
-    """Watches a solver."""
+    """Protocol of objects that are called while a solver runs."""
 
     def on_round(self, progress: Progress) -> bool | None:
-        """Called after every round; True asks the solver to stop."""
+        """Called after every round. If it returns True, the solver stops."""
 
     def on_end(self, solution: Any) -> None:
-        """Called once, with the solver's :class:`~metriclearn.solvers.base.Solution`."""
+        """Called once at the end, with the :class:`~metriclearn.solvers.base.Solution`."""
         return None
 
 
@@ -66,8 +67,10 @@ class ProgressBar(Callback):
     Parameters
     ----------
     title : str
+        Text in front of the bar.
     shown : bool or None
-        True shows the bar at once, False never, and None in a terminal after a few seconds.
+        If True, the bar is shown at once; if False, never. With None, it is shown in a terminal
+        after a few seconds.
     """
 
     def __init__(self, title: str, shown: bool | None = True) -> None:
@@ -81,7 +84,7 @@ class ProgressBar(Callback):
         self._bar.update()
 
     def close(self) -> None:
-        """End the bar."""
+        """Close the progress bar."""
         self._bar.close()
 
 
@@ -94,18 +97,20 @@ class EarlyStopping(Callback, BaseEstimator):
     Parameters
     ----------
     X, y : data sets and labels, as for the learner's ``score``
+        The held-out data.
     patience : int
-        Number of scores without improvement before it stops.
+        The learner stops after this number of scores without an improvement.
     every : int
-        Rounds between two scores.
+        Number of rounds from one score to the next.
     min_improvement : float
-        Least increase of the score that counts.
+        Smallest increase of the score that is considered an improvement.
 
     Attributes
     ----------
     scores_ : list of float
-        One per evaluation.
+        All scores.
     rounds_ : list of int
+        The rounds after which they were computed.
 
     Raises
     ------
@@ -133,7 +138,7 @@ class EarlyStopping(Callback, BaseEstimator):
         check_parameters(self)
 
     def on_round(self, progress: Progress) -> bool:
-        """Score the best metric so far; True if the last ``patience`` scores did not improve."""
+        """Score the best metric so far. Stop if the last ``patience`` scores did not improve."""
         if progress.estimator is None:
             raise ValueError(
                 "EarlyStopping needs a learner to score, got a bare solver; pass it as a "
@@ -152,18 +157,19 @@ class EarlyStopping(Callback, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class TimeLimit(Callback, BaseEstimator):
-    """Stop a run after some seconds; the gap of the solution bounds its distance to the optimum.
+    """Stop a solver after some seconds.
 
-    The clock starts at the end of the first round and is read after every other round.
+    The gap of the solution bounds how far its objective is from the optimum. The clock starts at
+    the end of the first round and is read at the end of each following round.
 
     Parameters
     ----------
     seconds : float
-        Time for every run, that is, for every strength of a path, and for every alternation with
-        partial labels.
+        Time limit of one run of the solver. A regularization path has a run for every strength, and
+        partial labels have a run for every alternation.
     clock : callable () -> float
-        Returns seconds since any fixed moment: ``time.perf_counter``, or ``time.process_time`` for
-        processor time.
+        Function that returns seconds since some fixed moment, such as ``time.perf_counter``, or
+        ``time.process_time`` for CPU time.
     """
 
     seconds: float
@@ -174,7 +180,7 @@ class TimeLimit(Callback, BaseEstimator):
         _SECONDS.check("TimeLimit", "seconds", self.seconds)
 
     def on_round(self, progress: Progress) -> bool:
-        """True after the time limit."""
+        """Stop the solver if the time limit has passed."""
         now = self.clock()
         if self._begun is None or progress.round <= 1:  # a failed run may have left the clock on
             self._begun = now
@@ -191,18 +197,19 @@ class ScalarLog(Callback):
     Parameters
     ----------
     log : callable (name, value, step)
-        For instance TensorBoard's ``SummaryWriter().add_scalar`` or ``mlflow.log_metric``.
+        The function, such as TensorBoard's ``SummaryWriter().add_scalar`` or
+        ``mlflow.log_metric``.
     prefix : str
         Prefix of every name.
 
     Raises
     ------
     Exception
-        Any error that ``log`` raises; it ends the training.
+        If ``log`` raises an error. It ends the training.
 
     See Also
     --------
-    EarlyStopping : a callback that ends the training.
+    EarlyStopping : a callback that can end the training.
 
     Examples
     --------
@@ -214,10 +221,10 @@ class ScalarLog(Callback):
         self.log, self.prefix = log, prefix
 
     def on_round(self, progress: Progress) -> None:
-        """Log one round."""
+        """Pass the values of this round to the function."""
         for name in ("objective", "lower_bound", "relative_gap", "oracle_calls", "cache_hits"):
             self.log(self.prefix + name, float(getattr(progress, name)), progress.round)
 
     def on_end(self, solution: Any) -> None:
-        """Log the rank of the solution."""
+        """Pass the rank of the solution to the function."""
         self.log(self.prefix + "rank", float(solution.rank), len(solution.trace))

@@ -1,9 +1,9 @@
-"""Command lines ``program COMMAND ARGUMENTS``, made from functions' signatures and docstrings.
+"""Make a command line ``program COMMAND ARGUMENTS`` from functions with docstrings.
 
-A command is a function, and its keyword-only parameters are options. The annotation is
-``Annotated[kind, help]``. The kind is bool, float, str, Path, a list of one of these or a Literal
-with the choices; each may be ``kind | None``. A third entry replaces the name of the parameter as
-the placeholder for the value in the help.
+A command is a function, and its keyword-only parameters are options. Each parameter is annotated
+with ``Annotated[kind, help]``. The kind is bool, float, str, Path, a list of one of these, or a
+Literal with the choices. If None is allowed, it is ``kind | None``. In the help, the placeholder
+for the value is the name of the parameter; a third entry of ``Annotated`` replaces it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any, Literal, get_args, get_origin
 
 @contextmanager
 def noting_interruptions(seen: list[int]) -> Iterator[None]:
-    """Append to a list when Ctrl-C is pressed, and raise KeyboardInterrupt.
+    """Context in which Ctrl-C is noted in the list ``seen``, and raises KeyboardInterrupt as usual.
 
-    The list is needed because libraries that are being loaded turn KeyboardInterrupt into other
-    errors without a cause.
+    If a library is being loaded, it may turn KeyboardInterrupt into another error without a cause.
+    The list then tells that Ctrl-C was pressed.
     """
 
     def interrupt(number: int, frame: Any) -> None:
@@ -52,22 +52,24 @@ def _positive(text: str) -> float:
 def command_line(
     program: str, main: Any, commands: Sequence[Any], version: str
 ) -> argparse.ArgumentParser:
-    """The parser of a program whose commands are functions.
+    """Make the parser of a program whose commands are functions.
 
-    The parser stores the chosen function as ``run``.
+    Parsing stores the function of the chosen command as ``run``.
 
     Parameters
     ----------
     program : str
+        Name of the program.
     main : function
         Its docstring is the help of the program.
     commands : sequence of functions
-        The commands that the module's docstring lists.
+        The commands.
     version : str
+        The version, printed by ``--version``.
     """
 
     def texts(function: Any) -> tuple[str, dict[str, Any]]:
-        """First line of a docstring, and the rest as the text below the options."""
+        """Split a docstring into its first line and the text below the options in the help."""
         title, _, rest = (inspect.getdoc(function) or "").partition("\n\n")
         raw = argparse.RawDescriptionHelpFormatter
         return title, {"epilog": rest, "formatter_class": raw}
@@ -87,7 +89,7 @@ def command_line(
 
 
 def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, Any]]:
-    """The flag and the keywords of argparse for a parameter of a command."""
+    """The flag and the keywords that ``add_argument`` needs for a parameter of a command."""
     kind, text, *shown = get_args(parameter.annotation)
     optional = type(None) in get_args(kind)
     plain = get_args(kind)[0] if optional else kind
@@ -112,5 +114,5 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
 
 
 def counted(count: float, noun: str) -> str:
-    """A number with its noun, such as "1 file" and "2 files"."""
+    """Write a number with its noun, such as "1 file" and "2 files"."""
     return f"{count:g} {noun}{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Components of estimators: parameters that have parameters, copied before a change."""
+"""Components of estimators: parameters that have parameters themselves."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from metriclearn.running.parameters import Needs
 
 
 class ComponentParameters(BaseEstimator):
-    """Parameters as in scikit-learn, except that a nested change replaces the component by a copy.
+    """Base class of estimators whose components are copied before they are changed.
 
-    So all instances can share a component as their default value. The table ``PARAMETERS`` lists
-    the accepted values, see :func:`check_parameters`.
+    Parameters work as in scikit-learn. But if ``set_params`` changes a parameter of a component, it
+    replaces the component by a changed copy. So all instances can share a component as their
+    default value. The table ``PARAMETERS`` tells which values are accepted, see
+    :func:`check_parameters`.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {}

@@ -1,9 +1,9 @@
-"""Evaluate the shards of a risk: by threads of this process, or by Dask on many machines.
+"""Evaluate the shards of a risk, by threads of this process or by Dask on many machines.
 
-A shard holds some of the data sets. It returns :class:`Sums`, the weighted sums of values and
-slopes of its functions; partitions never leave the machine that computed them. An executor places
-the shards and evaluates them. Sums are added in a fixed order, so the result does not depend on
-where a shard is.
+A shard holds some of the data sets. It computes the losses of these data sets and their gradients,
+and returns only weighted sums of them (:class:`Sums`). An executor sends the shards to threads or
+machines and evaluates them there. Sums are added in a fixed order, so the result does not depend on
+where a shard is evaluated.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ _SHARDS_PER_THREAD = 4  # shards of this process, because some data sets take lo
 
 
 class Sums(NamedTuple):
-    """Σ s_i L_i(w) and Σ s_i ∂L_i(w) over the data sets of one shard, per function.
+    """The sums Σ s_i L_i(w) and Σ s_i ∂L_i(w) over the data sets i of a shard, for each function.
 
-    ``groups`` (G,) are the functions of the risk, in increasing order; ``values`` is (G,),
-    ``slopes`` (G, n).
+    A risk consists of one or more functions, each a sum over a group of data sets. ``groups`` (G,)
+    are the numbers of the functions in increasing order, ``values`` (G,) the sums of losses, and
+    ``slopes`` (G, n) the sums of gradients.
     """
 
     groups: NDArray
@@ -48,22 +49,22 @@ class Sums(NamedTuple):
 
 
 class Shard(Protocol):
-    """Some of the data sets of a risk.
+    """Protocol of objects that hold some of the data sets of a risk.
 
-    A ``lazy`` shard holds only the location of its data, so it can be sent again at any time.
+    A ``lazy`` shard knows only where its data are stored, so it can be sent again at any time.
     """
 
     lazy: bool
 
     def loaded(self) -> Self:
-        """The same shard with its data in memory."""
+        """Return the same shard with its data in memory."""
 
 
 class Executor(Protocol):
-    """Places shards, and evaluates functions of shards."""
+    """Protocol of objects that send shards to threads or machines, and call functions of them."""
 
     def count(self, n_items: int) -> int:
-        """Number of shards for ``n_items`` data sets."""
+        """Return into how many shards ``n_items`` data sets should be divided."""
 
     def place(self, shards: Sequence[Any]) -> list[Any]:
         """Send shards to their machines, and return a handle for each."""
@@ -71,15 +72,15 @@ class Executor(Protocol):
     def each(
         self, placed: list[Any], function: Callable[..., Any], *arguments: Any, total: Any = None
     ) -> list[Any]:
-        """Call ``function(shard, *arguments)`` for every placed shard; returns results in order.
+        """Call ``function(shard, *arguments)`` for every shard, and return the results in order.
 
-        ``total`` adds up a list of results. If it is given, neighboring results may be replaced by
-        their sum.
+        ``placed`` are the handles that ``place`` returned. ``total`` is a function that adds up a
+        list of results. If it is given, an executor may replace successive results by their sum.
         """
 
 
 def add_up(parts: Sequence[Sums]) -> Sums:
-    """Add the sums of several shards by function, in the given order, O(total size)."""
+    """Add the sums of several shards, separately for each function, in the given order."""
     if len(parts) == 1:
         return parts[0]
     groups, values, slopes = map(np.concatenate, zip(*parts))
@@ -91,10 +92,12 @@ def add_up(parts: Sequence[Sums]) -> Sums:
 
 
 def shard_bounds(group_bounds: NDArray, count: int) -> NDArray:
-    """Bounds of shards: they hold whole groups if there are enough, otherwise parts of one group.
+    """Divide data sets into shards; returns the first data set of each shard, and the total number.
 
-    With no more shards than groups, every function is summed within one shard, so the last bit of
-    the results does not depend on the number of shards.
+    ``group_bounds`` gives the groups in the same way. If there are at least as many groups as
+    shards, a shard holds whole groups. Then each function is summed within one shard, so not even
+    the last bit of the result depends on the number of shards. If there are fewer groups, each
+    group is divided into several shards.
     """
     groups = len(group_bounds) - 1
     if count <= groups:
@@ -108,25 +111,24 @@ def shard_bounds(group_bounds: NDArray, count: int) -> NDArray:
 class ThreadExecutor(BaseEstimator):
     """Evaluate shards in threads of this process.
 
-    Compiled oracles and BLAS run outside Python's lock.
-
-    A lazy shard reads one data set at a time in every round and then drops it, so memory holds at
-    most one data set per thread. Learners give BLAS one thread if there are several threads here,
-    or fewer than 500 features.
+    Threads are efficient because compiled oracles and BLAS release Python's global lock. A lazy
+    shard reads its data sets one after the other in every round, so memory holds at most one data
+    set per thread. If several threads are used here, or if there are fewer than 500 features,
+    learners restrict BLAS to one thread.
 
     Parameters
     ----------
     n_jobs : int, optional
-        Threads, as in joblib: one by default, −1 for one per processor.
+        Number of threads, as in joblib: one by default, −1 for one per CPU.
 
     Raises
     ------
     ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+        By the learner's ``fit``, if a parameter is out of range.
 
     See Also
     --------
-    DaskExecutor : on many machines.
+    DaskExecutor : evaluates shards on many machines.
     """
 
     n_jobs: int | None = None
@@ -150,34 +152,35 @@ class ThreadExecutor(BaseEstimator):
 class DaskExecutor:
     """Evaluate shards by workers of a Dask cluster, on this machine or on many.
 
-    Data sets in memory are scattered once. Data sets on disk (see
-    :class:`metriclearn.datasets.SequenceFolder`) are read once by the workers, which keep them. A
-    round sends w, and the sums of the workers are added over a tree. Dask's dashboard calls the
-    tasks ``load-shard``, ``value-and-slope`` and ``add-up``.
+    Data sets in memory are sent to the workers once. Data sets on disk (see
+    :class:`metriclearn.datasets.SequenceFolder`) are read once by the workers, which keep them in
+    memory. In a round, w is sent to the workers, and their sums are added over a tree. In Dask's
+    dashboard, the tasks are called ``load-shard``, ``value-and-slope`` and ``add-up``.
 
-    If a worker is lost, another one reads its shards again; shards of data in memory are scattered
-    again from this process. The result is the same as on one machine. Workers give BLAS one thread,
-    as Dask does. Each should have one thread, because short sequences hold Python's lock for much
-    of the time. If the scheduler is lost, the run ends with an error; a solver with a
-    ``checkpoint`` can resume under a new scheduler.
+    If a worker is lost, its shards are read again by another worker, or sent again from this
+    process if the data are in memory. The result is the same as on one machine. On workers, BLAS
+    uses one thread, as is usual with Dask. Start workers with one thread each, because short
+    sequences hold Python's global lock for much of the time. If the scheduler is lost, the run ends
+    with an error. A solver with a ``checkpoint`` can resume under a new scheduler.
 
     Parameters
     ----------
     client : distributed.Client, a cluster such as distributed.LocalCluster, or str
-        A string is the address of a scheduler such as ``"tcp://127.0.0.1:8786"``. Clusters and
-        addresses are connected at first use.
+        The cluster to use. A string is the address of a scheduler such as
+        ``"tcp://127.0.0.1:8786"``. Clusters and addresses are connected at first use.
     shards_per_thread : int
-        Number of shards per thread of the cluster, counted when shards are placed. If a worker is
-        lost, the others share its shards. Every shard takes the scheduler about 1 ms.
+        Number of shards per thread of the cluster. Threads are counted when shards are sent. More
+        shards are distributed more evenly if a worker is lost, but each takes the scheduler about
+        1 ms in a round.
     retries : int
         How many times in a row a round is repeated after shards were lost.
     patience : float
-        Seconds to wait for the first worker.
+        How many seconds to wait for the first worker.
 
     Raises
     ------
     ValueError
-        If the client is of another kind.
+        If ``client`` is of another kind, or if a parameter is out of range.
     ImportError
         If Dask is not installed.
     RuntimeError
@@ -217,7 +220,7 @@ class DaskExecutor:
 
     @cached_property
     def client(self) -> Client:
-        """The client, connected."""
+        """The connected client."""
         if hasattr(self._given, "scatter"):
             return self._given
         return optional("distributed", "dask").Client(self._given, set_as_default=False)
@@ -270,7 +273,10 @@ class DaskExecutor:
     def _ask(
         self, placed: list[_Placed], total: Any, function: Callable[..., Any], *arguments: Any
     ) -> list[Any]:
-        """The results; each worker gets one message, and sums are added over a tree."""
+        """Call the function for all shards, with one message for each worker.
+
+        If ``total`` is given, the results are added over a tree.
+        """
         # Workers pass a long w on to each other; a short w is sent with every task.
         sent = [
             self.client.scatter(argument, hash=False) if np.size(argument) >= 2**11 else argument
@@ -292,7 +298,7 @@ class DaskExecutor:
         return self.client.gather(parts)
 
     def _find(self, placed: list[_Placed]) -> None:
-        """Wait for the shards and note the worker that holds each."""
+        """Wait until the shards are loaded, and note which worker holds each of them."""
         from distributed import wait
 
         if all(shard.home for shard in placed):
@@ -307,7 +313,7 @@ class DaskExecutor:
     def _submit(
         self, function: Callable[..., Any], items: Sequence[Any], *arguments: Any, **where: Any
     ) -> list[Future]:
-        """Submit one task per item, in one message, under a name that the dashboard shows."""
+        """Submit a task for each item, all in one message; the dashboard shows the tasks' name."""
         name, token = function.__name__.strip("_").replace("_", "-"), uuid.uuid4().hex[:12]
         keys = [f"{name}-{token}-{i}" for i in range(len(items))]
         rest = [[argument] * len(items) for argument in arguments]
@@ -315,7 +321,10 @@ class DaskExecutor:
         return self.client.map(function, items, *rest, **options)
 
     def __deepcopy__(self, memo: Any) -> Self:
-        """A connection is never copied, not even when scikit-learn clones its estimator."""
+        """Return the executor itself, because a connection is never copied.
+
+        This applies even if scikit-learn clones the estimator that has the executor.
+        """
         return self
 
     def __reduce__(self) -> Any:
@@ -335,7 +344,7 @@ class DaskExecutor:
 
 
 class _Placed:
-    """A shard, its future, and the worker that holds it; None as long as it is unknown."""
+    """A shard, its Dask future, and the worker that holds it (None if this is not known yet)."""
 
     def __init__(self, client: Client, shard: Shard) -> None:
         self.client, self.original = client, shard
@@ -353,7 +362,7 @@ class _Placed:
 
 
 def _load(shard: Shard, client: int) -> Shard:
-    """The shard with its data; in a worker process, BLAS gets one thread."""
+    """Load the data of a shard. In a worker process, also restrict BLAS to one thread."""
     if os.getpid() != client:
         threadpool_limits(1, user_api="blas")
     return shard.loaded()

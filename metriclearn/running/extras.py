@@ -1,4 +1,4 @@
-"""Optional packages, and the commands that install them."""
+"""Import optional packages, or tell which command installs them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from urllib.request import url2pathname
 
 
 def optional(name: str, extra: str) -> Any:
-    """A module of an optional package.
+    """Import a module of an optional package.
 
     Raises
     ------
     ModuleNotFoundError
-        If the package is missing; the message has the command that installs the extra.
+        If the package is missing. The message has the command that installs the extra.
     """
     try:
         return import_module(name)
@@ -29,9 +29,10 @@ def optional(name: str, extra: str) -> Any:
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra.
+    """The command that installs an extra, such as "deep".
 
-    It fits the way metriclearn was installed (PEP 610), or this checkout.
+    It depends on how metriclearn was installed (PEP 610). If metriclearn is used from a checkout
+    without being installed, the command installs the checkout.
     """
     wanted, text = f"metriclearn[{extra}]", None
     checkout = Path(__file__).parents[2]

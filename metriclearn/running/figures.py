@@ -1,4 +1,4 @@
-"""Figures that show exactly once: when returned in a notebook, or under plt.show()."""
+"""Figures that are shown exactly once, either by a notebook that gets them or by plt.show()."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 
 class ShownFigure(Figure):
-    """A figure that a notebook shows when returned, unless pyplot is about to show it."""
+    """A figure that a notebook shows if it is a cell's result, unless pyplot will show it."""
 
     def _ipython_display_(self) -> None:
         from IPython.display import Image, display
@@ -25,10 +25,10 @@ class ShownFigure(Figure):
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """A figure of ``size`` inches.
+    """Make a figure of ``size`` inches.
 
-    In the main thread, pyplot manages it if it was imported, so that ``plt.show()`` and
-    ``plt.savefig`` find it. Servers and threads do not import pyplot, and their figures are freed
+    If pyplot was imported, it manages figures that are made in the main thread, so that
+    ``plt.show()`` and ``plt.savefig`` work. Other figures, as in servers and threads, are freed
     after use.
     """
     pyplot = sys.modules.get("matplotlib.pyplot")

@@ -1,4 +1,7 @@
-"""Checks of user input: numbers, and parameters by the tables of estimators and functions."""
+"""Check what users pass: arrays of numbers, and the parameters of estimators and functions.
+
+A :class:`Needs` describes the values that a parameter accepts.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ _SHORTENED.maxother = _SHORTENED.maxstring = 200
 
 
 class NotNumbers(TypeError, ValueError):
-    """The input is not an array of real numbers."""
+    """Raised if the input is not an array of real numbers."""
 
 
 def shown(value: Any) -> str:
-    """Short text of any value on one line, for errors."""
+    """Short text of any value on one line, for error messages."""
     return " ".join(_SHORTENED.repr(value).split())
 
 
@@ -42,32 +45,34 @@ def real_array(
     signals: bool = False,
     allow: Collection[str] = (),
 ) -> NDArray:
-    """Finite real numbers as a float64 array of ``ndim`` dimensions, without a copy if possible.
+    """Convert the input to a float64 array of finite real numbers, without a copy if possible.
 
-    Every function of the package reads numbers here. Masked or complex values, times, texts,
-    numbers too large for a float, NaN and infinity raise an error.
+    All functions of the package read numbers by this function. Masked or complex values, times,
+    texts, numbers too large for a float, NaN and infinity raise an error.
 
     Parameters
     ----------
     who, what : str
-        The caller and the name of the array, for errors.
+        Name of the caller and name of the array, for error messages.
     values : array-like
+        The input.
     ndim : int or None
-        None accepts any number of dimensions.
+        Required number of dimensions. None accepts any number.
     n_features : int, optional
         Required size of the last dimension.
     single_precision : bool
-        Keep float32.
+        Whether a float32 array is kept as it is.
     signals : bool
-        Whether a flat array is a single feature.
+        Whether a one-dimensional array is converted to one column.
     allow : collection of "empty", "infinite" and "missing"
-        Which of these to accept: an empty array, infinite numbers, NaN.
+        Whether an empty array, infinite numbers and NaN are accepted.
 
     Raises
     ------
     ValueError
-        The message has the first faulty row and feature. The error is also a TypeError if the input
-        is sparse or does not consist of numbers.
+        If the input is not accepted. The message names the first row and feature with a wrong
+        number. If the input is sparse or does not consist of numbers, the error is also a
+        TypeError.
     """
     ready = type(values) is np.ndarray and values.dtype == np.float64
     array = values if ready else _converted(who, what, values, single_precision)
@@ -104,7 +109,7 @@ def real_array(
 
 
 def _fault(array: NDArray, place: NDArray, signals: bool) -> tuple[str, str]:
-    """The text of the value at a place that is not a finite number, and the remedy."""
+    """Words for an error message: which value is not finite and where, and the remedy."""
     value = "NaN" if np.isnan(array[tuple(place)]) else "inf"
     row = f" at row {', feature '.join(map(str, place))}" if array.ndim else ""
     if array.ndim > 2:
@@ -118,7 +123,7 @@ def _fault(array: NDArray, place: NDArray, signals: bool) -> tuple[str, str]:
 
 
 def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDArray:
-    """Real numbers of any shape as float64; NotNumbers for anything else."""
+    """Convert real numbers of any shape to float64. Raises NotNumbers for anything else."""
     if hasattr(values, "toarray"):
         raise NotNumbers(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
     is_frame = hasattr(values, "columns") and not isinstance(values, np.ndarray)
@@ -145,7 +150,7 @@ def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDAr
 
 
 def _at_fault(table: Any) -> str:
-    """Names of the columns of a data frame that do not hold numbers."""
+    """Words for an error message: the columns of a data frame that do not hold numbers."""
     faulty = []
     for name in table.columns:
         try:
@@ -168,7 +173,7 @@ def dimensions(item: Any) -> int | None:
 
 
 def check_scale(who: str, X: NDArray) -> None:
-    """Raise if values of X, (n, d), exceed 1e150/√d, so that squared distances could overflow."""
+    """Raise ValueError if X, (n, d), has values above 1e150/√d, whose squares could overflow."""
     largest = np.abs(X).max(initial=0.0)
     if largest > 1e150 / np.sqrt(X.shape[1]):
         raise ValueError(
@@ -178,14 +183,14 @@ def check_scale(who: str, X: NDArray) -> None:
 
 
 def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
-    """L with B = LLᵀ for a metric that a user passes, (d, d), in O(d³).
+    """For a metric that a user passes, compute L, (d, d), with B = LLᵀ, in O(d³) time.
 
     Parameters
     ----------
     who : str
-        Name for error messages.
+        Name of the caller, for error messages.
     metric : None, (d, d) matrix B, (d,) weights, or an object with ``get_mahalanobis_matrix``
-        None stands for the identity; weights are the diagonal of B.
+        The metric. None stands for the identity, and weights are the diagonal of B.
     d : int
         Number of features.
 
@@ -214,17 +219,19 @@ def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Needs:
-    """The requirement of a parameter: a row of the table ``PARAMETERS`` of an estimator.
+    """A requirement on the values of a parameter.
+
+    The table ``PARAMETERS`` of an estimator maps names of parameters to such requirements.
 
     Attributes
     ----------
     words : str
-        The text after "needs" in the error, with ``{name}`` for the parameter's name and ``{a}``
-        for its article.
+        The text after "needs" in the error message. ``{name}`` stands for the parameter's name, and
+        ``{a}`` for its article.
     accepts : callable
-        Whether a value is accepted.
+        Function that tells whether a value is accepted.
     remedy : str
-        The text after the value in the error, such as "; pass a list".
+        The text after the value in the error message, such as "; pass a list".
     """
 
     words: str
@@ -232,7 +239,7 @@ class Needs:
     remedy: str = ""
 
     def check(self, who: str, name: str, value: Any) -> None:
-        """Raise a ValueError in the name of ``who`` if the value is not accepted."""
+        """Raise a ValueError if the value is not accepted. Its message begins with ``who``."""
         try:
             accepted = self.accepts(value)
         except Exception:  # such as a number in place of a sequence
@@ -245,11 +252,11 @@ class Needs:
 def number(
     least: float = 0.0, most: float = np.inf, *, whole: bool = False, positive: bool = False
 ) -> Needs:
-    """A finite number from ``least`` to ``most``; ``positive`` excludes 0, ``whole`` excludes
-    fractions.
+    """Require a finite number from ``least`` to ``most``.
 
-    Unless ``most`` is given, numbers above 1e50 are refused, because their powers overflow, and
-    whole numbers above 2**53, because floats skip some of them.
+    If ``positive`` is true, 0 is excluded. If ``whole`` is true, fractions are excluded. Unless
+    ``most`` is given, numbers above 1e50 are also excluded, because their powers overflow, and
+    whole numbers above 2**53, because floats cannot represent all of them.
     """
     kind = numbers.Integral if whole else numbers.Real
 
@@ -267,10 +274,11 @@ def number(
 
 
 def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
-    """An instance of a protocol or class, such as ``example``, or None if it is optional.
+    """Require an instance of a class or protocol, or None if it is optional.
 
-    A string in place of the class names a required method or attribute. Data frames are refused:
-    they share many names with estimators.
+    If ``kind`` is a string, an object with a method or attribute of this name is required instead.
+    ``example`` is shown in error messages. Data frames are never accepted, because they share many
+    names with estimators.
     """
 
     def accepts(value: Any) -> bool:
@@ -283,7 +291,7 @@ def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
 
 
 def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
-    """One of given strings, truth values or None, or a value that another row accepts."""
+    """Require one of the strings, truth values or None, or a value that another Needs accepts."""
     plain = [option for option in options if not isinstance(option, Needs)]
     rows = [option for option in options if isinstance(option, Needs)]
 
@@ -300,7 +308,7 @@ def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
 
 
 def several(row: Needs, words: str, *, least: int = 0) -> Needs:
-    """A sequence of ``least`` or more values that another row accepts."""
+    """Require a sequence of at least ``least`` values, each of which ``row`` accepts."""
 
     def accepts(values: Any) -> bool:
         if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
@@ -351,10 +359,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def needs(**rows: Needs) -> Callable[[Function], Function]:
-    """Check the arguments of a function by the given rows.
+    """Decorate a function so that its arguments are checked.
 
-    Arguments that are True or False by default must be one of the two. The names in
-    ``_EVERYWHERE`` are always checked.
+    Each keyword is the name of an argument, with its requirement. Arguments whose default is True
+    or False must be True or False. Arguments with the names in ``_EVERYWHERE`` are always checked.
     """
 
     def checking(function: Function) -> Function:
@@ -382,12 +390,12 @@ _READ: WeakKeyDictionary[type, dict[str, bool]] = WeakKeyDictionary()
 
 
 def check_parameters(estimator: Any) -> None:
-    """Check an estimator by its table ``PARAMETERS``, and its components by theirs.
+    """Check the parameters of an estimator and of its components by their tables ``PARAMETERS``.
 
     Raises
     ------
     ValueError
-        The message has the class, the requirement and the value, in one sentence.
+        If a value is not accepted. The message names the class, the requirement and the value.
     """
     who, table = type(estimator).__name__, getattr(estimator, "PARAMETERS", {})
     parameters = _READ.get(type(estimator))

@@ -1,4 +1,4 @@
-"""Saving and loading fitted estimators without pickle: one file of arrays and JSON."""
+"""Save and load fitted estimators without pickle, in one file of arrays and JSON."""
 
 from __future__ import annotations
 
@@ -55,17 +55,19 @@ _TRUSTED = [
 
 
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
-    """Write a fitted estimator to one ``.npz`` file, atomically.
+    """Write a fitted estimator to a ``.npz`` file.
 
-    The file omits attributes that only training needs: callbacks, executors, ``path_`` (the path
-    of strengths of a ``ChangePointMetricLearnerCV``) and ``paths_`` (the segmentation paths of the
-    training sequences of a ``PenaltyLearner``). Predictions of the loaded estimator are the same.
+    The loaded estimator makes the same predictions. Some attributes that only training needs are
+    not stored: callbacks, executors, ``path_`` (the regularization path of a
+    ``ChangePointMetricLearnerCV``) and ``paths_`` (the segmentation paths of the training sequences
+    of a ``PenaltyLearner``).
 
     Parameters
     ----------
     estimator : an estimator of this package
+        The estimator to save.
     path : path
-        An existing file is replaced once the new one is complete.
+        The file. An existing file is replaced only when the new one is complete.
 
     Returns
     -------
@@ -100,7 +102,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read what :func:`save` wrote; never executes anything from the file.
+    """Read an estimator that :func:`save` wrote. Code from the file is never executed.
 
     Parameters
     ----------
@@ -116,11 +118,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is damaged, was not written by :func:`save`, is of a newer format, or holds an
+        If the file is damaged, was not written by :func:`save`, has a newer format, or holds an
         estimator that metriclearn no longer has.
     ImportError
-        If the class of an encoder, or a package that the estimator needs, is missing, such as
-        torch for encoders.
+        If a package that the estimator needs is missing, such as torch for encoders, or if the
+        class of an encoder is missing.
 
     See Also
     --------
@@ -178,11 +180,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 class _Parts(NamedTuple):
-    """The content of a file: arrays by their names, and estimators by their numbers.
+    """The content of a model file: its arrays by name, and its estimators in order.
 
-    Estimators of scikit-learn are kept as arrays of bytes until they are needed.
-
-    While writing, ``places`` maps the id of each stored object to its place in the file.
+    Estimators of scikit-learn are arrays of bytes until they are needed. While a file is written,
+    ``places`` maps the id of each stored object to the entry that refers to it in the file.
     """
 
     arrays: dict[str, Any]
@@ -191,7 +192,7 @@ class _Parts(NamedTuple):
 
 
 def _digest(arrays: dict[str, NDArray]) -> str:
-    """SHA-256 of names, types, shapes and contents."""
+    """SHA-256 digest of the names, types, shapes and contents of arrays."""
     total = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         total.update(f"{name} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
@@ -240,7 +241,7 @@ def _encode(value: Any, parts: _Parts) -> Any:
 
 
 def _encode_estimator(value: BaseEstimator, parts: _Parts) -> dict[str, Any]:
-    """Parameters and fitted attributes, or the number of an estimator that is stored already."""
+    """Encode parameters and fitted attributes, or refer to an estimator that is stored already."""
     if id(value) in parts.places:
         return parts.places[id(value)]
     parameters = value.get_params(deep=False)
@@ -257,7 +258,7 @@ def _path(cls: type) -> str:
 
 
 def _encode_class(value: Any, parts: _Parts) -> list[Any]:
-    """Path and arguments of a torch module class."""
+    """The path of a torch module class, and its arguments if a ``functools.partial`` gives any."""
     given = value if isinstance(value, partial) else partial(value)
     module, name = (getattr(given.func, key, "") for key in ("__module__", "__qualname__"))
     cls = _module_class(f"{module}.{name}", "metriclearn.save")
@@ -265,10 +266,10 @@ def _encode_class(value: Any, parts: _Parts) -> list[Any]:
 
 
 def _module_class(path: str, who: str) -> type:
-    """The torch module class at a path.
+    """Find the class of a torch module by its path.
 
-    Only modules of metriclearn.encoders and torch.nn are imported. The user must have imported any
-    other module, so a file cannot import or execute anything unexpected.
+    Only modules of metriclearn.encoders and torch.nn are imported here. Any other module must have
+    been imported by the user. So a file cannot import or execute anything unexpected.
     """
     import torch
 
@@ -286,7 +287,7 @@ def _module_class(path: str, who: str) -> type:
 
 
 def _is_public(cls: type) -> bool:
-    """Whether a class is an estimator or a record that its module in metriclearn defines."""
+    """Whether a class is an estimator or dataclass that metriclearn defines, or a pipeline."""
     if cls in _COMPOSED:
         return True
     home = import_module(cls.__module__) if cls.__module__.startswith("metriclearn.") else None
@@ -295,10 +296,11 @@ def _is_public(cls: type) -> bool:
 
 
 def _class_at(path: str, kind: str) -> type:
-    """The class at a path from a file, from that module or from the module to which it has moved.
+    """Find the class that a model file names by its path.
 
-    Only modules of metriclearn are imported and only estimators and records are returned, so that
-    a file cannot execute anything.
+    If the named module no longer has this class, all modules of metriclearn are searched. Only
+    modules of metriclearn are imported, and only estimators and dataclasses are returned. So a file
+    cannot execute anything.
     """
     home, _, name = path.rpartition(".")
     name = _RENAMED.get(name, name)
@@ -322,7 +324,10 @@ def _class_at(path: str, kind: str) -> type:
 
 
 def _made(cls: type, values: dict[str, Any]) -> Any:
-    """An instance of the class, made from the stored parameters that the class still has."""
+    """Make an instance of the class from stored parameters.
+
+    Parameters that the class no longer has are left out, with a warning unless they are None.
+    """
     gone = {k: v for k, v in values.items() if k not in signature(cls).parameters}
     if lost := [k for k, v in gone.items() if v is not None]:
         warnings.warn(
@@ -381,17 +386,17 @@ def _decode(value: Any, parts: _Parts) -> Any:
 
 
 def _is_from_scikit_learn(value: Any) -> bool:
-    """Whether a class of scikit-learn, not a subclass elsewhere, made the object."""
+    """Whether an object is an estimator whose class scikit-learn itself defines."""
     return isinstance(value, BaseEstimator) and type(value).__module__.startswith("sklearn.")
 
 
 def _to_bytes(estimator: BaseEstimator) -> np.ndarray:
-    """An estimator of scikit-learn, fitted or not, as an array of bytes.
+    """Convert an estimator of scikit-learn, fitted or not, to an array of bytes.
 
     Raises
     ------
     TypeError
-        If the estimator holds objects of other packages.
+        If the estimator contains objects of other packages.
     """
     from skops import io
 
@@ -406,12 +411,13 @@ def _to_bytes(estimator: BaseEstimator) -> np.ndarray:
 
 
 def _from_bytes(dumped: np.ndarray) -> Any:
-    """The estimator of :func:`_to_bytes`.
+    """Convert the bytes of :func:`_to_bytes` back to an estimator.
 
     Raises
     ------
     ValueError
-        If a tree points outside its nodes or features, which would read foreign memory.
+        If a decision tree refers to a node or feature that does not exist. Predicting with it would
+        read memory outside its arrays.
     """
     from skops import io
 
@@ -437,7 +443,7 @@ def _from_bytes(dumped: np.ndarray) -> Any:
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
-    """The object and all objects that it contains."""
+    """Yield the object and all objects that it contains, directly or indirectly."""
     if id(value) in seen:
         return
     seen.add(id(value))

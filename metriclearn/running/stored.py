@@ -1,4 +1,4 @@
-"""Stored data sets that are read one at a time, when needed."""
+"""Data sets on disk that are read one at a time, when they are needed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ _PART = 2048  # data sets per task
 
 
 class StoredArray:
-    """One stored (T, P) data set; numpy reads it from its file.
+    """One stored (T, P) data set, which is read when it is converted to a numpy array.
 
     Parameters
     ----------
     arrays : StoredArrays
+        The sequence that contains the data set.
     place : int
+        Index of the data set in the sequence.
     n_samples : int
+        Number of samples T.
     """
 
     def __init__(self, arrays: StoredArrays, place: int, n_samples: int) -> None:
@@ -33,14 +36,17 @@ class StoredArray:
 
 
 class StoredArrays(Sequence[NDArray[np.float64]]):
-    """Float64 arrays of a lazy sequence, read and checked at every access.
+    """Float64 arrays of a sequence that reads its items from disk.
+
+    An array is read and checked at every access.
 
     Parameters
     ----------
     source : object with __len__ and __getitem__
-        If it has a method ``subset(places)``, workers get only slices of it.
+        The sequence. If it has a method ``subset(indices)``, only parts of it are sent to workers.
     check : callable
-        (item, place, n_features) -> float64 array, or an error that names the place.
+        Function (item, index, n_features) -> float64 array. It raises an error that names the index
+        if the item is not a valid data set.
     """
 
     lazy = True
@@ -64,7 +70,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return self._check(item, int(self._places[i]), self.n_features)
 
     def subset(self, places: NDArray) -> StoredArrays:
-        """A part of the arrays; errors still name places in the whole sequence."""
+        """Select some of the arrays. Errors still name the indices in the whole sequence."""
         part = copy.copy(self)
         part._places, part._inside = self._places[places], self._inside[places]
         if hasattr(self._source, "subset"):
@@ -72,29 +78,30 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return part
 
     def loaded(self) -> Self:
-        """Returns itself: it reads one data set at a time, so nothing has to be loaded."""
+        """Return the sequence itself, because its data sets are read one at a time when needed."""
         return self
 
     def parts(self) -> list[StoredArrays]:
-        """Slices of the arrays, small enough that tasks over them show progress."""
+        """Split the sequence into parts, so small that the tasks over them show progress."""
         return [self[i : i + _PART] for i in range(0, len(self), _PART)]
 
 
 @dataclass(eq=False, repr=False)
 class StoredSamples(Sequence[Any]):
-    """The samples of a hinge, made from stored arrays at every access.
+    """The samples of a hinge loss, made from stored arrays at every access.
 
     Parameters
     ----------
     arrays : StoredArrays
+        The stored arrays.
     lengths : int array (N,)
         Lengths of the arrays.
     scale : array (P,)
-        Divisors of the features.
+        Numbers by which the features are divided.
     truths : sequence of Partition or None
         True partition of each array, or None if samples do not need it.
     make : callable
-        (array-like, scale, truth) -> Samples.
+        Function (array-like, scale, truth) -> Samples.
     """
 
     arrays: StoredArrays
@@ -114,5 +121,5 @@ class StoredSamples(Sequence[Any]):
         return self.make(array, self.scale, self.truths[i])
 
     def loaded(self) -> list[Any]:
-        """A list of all samples; each reads its array once."""
+        """Make a list of all samples, whose arrays are then in memory."""
         return list(self)
