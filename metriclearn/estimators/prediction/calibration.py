@@ -1,4 +1,4 @@
-"""Margins as probabilities: how often changes with such a loss were true in labeled data."""
+"""Converting margins to probabilities: how often changes with a similar loss were true."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def uncalibrated(losses: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def true_changes(ends: NDArray[np.int64], truth: Partition, tolerance: int) -> NDArray[np.bool_]:
-    """Whether each change-point before T has a true one within the tolerance, (K−1,)."""
+    """Whether a true change is within the tolerance of each change-point before T, (K−1,)."""
     low, high = ends[:-1] - tolerance, ends[:-1] + tolerance
     true = truth.change_points[:-1]
     return np.searchsorted(true, high, side="right") > np.searchsorted(true, low, side="left")

@@ -20,10 +20,10 @@ from metriclearn.problem.partition import Partition
 
 
 class MahalanobisClusterer(LearnedMetric):
-    """Predictions of a fitted metric ``components_``, with K or with a ``penalty_`` per cluster.
+    """Cluster with a fitted metric ``components_``, for a known K or a ``penalty_`` of a cluster.
 
     Subclasses fit ``components_`` (r, P), ``penalty_`` (None if K is given) and ``n_clusters_``
-    (the K of the training sets if it is the same for all, else None). They have the parameters
+    (the K of the training data sets if it is the same for all, else None). They have the parameters
     ``n_clusters`` ("given", a number or None), ``n_init`` and ``random_state``.
     """
 
@@ -34,20 +34,21 @@ class MahalanobisClusterer(LearnedMetric):
     random_state: int | np.random.RandomState | None
 
     def predict(self, X: Any, n_clusters: Any = None) -> Any:
-        """Cluster of every sample, (T,) for each data set, numbered by first appearance.
+        """The cluster of every sample, (T,) for each data set, numbered by first appearance.
 
-        Maximizes Tr(XBXᵀM) − λ Tr M over partitions, locally. If K is known, K-means runs from
-        ``n_init`` starts. Otherwise, with ``penalty_``, we take the better result of two methods:
-        DP-means, from ``n_init`` starts, and a local search from the rounded relaxation. K-means
-        then adds one cluster at a time while the value rises. This is needed because DP-means opens
-        a cluster only for a single sample that gains λ on its own, so it often ends with too few
-        clusters.
+        The clusters are a local maximum of Tr(XBXᵀM) − λ Tr M over partitions. If K is known,
+        K-means runs from ``n_init`` starts. Otherwise, with ``penalty_``, we take the better result
+        of two methods: DP-means from ``n_init`` starts, and a local search from the rounded
+        relaxation. K-means then adds one cluster at a time while the value rises. This is needed
+        because DP-means opens a cluster only if a single sample gains more than λ by it, so it
+        often ends with too few clusters.
 
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
         n_clusters : int or sequence of int, optional
-            K; by default the K of the training sets, or unknown if there is a ``penalty_``.
+            K. By default it is unknown if there is a ``penalty_``, and otherwise the number
+            ``n_clusters`` of the estimator or the K of the training data sets.
         """
         data = self.read_data(X)
         return data.as_passed([found.labels for found in self._cluster(data, n_clusters)])
@@ -55,8 +56,8 @@ class MahalanobisClusterer(LearnedMetric):
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
 
-        With ``n_clusters="given"`` the numbers of clusters are taken from y. Samples with the label
-        −1 are left out of the loss.
+        With ``n_clusters="given"``, the numbers of clusters are taken from y. Samples with the
+        label −1 are left out of the loss.
         """
         data = self.read_data(X)
         known: Any = read_labelings(type(self).__name__, y, data, segments=False, partial=True)

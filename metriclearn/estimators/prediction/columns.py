@@ -16,22 +16,24 @@ from metriclearn.running.parameters import component, number
 
 @dataclass(eq=False, repr=False)
 class ColumnSegmenter(MahalanobisSegmenter):
-    """A learner fitted to neighboring features; the others have weight 0 in its metric.
+    """Learn from the features X[:, start:stop] only; all others have weight 0 in the metric.
 
-    Use it if the columns of a data set are for different learners, such as raw signals and their
-    features.
+    Use it if different learners must read different columns of a data set, for example raw signals
+    and features that were computed from them.
 
     Parameters
     ----------
     learner : segmenter with a metric
     start, stop : int
-        The first feature, and the one after the last.
+        The index of the first feature that the learner reads, and of the one after the last.
 
     Attributes
     ----------
     learner_ : fitted learner
     components_ : array (r, P)
+        The metric of the learner, with zeros for the features that it does not read.
     penalty_ : float or None
+        The penalty of the learner.
 
     Raises
     ------
@@ -72,7 +74,7 @@ class ColumnSegmenter(MahalanobisSegmenter):
         return self.learner_.solution_
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the learner to its features; X and y are those of the ``fit`` of the learner.
+        """Fit the learner to its features; X and y are as for the ``fit`` of the learner.
 
         Raises
         ------

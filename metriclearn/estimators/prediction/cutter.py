@@ -39,7 +39,8 @@ class Graphs(DataSets):
         Whether the user passed one data set, and so expects one result.
     feature_names : array of str or None
     segments : list of int arrays or None
-        Node of every sample, in the shape of the samples; None where each sample is a node.
+        For each data set, the node of every sample, in the shape of the samples; None if each
+        sample is a node.
     """
 
     arrays: list[Nodes]  # type: ignore[assignment]
@@ -54,31 +55,31 @@ class Graphs(DataSets):
 
     @cached_property
     def measures(self) -> Measures:
-        """Lengths, and magnitudes and deviations of features, of every data set."""
+        """The lengths of the data sets, and the magnitudes and deviations of their features."""
         return measure(np.repeat(n.features, n.sizes.astype(int), axis=0) for n in self.arrays)
 
     def subset(self, places: NDArray) -> Self:
-        """Some of the data sets."""
+        """The data sets at the given positions."""
         return replace(super().subset(places), segments=[self.segments[i] for i in places])
 
     def spread(self, i: int, labels: NDArray) -> NDArray:
-        """Labels of the nodes of data set i as labels of its samples, in the samples' shape."""
+        """Convert labels of the nodes of data set i to labels of its samples, in their shape."""
         segments = self.segments[i]
         return labels if segments is None else labels[segments]
 
 
 @dataclass(frozen=True, eq=False)
 class SampleLabels(NodeLabels):
-    """Labels of samples, from which the labels of nodes were made.
+    """Labels of nodes, with the labels of the samples from which they were made.
 
     Parameters
     ----------
     codes : int array, of the samples' shape
         Codes of the labels, numbered by first appearance; −1 where unknown.
     values : array (K,)
-        The labels.
+        The label for each code.
     segments : int array or None
-        Node of every sample.
+        The node of every sample; None if each sample is a node.
     """
 
     _: KW_ONLY
@@ -94,18 +95,18 @@ class SampleLabels(NodeLabels):
 
 
 def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graphs:
-    """Graphs of one or several data sets.
+    """Read one or several data sets as graphs.
 
     Parameters
     ----------
     who : str
         Name used in errors.
     X : (H, W, 3) image, ImageNodes or (T, P) array, or a sequence of these
-        With ``given``, (n, S, S) similarities.
+        With ``given``, an array (n, S, S) of similarities in place of an image.
     features : ImageFeatures
         Makes nodes of images.
     given : bool
-        Whether data sets are similarities.
+        Whether data sets are similarities rather than images or features.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def _read_similarities(who: str, item: Any, i: int) -> NDArray:
 
 
 def read_node_labels(who: str, y: Any, graphs: Graphs, balance: float = 0.0) -> list[SampleLabels]:
-    """Labels of the nodes, from one label map or array for every graph.
+    """Read one label map or label array for every graph as labels of its nodes.
 
     Parameters
     ----------
@@ -179,7 +180,7 @@ def read_node_labels(who: str, y: Any, graphs: Graphs, balance: float = 0.0) -> 
 
 
 def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) -> SampleLabels:
-    """Labels of the nodes of graph i, from labels of its samples with -1 where unknown.
+    """Read the labels of the samples of graph i, −1 where unknown, as labels of its nodes.
 
     Raises
     ------
@@ -233,9 +234,10 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) 
 
 @dataclass(eq=False, repr=False)
 class NormalizedCutSegmenter(LearnedMetric):
-    """Predictions of estimators with fitted ``components_``, ``scale_`` and eigenvalue threshold.
+    """Divide images with a fitted metric ``components_`` and a fitted eigenvalue threshold.
 
-    Every subclass has the parameters ``similarity``, ``features``, ``rounding`` and ``balance``.
+    Subclasses fit these and ``scale_``. They have the parameters ``similarity``, ``features``,
+    ``rounding`` and ``balance``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -259,7 +261,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         ----------
         X : images, :class:`ImageNodes` or feature arrays, as for :meth:`fit`
         n_clusters : int, sequence of int, or None
-            K; None counts the eigenvalues above ``eigenvalue_threshold_``.
+            K. With None, K is the number of eigenvalues above ``eigenvalue_threshold_``.
 
         Returns
         -------
@@ -277,9 +279,9 @@ class NormalizedCutSegmenter(LearnedMetric):
         return self.predict([image], n_clusters)[0]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean ‖D^½(M − N)‖²_F per sample, with K from the labels; larger is better.
+        """Minus the mean ‖D^½(M − N)‖²_F over images, with K from the labels; larger is better.
 
-        D is I with ``balance=0``. Samples with the label −1 are ignored.
+        With ``balance=0``, D is the identity. Samples with the label −1 are ignored.
         """
         graphs = self._read_graphs(X)
         truths = read_node_labels(type(self).__name__, y, graphs, self.balance)
@@ -290,7 +292,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         return check_features(self, graphs)
 
     def _divide(self, nodes: Nodes, n_clusters: int | None) -> NDArray[np.int64]:
-        """Clusters of the nodes; None counts the eigenvalues above the threshold."""
+        """Clusters of the nodes; None stands for the number of eigenvalues above the threshold."""
         cut = self._cut(self.scaled(nodes))
         if n_clusters is None:
             values, _ = cut.eigenpairs(min(self.max_clusters_, nodes.n_samples))
@@ -298,13 +300,13 @@ class NormalizedCutSegmenter(LearnedMetric):
         return self.rounding(cut, int(n_clusters))
 
     def mean_loss(self, scaled: Sequence[Nodes], truths: Sequence[NodeLabels]) -> float:
-        """Mean ‖D^½(M − N)‖²_F per sample, with K from the labels."""
+        """Mean ‖D^½(M − N)‖²_F over images, with K from the labels."""
         pairs = zip(map(self._cut, scaled), truths)
         losses = [t.squared_norm(self.rounding(cut, t.n_clusters)) for cut, t in pairs]
         return float(np.mean(losses))
 
     def _cut(self, scaled: Nodes, unit: float = 1.0) -> NormalizedCut:
-        """The cut for features divided by ``scale_`` and the unit."""
+        """The normalized cut problem of nodes whose features are divided by ``scale_`` · unit."""
         # Features with infinite scale have weight 0; ∞ · 0 would be NaN.
         scale = np.minimum(self.scale_ * unit, np.finfo(np.float64).max)
         return NormalizedCut(self.similarity.operator(scaled, self.components_ * scale))
@@ -323,7 +325,10 @@ class NormalizedCutSegmenter(LearnedMetric):
     def set_threshold(
         self, nodes: Sequence[Nodes], counts: Sequence[int], unit: float = 1.0
     ) -> None:
-        """Choose the threshold for which counts of eigenvalues fit the training images best."""
+        """Choose the eigenvalue threshold from training images.
+
+        The numbers of eigenvalues above it are as close as possible to the numbers of clusters.
+        """
         self.max_clusters_ = min(2 * max(counts) + 2, *map(len, nodes))
         most = self.max_clusters_
         spectra = np.array([self._cut(one, unit).eigenpairs(most)[0] for one in nodes])

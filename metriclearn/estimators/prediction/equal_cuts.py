@@ -22,10 +22,11 @@ _MOST_LENGTHS = 100
 
 @dataclass(eq=False, repr=False)
 class EqualCuts(SegmenterWithoutMetric):
-    """Segments of equal length: a trivial baseline that a method has to beat.
+    """Cut into segments of equal length: a trivial baseline that every method should beat.
 
-    The length is chosen among at most a hundred, by the least mean loss ‖M − N‖²_F on the training
-    recordings. Of equally good lengths, the shortest is chosen. Features are not used.
+    At most a hundred lengths are tried, and the one with the least mean loss ‖M − N‖²_F on the
+    training recordings is chosen. If several are equally good, it is the shortest. Features are not
+    used.
 
     Parameters
     ----------
@@ -35,8 +36,8 @@ class EqualCuts(SegmenterWithoutMetric):
     Attributes
     ----------
     length_ : float or None
-        Number of samples in a segment, ∞ if no label needs a boundary; None if ``n_segments`` is
-        given.
+        Number of samples in a segment; ∞ if no labels need a boundary, and None if ``n_segments``
+        is given.
 
     Raises
     ------
@@ -64,13 +65,14 @@ class EqualCuts(SegmenterWithoutMetric):
     n_segments: int | None = None
 
     def fit(self, X: Any, y: Any = None, **unknown: Any) -> Self:
-        """Choose the length; O(lengths · segments). A given number of segments needs no labels.
+        """Choose the length; O(lengths · segments).
 
         Parameters
         ----------
         X : sequence of (T_i, P) arrays, or a single one
         y : labels, change-points or partial labels of each array
-            If some samples are labeled −1, only the labeled parts count.
+            If some samples are labeled −1, the loss is on the labeled parts only. Not needed if
+            ``n_segments`` is given.
         """
         if unknown:
             refuse_unknown(self, unknown)
@@ -104,7 +106,7 @@ class EqualCuts(SegmenterWithoutMetric):
         return data.as_passed([one.change_points for one in self.segmented(data, n_segments)])
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
-        """Segment number of every sample, (T,) for each recording."""
+        """The number of the segment of every sample, (T,) for each recording."""
         data = self.read_data(X)
         return data.as_passed([found.labels for found in self.segmented(data, n_segments)])
 
@@ -122,7 +124,10 @@ class EqualCuts(SegmenterWithoutMetric):
 
 
 def _equal(n_samples: int, count: int) -> Partition:
-    """At least one and at most ``count`` segments, whose lengths differ by at most one sample."""
+    """Divide samples into ``count`` segments whose lengths differ by at most one sample.
+
+    There is at least one segment, and at most one for each sample.
+    """
     count = min(max(count, 1), n_samples)
     ends: NDArray = np.linspace(0, n_samples, count + 1).round().astype(np.int64)
     return Partition(ends=ends[1:])

@@ -53,7 +53,7 @@ _UNIT = either(None, "variance")
 
 
 class PlottedSegmenter:
-    """A picture of a sequence and of its segments, for estimators that predict change-points."""
+    """The method ``plot`` of estimators that predict change-points."""
 
     components_: NDArray
     read_data: Callable[[Any], DataSets]
@@ -62,21 +62,26 @@ class PlottedSegmenter:
     def plot(
         self, X: Any, y: Any = None, *, ax: Any = None, title: str | None = None, **options: Any
     ) -> Figure:
-        """Plot a sequence, its predicted and its true segments, see ``plot_segmentation``.
+        """Plot a sequence with its predicted segments and, if known, its true segments.
 
         Parameters
         ----------
         X : (T, P) or (T,) array or data frame
-            The three features with the largest weight in the metric are drawn.
+            The three features that vary most under the metric are drawn.
         y : labels, change-points or Partition, optional
-            The true segments; a learner that needs ``n_segments`` takes the number from them.
+            The true segments. If the estimator needs the number of segments, it is taken from them.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         title : str, optional
             Replaces the default title.
         **options
-            For ``predict_change_points``, such as ``n_segments``; with ``return_margins=True`` pale
-            bands show where boundaries may move for a tenth of the median loss.
+            Parameters of ``predict_change_points``, such as ``n_segments``. With
+            ``return_margins=True``, pale bands show how far a boundary can move if the score may
+            fall by at most a tenth of the median loss of a boundary.
+
+        See Also
+        --------
+        metriclearn.plots.plot_segmentation : draws the picture.
         """
         from metriclearn.plots import plot_segmentation
 
@@ -113,7 +118,7 @@ class PlottedSegmenter:
 
 
 class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
-    """Predictions of a fitted metric ``components_`` with a ``penalty_`` per segment.
+    """Predict change-points with a fitted metric ``components_`` and a ``penalty_`` of a segment.
 
     Subclasses fit ``components_`` (r, P) and ``penalty_``, and have the parameters
     ``n_segments`` (None or "given") and ``min_size``. :meth:`tune_penalty` sets ``penalty_unit_``.
@@ -132,8 +137,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     ) -> Any:
         """Change-points of every data set, as in ruptures: segment ends, the last one T.
 
-        Memory in addition to X: 8(r+2)T bytes for a metric of rank r, whether X is in single or
-        double precision, in memory or mapped from a file (``np.load(file, mmap_mode="r")``).
+        A metric of rank r needs 8(r+2)T bytes of memory in addition to X. This holds for single and
+        double precision, and also if X is mapped from a file (``np.load(file, mmap_mode="r")``).
 
         Parameters
         ----------
@@ -177,12 +182,13 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return data.as_passed([weights.classes[found.sample_names] for found in partitions])
 
     def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
-        """How certain every predicted change-point is, exactly, in units of the penalty.
+        """Compute exactly how certain every predicted change-point is, in the unit of the penalty.
 
-        At the learned penalty this costs little more than two pruned programs. With given numbers
-        of segments it costs two more programs in a narrow window, and further ones in wider windows
-        if that is not enough. An ``oracle`` of the estimator is ignored: margins come from the
-        exact program.
+        At the learned penalty this takes little more time than two pruned dynamic programs. With
+        given numbers of segments there are two more programs, which consider only segments whose
+        values lie in a narrow window. If the window turns out to be too narrow, they are repeated
+        with wider ones. An ``oracle`` of the estimator is ignored: margins come from the exact
+        program.
 
         Parameters
         ----------
@@ -231,7 +237,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         X : (T, P) array or sequence of such arrays
         y : (T,) labels, or change-points as in ruptures, for each sequence
         tolerance : int ≥ 0
-            In samples.
+            The largest distance, in samples, between a predicted change-point and a true one.
 
         Returns
         -------
@@ -254,11 +260,11 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def tune_penalty(self, X: Any, y: Any, unit: str | None = None) -> Self:
         """Set the penalty with the least mean loss on labeled data, ideally not the training data.
 
-        The minimum is exact, except in rare cases with partial labels: optimal segmentations are
-        piecewise constant in λ, and their path contains all of them, see
+        The optimal segmentation of a sequence is piecewise constant in λ, and the segmentation path
+        contains all pieces. So the minimum is exact, except in rare cases with partial labels, see
         :func:`~metriclearn.best_penalty`. The metric does not change, nor do the penalties of
-        positions that a ``FeaturePenalty`` has learned. A learner fitted with
-        ``n_segments="given"`` gets a penalty in this way.
+        positions that a ``FeaturePenalty`` has learned. A learner with ``n_segments="given"`` has
+        no penalty after ``fit``, and gets one in this way.
 
         Parameters
         ----------
@@ -269,10 +275,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             With partial labels only the labeled parts count, see
             :class:`~metriclearn.problem.losses.KnownLoss`.
         unit : None or "variance"
-            The unit of the penalty. None stands for squared distances, and "variance" for the
-            variance of each sequence under the metric, for sequences that differ in contrast.
-            Scores of :meth:`boundary_margins` are in this unit, too. The next ``fit`` resets the
-            unit.
+            The unit of the penalty. With None, the penalty is a squared distance. With "variance",
+            it is multiplied by the variance of each sequence under the metric, which helps if
+            sequences differ in contrast. Scores of :meth:`boundary_margins` are in this unit, too.
+            The next ``fit`` resets the unit.
 
         Returns
         -------
@@ -294,16 +300,18 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     ) -> None:
         """Give several models the same penalty.
 
-        It is the one with the least mean loss, where each model predicts its part of the data.
+        It is the one with the least mean loss if each model predicts its own part of the data.
 
         Parameters
         ----------
         models : sequence of MahalanobisSegmenter
             Fitted learners with the same parameters, such as one for each fold.
         parts : sequence of (X, y)
-            Recordings and labels for each of the first models, as for
-            :meth:`MahalanobisSegmenter.tune_penalty`. Models without a part get the same penalty.
+            Recordings and labels, as for :meth:`MahalanobisSegmenter.tune_penalty`. The first pair
+            is for the first model, and so on. If there are fewer pairs than models, the other
+            models get the same penalty, too.
         unit : None or "variance"
+            As for :meth:`MahalanobisSegmenter.tune_penalty`.
 
         Raises
         ------
@@ -334,24 +342,25 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def fit_states(
         self, X: Any, y: Any, metric: MetricEstimator | None = None, named: bool = True
     ) -> Self:
-        """Learn from recurring labels the names that :meth:`predict_states` gives to segments.
+        """Learn states from recurring labels; :meth:`predict_states` gives them to segments.
 
-        Segmentations are learned with every run of equal labels as a separate segment, because the
-        search for change-points returns only contiguous segments. Here all equal labels are one
-        cluster.
+        In ``fit`` every run of equal labels is a separate segment, because the search for
+        change-points returns only contiguous segments. Here all samples with equal labels form one
+        cluster, which is a state.
 
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
         y : (T,) labels for each sequence, −1 where unknown
         metric : estimator with ``components_``, optional
-            Learns the metric of states. ``ClusteringMetricLearner()`` minimizes the hinge of
-            ‖M − N‖², as for segments, but over partitions in which labels recur. By default states
-            use the metric of the segments.
+            Learns the metric in which states are compared. For example,
+            ``ClusteringMetricLearner()`` minimizes a hinge for the same loss ‖M − N‖² as for
+            segments, but over partitions in which labels may recur. By default the metric of the
+            segments is used.
         named : bool
-            Whether a label means the same in all data sets. If not, the penalty of a state is
-            learned, as the one at which clusterings of the labeled segments of each data set have
-            the least mean loss.
+            Whether a label means the same in all data sets. If not, no names are learned, but the
+            penalty of a state. It is the one with the least mean loss when the labeled segments of
+            each data set are clustered.
 
         Returns
         -------
@@ -378,13 +387,13 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return self
 
     def predict_states(self, X: Any, n_states: Any = None, random_state: int | None = 0) -> Any:
-        """State of every sample: the segments of :meth:`predict`, with one name for similar ones.
+        """The state of every sample: similar segments of :meth:`predict` get the same name.
 
         With ``n_states``, K-means clusters the segments of each data set, weighted by their
-        lengths. Without it, a segment gets the name of the nearest state if :meth:`fit_states` has
-        learned names; otherwise DP-means clusters the segments. DP-means uses the learned penalty
-        of a state. If none was learned, it uses the penalty of a segment, so that one more state
-        costs as much as a change-point.
+        lengths. Without ``n_states``, a segment gets the name of the nearest state if
+        :meth:`fit_states` has learned names; otherwise DP-means clusters the segments. DP-means
+        uses the penalty of a state that :meth:`fit_states` has learned. If there is none, it uses
+        the penalty of a segment, so that one more state costs as much as one more change-point.
 
         Parameters
         ----------
@@ -429,7 +438,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return -float(np.average(losses, weights=weights))
 
     def stream_source(self) -> StreamSource:
-        """The source for a stream: the metric, scores of names and penalties of positions.
+        """The parts of this segmenter that a stream needs, such as the metric and the penalty.
 
         Raises
         ------
@@ -483,9 +492,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
 
     def segmented(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
-        """The result of a program, by default the oracle, for every data set.
+        """The segmentation of every data set, or the result of another program for its form.
 
-        Warns if the penalty makes segments of fewer than two samples on average.
+        ``program(form)``, or ``program(form, n_segments)``, is called in place of the oracle. Warns
+        if the oracle returns segments of fewer than two samples on average.
         """
         if n_segments is None and self.penalty_ is None:
             raise ValueError(
@@ -524,8 +534,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     ) -> list[list[Partition]]:
         """The results of :meth:`segmented` for several penalties in place of ``penalty_``.
 
-        Returns a list of partitions for each penalty. The form of a data set is computed once. With
-        given numbers of segments all penalties give the same result.
+        Returns a list of partitions for each penalty. The form of a data set is computed only once.
+        With given numbers of segments all penalties give the same result.
         """
         free, oracle = copy.copy(self), segmentation_oracle(self.oracle, self.min_size)
         free.penalty_ = 0.0
@@ -541,7 +551,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return [list(column) for column in zip(*rows)]
 
     def form(self, X: NDArray) -> LowRankForm | ChargedForm:
-        """XBXᵀ of one sequence in ``penalty_unit_``, with penalties of positions and names."""
+        """The form XBXᵀ of one sequence in the unit of the penalty.
+
+        It includes penalties of positions or scores of names if they have been learned.
+        """
         sums, variance = cumulative_sums(X, self.components_), 1.0
         if self.penalty_unit_ is not None:
             # Squares may overflow.

@@ -1,8 +1,8 @@
-"""States: recurring segments under one name.
+"""States: groups of similar segments, which recur in a sequence and get the same name.
 
-A state is a union of segments. The score Tr(XBXᵀM) − λ Tr M of states and their loss against
-recurring labels depend only on the mean and the length of each segment, so weighted K-means and
-DP-means optimize them.
+A state is a union of segments. The score Tr(XBXᵀM) − λ Tr M of a partition into states depends on
+the segments only by their means and lengths. So we optimize it by K-means or DP-means of these
+means, weighted by the lengths.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class States:
     ) -> Self:
         """Learn the means of the labeled states or, unless ``named``, the penalty of a state.
 
-        The penalty is the one with the least mean loss ‖M − N‖²_F / T if the labeled segments are
-        clustered. The candidates are the penalties at which two segments a and b of a data set
-        become one state, |a||b| / (|a| + |b|) ‖μ_a − μ_b‖². Among equally good neighboring
-        penalties the middle one is chosen.
+        The penalty is the one with the least mean loss ‖M − N‖²_F / T when DP-means clusters the
+        labeled segments. Two segments a and b of a data set become one state at the penalty
+        |a||b| / (|a| + |b|) ‖μ_a − μ_b‖². At most 100 quantiles of these values are tried. If
+        neighboring ones are equally good, the middle one is chosen.
         """
         Z = [array @ components.T for array in arrays]
         if named:
@@ -91,7 +91,7 @@ class States:
     def of(
         self, array: NDArray, segments: Partition, count: int | None, random_state: Any
     ) -> NDArray:
-        """State of every sample of a data set (T, P), (T,); with a ``count``, by K-means."""
+        """The state of every sample of a data set, (T,); a ``count`` is the number of states."""
         means = _means(array @ self.components.T, segments)
         if count is not None:
             numbers = _counted(means, segments, count, random_state)
@@ -109,14 +109,14 @@ def _means(Z: NDArray, clusters: Partition) -> NDArray:
 
 
 def _by_penalty(means: NDArray, segments: Partition, penalty: float) -> NDArray[np.int64]:
-    """State of every segment by DP-means, (K,)."""
+    """The state of every segment, (K,), found by DP-means."""
     return DPMeans(penalty, order="farthest-first").fit(means, None, segments.sizes).labels_
 
 
 def _counted(
     means: NDArray, segments: Partition, count: int, random_state: Any
 ) -> NDArray[np.int64]:
-    """State of every segment by K-means, (K,)."""
+    """The state of every segment, (K,), found by K-means."""
     distinct = len(np.unique(means, axis=0))
     if distinct < count:
         warnings.warn(

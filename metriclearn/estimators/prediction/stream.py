@@ -62,9 +62,11 @@ class StreamSource(NamedTuple):
     penalty : float
         The penalty of a segment.
     min_size : int
+        Smallest number of samples in a segment.
     classes : array (C,) or None
-        The labels that codes of names stand for.
+        The names, if names were learned; the code c stands for ``classes[c]``.
     behind, ahead : int
+        Numbers of samples on which a row depends, see ``read``.
     """
 
     read: Callable[[NDArray], tuple[NDArray, NDArray | None, NDArray | None]]
@@ -86,8 +88,9 @@ class StreamedSegments(NamedTuple):
     names : array (K,) or None
         The label of each segment, if the segmenter has learned names.
     losses : array (K−1,) or None
-        For pending segments: how much lower the score would be without the change at each end
-        except the last, as in :class:`~metriclearn.BoundaryMargins`. Final changes do not move.
+        For pending segments: how much lower the best score is without the change at each end
+        except the last, as in :class:`~metriclearn.BoundaryMargins`. Changes that are already final
+        are kept.
 
     See Also
     --------
@@ -110,7 +113,7 @@ class StreamedSegments(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The source, its metric, and the program's arrays in the form that kernels take."""
+    """The source, its metric, and the arrays of the dynamic program as its kernels expect them."""
 
     source: StreamSource
     components: NDArray
@@ -119,7 +122,7 @@ class _Kept(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class SegmenterStream(ComponentParameters):
-    """Change-points of a stream of samples, by a fitted segmenter.
+    """Find change-points in a stream of samples with a fitted segmenter.
 
     :meth:`push` and :meth:`finish` together return exactly the segments that
     ``predict_change_points`` returns for all samples at once, up to ties within rounding. It does
@@ -131,7 +134,7 @@ class SegmenterStream(ComponentParameters):
     Parameters
     ----------
     segmenter : fitted segmenter
-        Its ``stream()`` makes the stream.
+        Streams are made by calling its method ``stream()``.
     max_delay : int, optional
         A change becomes final after at most this many samples, which bounds memory and delay. If
         this limit decides a change, segments may differ from those of a search over all samples at
@@ -142,6 +145,7 @@ class SegmenterStream(ComponentParameters):
     n_samples_ : int
         Number of rows pushed so far.
     exact_ : bool
+        Whether ``max_delay`` has not decided any change so far.
 
     Raises
     ------
@@ -152,9 +156,9 @@ class SegmenterStream(ComponentParameters):
     References
     ----------
     Šrámek, Brejová & Vinař, On-line Viterbi algorithm for analysis of long biological sequences,
-    WABI 2007 (changes that all live starts share are final).
+    WABI 2007 (a change is final if all segmentations that can still win have it).
     Killick, Fearnhead & Eckley, Optimal detection of changepoints with a linear computational
-    cost, Journal of the American Statistical Association 107, 2012 (live starts).
+    cost, Journal of the American Statistical Association 107, 2012 (pruning).
 
     Examples
     --------
@@ -198,7 +202,7 @@ class SegmenterStream(ComponentParameters):
         return self
 
     def push(self, rows: ArrayLike) -> StreamedSegments:
-        """Read more samples; returns the segments that are final from now on.
+        """Read more samples; returns the segments that have become final.
 
         Parameters
         ----------
@@ -217,9 +221,9 @@ class SegmenterStream(ComponentParameters):
         Parameters
         ----------
         margins : bool
-            Whether to compute ``losses``, by two programs over these samples. If the stream has
-            forgotten samples of the first pending segment because of ``max_delay``, each loss is
-            only an upper bound: the loss of removing one change and keeping the others.
+            Whether to compute ``losses``, by two dynamic programs over these samples. If the stream
+            has forgotten samples of the first pending segment because of ``max_delay``, each loss
+            is only an upper bound: the loss of removing one change while all others stay.
         """
         self.check_running("pending")
         if self.offset_ is None:
@@ -269,7 +273,7 @@ class SegmenterStream(ComponentParameters):
 
     @property
     def classes(self) -> NDArray | None:
-        """The labels that codes of names stand for."""
+        """The names that the segmenter has learned, or None."""
         return self._kept().source.classes
 
     def check_running(self, method: str) -> None:
@@ -303,7 +307,7 @@ class SegmenterStream(ComponentParameters):
         return X
 
     def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
-        """Read checked rows; returns the segments that become final, in parts."""
+        """Process rows that have been checked; returns a list of segments that become final."""
         self.n_samples_ += len(X)
         found = []
         for begin in range(0, len(X), _BLOCK):
@@ -311,21 +315,21 @@ class SegmenterStream(ComponentParameters):
         return found
 
     def rest(self) -> list[StreamedSegments]:
-        """The remaining segments, in parts."""
+        """A list of the remaining segments, as at the end of the stream."""
         found = []
         if self.recent_ is not None:
             found = self._follow(*self._read(self.recent_[:0], last=True))
         return [*found, self._told(self._ends(int(self.clock_[NOW])))]
 
     def joined(self, found: list[StreamedSegments]) -> StreamedSegments:
-        """Join parts into one."""
+        """Join a list of segments into one result."""
         ends = np.concatenate([np.zeros(0, dtype=np.int64), *(part.ends for part in found)])
         if (classes := self.classes) is None:
             return StreamedSegments(ends)
         return StreamedSegments(ends, np.concatenate([classes[:0], *(p.names for p in found)]))
 
     def _reported(self, found: list[StreamedSegments], before: bool) -> StreamedSegments:
-        """The joined parts; warns the user if ``exact_`` was True ``before`` and is now False."""
+        """The joined segments; warns if ``exact_`` was True ``before`` and is now False."""
         if before and not self.exact_:
             warnings.warn(
                 f"{self.who} decided by max_delay={self.max_delay} at about sample "
@@ -336,7 +340,7 @@ class SegmenterStream(ComponentParameters):
         return self.joined(found)
 
     def _read(self, X: NDArray, last: bool = False) -> tuple[NDArray, Any, Any]:
-        """Features, scores of names and penalties of the samples that now have their neighbors."""
+        """Features, scores and penalties of the samples whose neighbors have all arrived now."""
         source: StreamSource = self._kept().source
         if source.behind == source.ahead == 0:
             return source.read(X)
@@ -384,7 +388,7 @@ class SegmenterStream(ComponentParameters):
         return found
 
     def _settled(self, change: int) -> list[StreamedSegments]:
-        """Commit changes up to a final one; forget what is no longer needed."""
+        """Report the segments up to a final ``change``, and forget what is no longer needed."""
         clock, found = self.clock_, []
         now, base = int(clock[NOW]), int(clock[BASE])
         first = base + 1
@@ -405,7 +409,7 @@ class SegmenterStream(ComponentParameters):
         return found
 
     def _forget(self, base: int, first: int) -> None:
-        """Begin the program at ``base``, and forget the positions between it and ``first``."""
+        """Make ``base`` the first position, and forget the positions between it and ``first``."""
         self.begin_ += base + (self.head_ if base else 0)
         self.head_ = (0 if base else self.head_) + first - 1 - base
         signal, program, progress = self._kept().state
@@ -417,7 +421,7 @@ class SegmenterStream(ComponentParameters):
         self.exact_ = self.exact_ and not lost
 
     def _begin(self, features: NDArray, scores: NDArray | None, penalties: Any) -> None:
-        """Make empty arrays; sums will be of differences from the first sample."""
+        """Make empty arrays; all sums will be over differences from the first sample."""
         n_components = len(self._kept().components)
         self.offset_ = np.array(features, dtype=np.float64)
         self.clock_, self.bounds_ = np.zeros(N_CLOCK, dtype=np.int64), np.zeros(N_BOUNDS)
@@ -449,7 +453,7 @@ class SegmenterStream(ComponentParameters):
         self.kept_ = self._kept()._replace(state=self._state(self._kept().source))
 
     def _kept(self) -> _Kept:
-        """The parts that model files leave out, because they follow from the rest."""
+        """The parts that model files leave out, because they are computed from the rest."""
         if not hasattr(self, "kept_"):
             source = self.segmenter.stream_source()
             components = np.ascontiguousarray(source.components, dtype=np.float64)
@@ -460,7 +464,7 @@ class SegmenterStream(ComponentParameters):
         return self.kept_
 
     def _state(self, source: StreamSource) -> tuple[Signal, Program, Progress]:
-        """The arrays in the form that kernels take."""
+        """The arrays of the dynamic program as its kernels expect them."""
         signal = Signal(self.sums_, 0.0, source.min_size, c=-float(source.penalty), head=self.head_)
         if self.penalties_ is not None:
             signal = signal._replace(penalties=self.penalties_)
@@ -489,13 +493,13 @@ class SegmenterStream(ComponentParameters):
 
 
 class Streaming:
-    """Segmenters that can follow a stream."""
+    """The method ``stream`` of segmenters that can follow a stream."""
 
     stream_source: Callable[[], StreamSource]
     stream_type: ClassVar[type[SegmenterStream]] = SegmenterStream
 
     def stream(self, max_delay: int | None = None) -> SegmenterStream:
-        """Change-points of a stream of samples, by this segmenter as it is fitted now.
+        """Make a stream in which this segmenter, as it is fitted now, finds change-points.
 
         Parameters
         ----------

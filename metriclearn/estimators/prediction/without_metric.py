@@ -1,4 +1,4 @@
-"""Methods that segmenters without a metric share: they read data and compute the score."""
+"""The methods that all segmenters without a metric have: they read data and compute the score."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from metriclearn.running.components import ComponentParameters
 
 
 class SegmenterWithoutMetric(ComponentParameters):
-    """Segmenters whose subclasses define ``segmented``, a partition for every data set."""
+    """Segment without a metric; subclasses define ``segmented``: a partition for every data set."""
 
     segmented: Callable[..., list[Any]]
 
