@@ -18,7 +18,7 @@ from metriclearn.running.parameters import Needs, check_parameters, component, n
 
 
 class Mixture:
-    """Σ s_i M_i, a convex combination of partitions and projectors, used like one of them.
+    """A convex combination Σ s_i M_i of partitions and projectors, which is used like one of them.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Averaged(ComponentParameters):
         Raises
         ------
         ValueError
-            If the share is not a number from 0 to 1, or if one of the two oracles raises it.
+            If the share is not a number from 0 to 1, or if one of the two oracles raises an error.
         """
         check_parameters(self)
         relaxed = self.relaxation(form, n_clusters)

@@ -1,6 +1,6 @@
 """Find the segmentation of least expected loss, exactly, and a clustering of small expected loss.
 
-The loss is expected over the members of a consensus, partitions N_j with weights q_j (see
+The expectation is over the members of a consensus, which are partitions N_j with weights q_j (see
 :class:`~metriclearn.problem.consensus_form.ConsensusForm`). The value of a segment (s,u] is
 
     f(s,u) = 2 Σ_j q_j Σ_k |(s,u] ∩ C_jk|² / (|C_jk| (u−s)) − 1 + β max_c [V_c(u) − V_c(s)],
@@ -56,7 +56,7 @@ def best_consensus(
     Parameters
     ----------
     form : ConsensusForm
-        Its members are segmentations.
+        Its members must be segmentations.
     n_segments : int, optional
     known : PartialPartition, optional
 
@@ -117,7 +117,7 @@ def best_consensus(
 def best_clustering(
     form: ConsensusForm, n_clusters: int | None = None, search: LocalSearch | None = None
 ) -> Bounds:
-    """Find a clustering with large ⟨A, M⟩; also return its value, and that of the relaxation.
+    """Find a clustering with large ⟨A, M⟩; return it, its value and the value of the relaxation.
 
     Local searches start from the rounded relaxation and from the best member with ``n_clusters``
     clusters (any number if it is None). So the expected loss is never above that of such a member.
@@ -186,7 +186,7 @@ def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]
 
 @njit(**LIGHT)
 def _value(positions, table, weights, names, c, s, u):
-    """f of the segment from the position with index s to the one with index u."""
+    """The value f of the segment from the position with index s to the one with index u."""
     length, total = positions[u] - positions[s], 0.0
     for j in range(len(weights)):
         if positions[s] >= table[0, u, j]:  # both in one segment of member j

@@ -61,13 +61,15 @@ class _Clusters(NamedTuple):
 class LocalSearch(ComponentParameters):
     """Find a partition with large ⟨A, M⟩ for A = ZZᵀ − κN + cI, a lower bound of the maximum.
 
-    These are Hartigan's moves. Each sample in turn moves to the cluster that raises ⟨A, M⟩ most,
+    The algorithm is Hartigan's. Each sample in turn moves to the cluster that raises ⟨A, M⟩ most,
     until a pass changes nothing. If K is unknown, a sample may also open a cluster, and empty
-    clusters are removed. A pass takes O(Kr) for each sample, so O(T²r) if the shift c makes nearly
-    every sample a cluster. One search starts from the rounded relaxation. If the form has a true
-    partition N with K clusters (any number if K is unknown), another search starts from N. The
-    better result is returned. So the result never has a lower value than N, and a structured hinge
-    that uses this oracle is never negative.
+    clusters are removed. A pass takes O(TKr). This is O(T²r) if the shift c makes nearly every
+    sample a cluster of its own.
+
+    One search starts from the rounded relaxation. If the form has a true partition N with K
+    clusters (any number if K is unknown), another search starts from N. The better result is
+    returned. So the result never has a lower value than N, and a structured hinge that uses this
+    oracle is never negative.
 
     In loss-augmented inference, this oracle is tighter than the relaxation but certifies less. Its
     value may be below the maximum, so a solver's objective is only a lower bound of the true
@@ -222,9 +224,10 @@ def _improve(Z, labels, n_clusters, terms, free, max_passes):
 
 @njit(**_WITHIN)
 def _best_target(z, a, d, clusters, used, terms, free):
-    """The cluster that the sample z should join, −1 for a new one. Its label d is the true cluster.
+    """The cluster that the sample z should join, or −1 if it should open a new one.
 
-    The sample is in cluster a now, and a is returned if no move raises ⟨A, M⟩.
+    The sample is in cluster a now, and a is returned if no move raises ⟨A, M⟩. The sample's true
+    cluster is d.
     """
     sums, counts, sizes, squares, overlap = clusters
     weight, shift, share = terms.weight, terms.shift, 1.0 / terms.sizes[d]
@@ -275,7 +278,7 @@ def _shift(z, k, d, sign, clusters):
 
 @njit(**_WITHIN)
 def _refresh(k, clusters, true_sizes):
-    """Compute the two squares in the value of cluster k."""
+    """Compute ``squares`` and ``overlap`` of cluster k from its sums and counts."""
     sums, counts, _, squares, overlap = clusters
     squares[k], overlap[k] = _dot(sums[k], sums[k]), 0.0
     for d in range(len(true_sizes)):

@@ -59,7 +59,7 @@ class RowKMeans(BaseEstimator):
     Parameters
     ----------
     n_init : int
-        Number of starts; the best result is kept.
+        Number of random starts, of which the best result is returned.
     random_state : int, RandomState or None
     """
 
@@ -100,7 +100,7 @@ def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Par
 
 
 def fill_empty(labels: NDArray, costs: NDArray, n_clusters: int) -> NDArray:
-    """Fill every empty cluster with the costliest sample of those that share their cluster.
+    """Fill every empty cluster with the costliest of all samples that are not alone in theirs.
 
     Parameters
     ----------

@@ -151,7 +151,7 @@ def _leading(matrix: NDArray, n_clusters: int | None) -> tuple[NDArray, NDArray]
 class TopEigenvectors(BaseEstimator):
     """Maximize ⟨A, M⟩ over projections of rank K, by the K leading eigenvectors of A.
 
-    The algorithm is block Lanczos with full orthogonalization. Every pass multiplies A with K + 4
+    The algorithm is block Lanczos with full orthogonalization. Every pass multiplies A by K + 4
     vectors at once. If the entries of A are computed again for every product, this takes little
     longer than a product with one vector. About ten passes suffice, or fewer from a good ``start``,
     such as the eigenvectors of a similar A. The basis is restarted from its best vectors when it

@@ -49,7 +49,7 @@ class SummedArea(BaseEstimator):
         return Partition.from_change_points(_exact_count(worth, n_clusters))
 
     def _segment_worth(self, form: Form) -> NDArray:
-        """block(s+1..u)/(u−s) for all s and u, (T+1, T+1); −inf if the segment is not allowed."""
+        """Compute block(s+1..u)/(u−s) for all s and u, (T+1, T+1); −inf for segments too short."""
         # M1 = 1 for every partition. So the values of A and CAC, C = I − 11ᵀ/T, differ by a
         # constant. Sums of CAC keep their digits if the data have an offset.
         T = form.n_samples

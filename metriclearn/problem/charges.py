@@ -34,7 +34,7 @@ _N_COLUMNS = 11
 
 
 class Charges(NamedTuple):
-    """A table of the charges that all labeled pieces make; see :func:`charge_table`.
+    """A table from which the charges of segments are computed; see :func:`charge_table`.
 
     Attributes
     ----------

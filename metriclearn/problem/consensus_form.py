@@ -31,7 +31,7 @@ _MEMBERS = Needs(
 class ConsensusForm:
     """The form ⟨2N̄ − I, M⟩ for the mean N̄ = Σ q_j N_j of partitions, and their votes for names.
 
-    The segments of a member may have names. Then it votes for the name of every sample.
+    A member whose segments have names votes for the name of every sample.
 
     Parameters
     ----------

@@ -336,7 +336,7 @@ class Samples:
 
     @cached_property
     def subspace(self) -> Subspace:
-        """The span of [Y, X], by one QR decomposition of O(TP²)."""
+        """The span of [Y, X], which takes one QR decomposition in O(TP²)."""
         return Subspace(self.centered, self.truth)
 
     def form(self, components: NDArray) -> LowRankForm:

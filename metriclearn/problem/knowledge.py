@@ -80,7 +80,7 @@ class Region:
         return int(high - low)
 
     def allows(self, change_points: NDArray) -> bool:
-        """Whether the region may hold those of these sorted change-points that lie inside it."""
+        """Whether the region allows the number of these sorted change-points that lie inside it."""
         return self.kind.allows(self.count(change_points))
 
     def mirrored(self, n_samples: int) -> Region:
@@ -104,7 +104,7 @@ class SegmentRules(NamedTuple):
 
 
 class _Fact(NamedTuple):
-    """A region, and the annotation from which it follows: ``sort`` says of what sort it is."""
+    """A region, and the annotation from which it follows: its ``sort`` and its value ``given``."""
 
     region: Region
     sort: str
@@ -185,7 +185,7 @@ class PartialPartition:
         self.labels: NDArray[np.int64] = _codes(labels, T)
 
         def around(t: Any) -> Region:
-            """The region of a known change at t; without a constraint if t is the end T."""
+            """The region that says that there is a change at t. For t = T it says nothing."""
             if not isinstance(t, numbers.Integral) or isinstance(t, bool):
                 raise TypeError
             return Region(t - 1, min(t + 1, T), AT_LEAST_ONE if t < T else NO_CHANGE)
@@ -217,7 +217,7 @@ class PartialPartition:
 
     @property
     def partial_labels(self) -> Self:
-        """This object itself, because a :class:`Partition` has its partial labels in this place."""
+        """This object itself. A :class:`Partition` has its partial labels under the same name."""
         return self
 
     @classmethod
@@ -452,7 +452,10 @@ def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int6
 
 
 def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
-    """The regions that labels imply: no change in a run of equal labels, one between others."""
+    """The regions that labels imply.
+
+    There is no change within a run of equal labels, and at least one between different labels.
+    """
     labeled = np.flatnonzero(codes >= 0)
     differ = np.diff(codes[labeled]) != 0
     breaks = np.flatnonzero(differ | (np.diff(labeled) > 1)) + 1

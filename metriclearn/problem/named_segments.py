@@ -60,7 +60,7 @@ class NamedPartition(Partition):
 
     @classmethod
     def from_codes(cls, codes: NDArray) -> NamedPartition:
-        """A partition in which every run of equal codes, (T,), is a segment with that name."""
+        """The partition in which every run of equal ``codes`` (T,) is a segment with this name."""
         # Two neighboring segments with one name are a single run here.
         ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
         return cls(ends, codes[ends - 1])
@@ -156,8 +156,8 @@ class NameScores(NamedTuple):
         """The same scores, shifted so that the best name of every sample scores 0.
 
         With ``backward`` they are the scores of the reversed samples. The shift subtracts the same
-        constant from the values of all segmentations. After it, no segment has a score above 0, as
-        the bounds of the dynamic program require.
+        constant from the values of all segmentations. After the shift, no segment has a score above
+        0, as the bounds of the dynamic program require.
         """
         transitions = self.transitions
         if backward:
@@ -226,7 +226,7 @@ NO_SCORES = NameScores(np.empty((1, 0)))
 
 @njit(nogil=True, cache=True)
 def _below_best(emissions: NDArray, backward: bool) -> NDArray:
-    """Subtract from a sample's scores the best of them, and return cumulative scores (T+1, C).
+    """Subtract the best score of every sample from all its scores, and cumulate these, (T+1, C).
 
     ``backward`` reverses the order of samples.
     """
@@ -374,7 +374,10 @@ class NamedLoss:
         return KnownLoss()(partition, truth) + self.weight * wrong / len(codes)
 
     def augment(self, form: ChargedForm, truth: Any, scale: float) -> tuple[ChargedForm, float]:
-        """Add the loss to a form. If a sample's name is known, others score scale·β more."""
+        """Add the loss to a form.
+
+        If the name of a sample is known, all other names score scale·β more in this sample.
+        """
         codes, emissions = self.codes(truth), form.names.emissions
         right = codes[:, None] == np.arange(emissions.shape[1])
         wrong = np.where(codes[:, None] >= 0, scale * self.weight * ~right, 0.0)

@@ -259,7 +259,7 @@ class Partition:
         return factor
 
     def project(self, X: NDArray) -> NDArray:
-        """M X, in which the mean of its cluster replaces every row, (T, P) -> (T, P), in O(TP)."""
+        """The matrix M X, (T, P) -> (T, P), in O(TP). It holds the mean of each row's cluster."""
         means = self.pool(X) / self.sizes.reshape(-1, *([1] * (X.ndim - 1)))
         return means[self.labels]
 

@@ -21,8 +21,8 @@ class Subspace:
 
     The dimension is q ≤ K + P. The first K directions of Q are the normalized clusters
     Y(YᵀY)^(-1/2) of a reference partition. The other directions are X − NX times a (P, q − K)
-    matrix, ``mixing``, which takes one QR decomposition in O(TP²). After that, computations inside
-    the span do not depend on the number of samples.
+    matrix, ``mixing``, which is computed by one QR decomposition in O(TP²). After that, the time of
+    computations inside the span does not depend on the number of samples.
 
     Parameters
     ----------

@@ -164,7 +164,7 @@ class HingeShard:
         return shard
 
     def __sizeof__(self) -> int:
-        """The size in bytes, which Dask asks for: about that of cumulative sums in memory."""
+        """The size in bytes, for Dask. It is mostly the size of cumulative sums in memory."""
         rows = 0 if self.lazy else sum(truth.n_samples for truth in self.truths)
         return 8 * rows * self.terms.cone.n_features + 1000 * len(self.truths)
 
@@ -251,7 +251,7 @@ class HingeShard:
         return truths
 
     def digest(self) -> bytes:
-        """A digest of 32 bytes for every data set with its labels."""
+        """A digest of 32 bytes for every data set and its labels; all digests are joined."""
         parts = []
         for samples, truth in zip(self.samples, self.truths):
             digest = hashlib.sha256(samples.scaled.tobytes())

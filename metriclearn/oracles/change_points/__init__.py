@@ -2,7 +2,7 @@
 
 * ``search``: the oracle, and its search over the penalty of a segment
 * ``recursion``: the dynamic program in one loop
-* ``bounds``: how work is skipped without changing the result, each way with its claim and proof
+* ``bounds``: ways to skip work without changing the result, each with its claim and proof
 * ``segment_values``: the value of a segment, and the rules it obeys
 * ``given_count``: a layered program, for numbers of segments that no penalty leads to
 * ``transitions``: the recursion and the layered program for names with costs of transitions

@@ -53,7 +53,7 @@ _NEVER = 2**31 - 1
 
 
 class Incumbent(NamedTuple):
-    """The best value of an end so far, and the start of the segment that attains it."""
+    """The best value found so far for an end, and the start of the segment that attains it."""
 
     value: float
     start: int
@@ -94,8 +94,8 @@ class Live(NamedTuple):
 class Levels(NamedTuple):
     """Groups of live starts, the oldest first.
 
-    The bounds of a level were computed at one end, its checkpoint. A start is hot if its bound was
-    nearly the best value at that end, and cold otherwise. ``number[0]`` levels are in use. In the
+    The bounds of a level were computed at one end, its checkpoint. A start is hot if its value was
+    close to the best one at that end, and cold otherwise. ``number[0]`` levels are in use. In the
     arrays of :class:`Live`, level k begins at first[k] with its cold starts. Its hot starts begin
     at hot[k], and the next level at first[k + 1]. ``largest`` is the largest bound of the cold
     starts, ``growth`` an argument of :func:`gain`, ``spent`` the work on the level since its
@@ -114,7 +114,7 @@ class Levels(NamedTuple):
 
 @njit(**WITHIN)
 def new_levels():
-    """Levels of which one is in use, without any starts."""
+    """New levels. Only one of them is in use, and it has no starts."""
     # np.empty is compiled for the arrays of the program anyhow; np.zeros would be one more function
     # to compile.
     whole, real = np.empty((6, MOST_LEVELS), dtype=np.int32), np.empty((2, MOST_LEVELS))
@@ -128,7 +128,7 @@ def new_levels():
 
 @njit(**LIGHT)
 def better(best, value, s):
-    """The start s with its value if that is larger, and the old incumbent ``best`` otherwise."""
+    """The better one of the incumbent ``best`` and the start s with its ``value``."""
     return Incumbent(value, s) if value > best.value else best
 
 
@@ -358,10 +358,10 @@ def _largest_gain(truth, kappa, growth, first, t):
 
     It is never above κ. Claim: let C = (b,e] be the true segment of sample t. Up to e, a start
     s < b gains κ w (e−t) / ((t−s) (e−s)) at most, with w of :func:`_growth`. This is at most growth
-    · (e−t) (t−first) / (e−first). Beyond e, all starts gain at most as much as the earliest start s
-    in C, with κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. This is largest if true segments fill (e,u] exactly. For
-    such u, ρ(t,u) − ρ(s,u) = h(s)/(u−s) − h(t)/(u−t), with h as in truth_table. As a function of u,
-    this difference has one maximum if h(t) < h(s), and increases otherwise.
+    · (e−t) (t−first) / (e−first). From e to u, no start gains more than the earliest start s in C,
+    whose gain is κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. It is largest if true segments fill (e,u] exactly.
+    For such u, ρ(t,u) − ρ(s,u) = h(s)/(u−s) − h(t)/(u−t), with h as in truth_table. As a function
+    of u, this difference has one maximum if h(t) < h(s), and increases otherwise.
     """
     if t + 1 == len(truth):
         return kappa

@@ -11,14 +11,15 @@ any change from t−δ to t+δ has the value
 One program runs forward and computes F. Another runs backward and computes B.
 
 With a given number K of segments, we compute F and B at a penalty λ. No segmentation into K
-segments with a change at t then has a value above F(t) + B(t) + p_t + λK. By how much the value of
-a segmentation falls short of this bound is its deficit. It is a sum of terms that are at least 0,
-one for each segment. So we use only segments whose deficit is at most ``window``. The layers of a
-position store the least deficit for each number of segments that such segments allow. A deficit
-within the window is exact. λ is the penalty at which K − 1 segments are as good as K. The best
-segmentation with a change at some other t then usually drops the weakest change in exchange. It has
-K segments and reaches the bound, so a narrow window suffices. If a deficit is larger, we widen the
-window, and keep only positions whose deficit can still lie within it.
+segments with a change at t then has a value above F(t) + B(t) + p_t + λK. The deficit of a
+segmentation is the amount by which its value falls short of this bound. The deficit is a sum of one
+term for each segment, and no term is negative. So we use only segments whose term is at most
+``window``. For every position, the layers store the least deficit of the samples before it, for
+each number of segments that such segments allow. A deficit within the window is exact. λ is the
+penalty at which K − 1 segments are as good as K. The best segmentation with a change at some other
+t then usually drops the weakest change in exchange. It has K segments and reaches the bound, so a
+narrow window suffices. If a deficit is larger, we widen the window, and keep only positions whose
+deficit can still lie within it.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ def boundary_margins(
 def _with_states(
     problem: PenalizedSegmentation, penalty: float, boundaries: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For every t, the best value with a change at t; and W of every boundary.
+    """Compute for every t the best value with a change at t, and for every boundary its W.
 
     W takes a separate program for every boundary.
     """
@@ -256,9 +257,9 @@ class Layers(NamedTuple):
     Attributes
     ----------
     rows : int array (T+1, 3)
-        For every t, three numbers: where its deficits begin in ``deficits``, to which number of
-        segments the first of them belongs, and how many they are. The others belong to one segment
-        more each.
+        For every t, three numbers: the index in ``deficits`` where its deficits begin, the number
+        of segments of the first deficit, and how many deficits there are. Each following deficit is
+        for one segment more.
     deficits : array
         The deficits of all t.
     limits : array (T+1,)
@@ -286,7 +287,7 @@ class Sides(NamedTuple):
 def _given_count(
     problem: PenalizedSegmentation, ends: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For every t, the best value with a change at t; and W of every boundary.
+    """Compute for every t the best value with a change at t, and for every boundary its W.
 
     Only segmentations into K = len(ends) segments are considered. At any penalty λ, none of these
     has a value above λK plus the best penalized value over all numbers of segments. Deficits are

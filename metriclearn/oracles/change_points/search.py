@@ -115,16 +115,16 @@ def segmentation_oracle(oracle: Any, min_size: int) -> Any:
 
 
 class ConstrainedChangePoints(ChangePoints):
-    """:class:`ChangePoints` for use with ``known``, a partial segmentation.
+    """The oracle :class:`ChangePoints`, for use with partial labels ``known``.
 
     For A = ZZᵀ − λI and the regions "no change" and "exactly one", this is labeled optimal
-    partitioning (LOPART, Hocking & Srivastava 2020). Here it also takes known changes, regions with
-    "at least one", many features, a given number of segments, and the forms of loss-augmented
+    partitioning (LOPART, Hocking & Srivastava 2020). This class also allows known changes, regions
+    with "at least one", many features, a given number of segments, and the forms of loss-augmented
     inference (with −κN, or the charges of :class:`~metriclearn.problem.losses.KnownLoss`).
 
-    Every constraint is a condition on single segments (s,u], so the recursion keeps its form. A
-    segmentation without label errors on the annotations is found whenever there is one. The memory
-    is O(Tr), and the time is near-linear.
+    Every constraint is a condition on single segments (s,u], so the recursion keeps its form. The
+    result has no label errors on the annotations if that is possible. The memory is O(Tr), and the
+    time is near-linear.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ class PenalizedSegmentation:
         return prefixes, ends
 
     def solve(self, penalty: float) -> Vertex:
-        """A maximizer of V(K) − penalty·K."""
+        """The vertex that maximizes V(K) − penalty·K."""
         return self.vertex(self.best(penalty)[1])
 
     def vertex(self, ends: NDArray[np.int64]) -> Vertex:
@@ -322,7 +322,7 @@ class PenalizedSegmentation:
         self.signal = self.signal._replace(cumulative=table[:, :, None])
 
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
-        """Segment ends of a maximizer with exactly ``n_segments`` segments.
+        """The segment ends of the best segmentation into exactly ``n_segments`` segments.
 
         Every number between the smallest and the largest possible one occurs, unless transitions
         between names are forbidden. Proof: describe a segmentation by a vector that is 1 at changes

@@ -10,11 +10,11 @@ of :class:`~metriclearn.problem.losses.KnownLoss` the value is
 
     f(s,u) = ‖S_u − S_s‖² / (u−s) + α·charge(s,u) + c.
 
-Segments with names add
+If segments have names, the value also includes
 
     max_c [E_c(u) − E_c(s)],
 
-the score of the best name from cumulative emissions E.
+the score of the best name, computed from cumulative emissions E.
 
 Each kernel is written only once, for all signals. Numba compiles a kernel anew for every
 combination of arrays and None, which takes seconds. So there are only four kinds of signals: with
@@ -298,7 +298,7 @@ def split_slack(slack, weight, c, t):
 
 @njit(**LIGHT)
 def legal_from(rules, t, min_size):
-    """The first end u from which on every allowed segment (s,u] with s < t may be split at t."""
+    """The first end from which on all allowed segments that contain t may be split at t."""
     if rules is None:
         return t + min_size
     return max(t + min_size, rules[_REACH, t] + 1) if rules.shape[1] else t + min_size

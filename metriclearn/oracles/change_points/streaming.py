@@ -11,12 +11,12 @@ evaluated again. So c takes the place of position 0, with F(c) = 0.
 
 **Offsets do not matter.** With samples z − a in place of z, a segment of n samples with the sum S
 has the value ‖S − na‖²/n = ‖S‖²/n − 2⟨S, a⟩ + n‖a‖². The last two terms add up to −2⟨S_T, a⟩ +
-T‖a‖² over the segments of any segmentation. A whole sequence is centered by its mean, which a
-stream cannot know in advance. But by this argument both have the same best segmentation. In a
-stream, an offset near the data is subtracted before samples are summed, because large sums would
-cost digits. Whenever positions are forgotten, the sums are centered again. Rounding errors differ
-from those for the whole sequence by about 1e-15 of the sum of squares. So the two results may
-differ if two segmentations have the same value up to this error.
+T‖a‖² over the segments of any segmentation, so the best segmentation is the same for every a. A
+whole sequence is centered by its mean, which a stream cannot know in advance. Instead, an offset
+near the data is subtracted before samples are summed, because large sums would cost digits.
+Whenever positions are forgotten, the sums are centered again. Rounding errors differ from those for
+the whole sequence by about 1e-15 of the sum of squares. So the two results may differ if two
+segmentations have the same value up to this error.
 
 From time to time the recursion checks whether one more change is final. The times of these checks
 depend only on the numbers of samples and starts. So results are the same to the last bit, however
@@ -61,7 +61,7 @@ class Progress(NamedTuple):
     clock : int array (N_CLOCK,)
         Counts and positions. The constants ``NOW`` to ``WINNER`` are their indices.
     bounds : array (N_BOUNDS,)
-        The numbers of the shared bound of the fresh starts, and the value of the last incumbent.
+        ``spread`` and ``top`` of the fresh starts, and the value of the last incumbent.
     center : array (r,)
         The mean that is subtracted from samples before they are summed.
     needed : bool array
@@ -200,7 +200,7 @@ def _name_score(E, s, t, k):
 
 @njit(**LIGHT)
 def _ball(signal, F, s, t, k):
-    """The squared radius of the ball of s and t, its rounding error, and t − s in samples."""
+    """The squared radius of the ball of s and t, its rounding error, and the samples in (s,t]."""
     length = n_between(signal.head, s, t)
     value = energy(signal.cumulative, s, t) / length + _name_score(signal.emissions, s, t, k)
     rounding = 1e-12 * (abs(value) + abs(F[s]) + abs(F[t]))
