@@ -14,9 +14,9 @@ convex function is largest at an end of its interval, which is a member's segmen
 neighboring boundary. In the second case, the segment between the two boundaries vanishes. Its f
 tends to −1, so the segmentation without this segment is better. If the number K of segments is
 given, any other split makes up for the segment that vanishes, because splits never lower the sum of
-f + 1. If ``shifted`` turns the −1 in f into a positive number, the f of a vanishing segment tends
-to this positive number, so all positions are candidates. With annotations, their borders bound the
-interval, too.
+f + 1. The form's ``shifted`` may turn the −1 in f into a positive number. The f of a vanishing
+segment then tends to this number, so all positions must be tried. If there are annotations, their
+borders also bound the interval, so they are tried, too.
 
 **Starts are dropped** by the rule of PELT. The f + 1 of a segment is at most the sum of f + 1 over
 its parts. So once F(s) + f(s,u) + 1 < F(u), no best segmentation has a segment that begins at s and
@@ -120,7 +120,7 @@ def best_clustering(
     """Find a clustering with large ⟨A, M⟩; return it, its value and the value of the relaxation.
 
     Local searches start from the rounded relaxation and from the best member with ``n_clusters``
-    clusters (any number if it is None). So the expected loss is never above that of such a member.
+    clusters (any number if it is None). So the result has at most the expected loss of this member.
     If all members have this number of clusters, the expected loss is at most twice the least one.
     With r the total number of clusters of the members, the time is O(T m² + T r²), and O(K T r) for
     each pass of a local search.
@@ -257,7 +257,7 @@ def _layers(positions, table, weights, names, rules, c, count):
     """Back-pointers for every number of segments up to ``count``, and the best value.
 
     ``back[k, u]`` (count+1, E) is the start of the last segment of the best segmentation before u
-    into k segments. The value is that of the best segmentation into ``count`` segments.
+    into k segments. The value belongs to the best segmentation into ``count`` segments.
     """
     n = len(positions)
     best, back = np.full((count + 1, n), -np.inf), np.zeros((count + 1, n), dtype=np.int64)

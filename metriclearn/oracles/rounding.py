@@ -88,7 +88,7 @@ def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Par
     ----------
     labels : array (T,)
     rows : array (T, k)
-        Distances are measured in the space of these rows.
+        One point for every sample. Distances are computed between these points.
     n_clusters : int or None
         K; None leaves the clustering as it is.
     """

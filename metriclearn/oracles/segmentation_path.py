@@ -199,7 +199,8 @@ def path_between(
     total : float
         ‖Z‖², from which values are subtracted to get ``costs``.
     penalty_range : (float, float)
-        The lowest penalty, for the last segmentation, and the highest, for the first.
+        The lowest and the highest penalty of the path. The last segmentation is optimal from the
+        lowest one on, and the first segmentation up to the highest one.
     """
     vertices, pending = [low], [(low, high)]
     while pending:

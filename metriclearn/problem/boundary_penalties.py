@@ -25,7 +25,7 @@ class PenalizedSamples(Samples):
     X, scale, truth
         As for :class:`~metriclearn.problem.forms.Samples`.
     columns : callable
-        Computes ψ (T+1, q) from X as the user passed it.
+        Computes the features ψ (T+1, q) from X as the user passed it.
     """
 
     def __init__(

@@ -117,7 +117,7 @@ class FrobeniusForm:
         return self.form.matvec(V) + self.scale * change
 
     def shifted(self, shift: float) -> FrobeniusForm:
-        """A + shift·I with the same loss added to it."""
+        """The form A + shift·I with the same loss added to it."""
         return FrobeniusForm(self.form.shifted(shift), self.truth, self.scale)
 
 
@@ -229,7 +229,7 @@ class ChargedForm:
         return self.with_parts(form=self.form.shifted(shift))
 
     def plus(self, truth: Partition, weight: float) -> ChargedForm:
-        """The same form with A − weight·N in place of A, N the matrix of ``truth``."""
+        """The same form with A − weight·N in place of A, where N is the matrix of ``truth``."""
         return self.with_parts(form=self.form.plus(truth, weight))
 
     def with_parts(self, **changes: Any) -> ChargedForm:

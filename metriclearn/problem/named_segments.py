@@ -100,7 +100,7 @@ class PartialNames(PartialPartition):
 
 
 def named_truths(codes: Sequence[NDArray], truths: Sequence[Any]) -> list[Any]:
-    """Labelings with names, from the codes of the samples' names.
+    """Make labelings whose segments have names, from the codes of the samples' names.
 
     Parameters
     ----------
@@ -144,9 +144,9 @@ class NameScores(NamedTuple):
     def of(
         cls, rows: NDArray, codes: NDArray | None = None, transitions: NDArray | None = None
     ) -> NameScores:
-        """Make them from scores of samples ``rows`` (T, C) and given names ``codes`` (T,).
+        """Make the scores of segments from the scores ``rows`` of samples, (T, C).
 
-        The code of an unknown name is −1.
+        ``codes`` (T,) are the codes of given names, −1 where the name is unknown.
         """
         emissions, zero = np.zeros((len(rows) + 1, rows.shape[1])), np.zeros(rows.shape[1])
         add_rows(np.ascontiguousarray(rows, dtype=np.float64), zero, emissions)
@@ -202,7 +202,7 @@ class NameScores(NamedTuple):
     def _forward(self, ends: NDArray) -> NDArray[np.float64]:
         """The scores of ``_scores``. With τ, the best total of all earlier segments is added.
 
-        This total includes the costs τ, also that of the transition to the segment.
+        This total includes the costs τ, and also the cost of the transition to the segment itself.
         """
         scores = self._scores(ends)
         if self.transitions is not None:

@@ -145,7 +145,7 @@ class Projector:
 
     @cached_property
     def vectors(self) -> NDArray:
-        """U, the directions as vectors over the samples, (T, k)."""
+        """The directions U as vectors over the samples, (T, k)."""
         return self.subspace.lift(self._inside)
 
     @property

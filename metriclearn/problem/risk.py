@@ -282,7 +282,8 @@ class StructuredHinge:
         Largest number of cuts per round. Each cut is the mean over a group of neighboring data
         sets. By default every data set has its own cut.
     executor : Executor, optional
-        Evaluates the shards of data sets. By default this process does it, one after another.
+        Evaluates the shards of data sets. By default they are evaluated in this process, one after
+        another.
     """
 
     terms: HingeTerms

@@ -51,7 +51,7 @@ class BundleDual(BaseEstimator):
 
     Each round solves the master problem over the working set of cuts (:class:`DualMaster`), asks
     the oracles for new cuts at its solution, and compares the best objective with the dual's lower
-    bound. A model of few cuts has a solution that is too small. While the objective still falls
+    bound. The solution of a model of few cuts is usually too small. While the objective still falls
     along the ray from 0 through this solution, the solution is stretched by at most 30 %. Before
     each call of the oracles, the solver checks the cuts that it has dropped from the working set.
     While these raise the model by a large part of the gap, the solver adds them and solves the

@@ -55,7 +55,7 @@ class Metric(Protocol):
         """The least ⟨v, B⟩ of all B in the cone with Tr B = 1."""
 
     def identity(self, n_features: int) -> NDArray:
-        """The coordinates of I, whose product with those of B is Tr B."""
+        """The coordinates of I. Their dot product with the coordinates of B is Tr B."""
 
 
 class DiagonalMetric(BaseEstimator):

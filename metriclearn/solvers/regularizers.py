@@ -72,7 +72,7 @@ class RegularizationTerms:
 
         If μ > 0, the minimum over the whole cone has a closed form. If μ = 0, any optimum has
         ⟨slope, w⟩ ≤ F with F the best objective known, because risks are nonnegative. If slope = κI
-        and ν is the least eigenvalue (or weight) of g + κI, the minimum is then min(0, ν) F/κ.
+        and ν is the least eigenvalue (or weight) of g + κI, the minimum is min(0, ν) F/κ.
 
         Parameters
         ----------

@@ -19,8 +19,8 @@ from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution
 class Situation:
     """The quantities that a step rule may use.
 
-    ``value`` is the objective at the current point, ``best`` is the best objective so far, ``norm``
-    is ‖g‖ for the subgradient g of the objective, and ``scale`` is that of the solution.
+    ``value`` is the objective at the current point, and ``best`` is the best objective so far.
+    ``norm`` is ‖g‖ for the subgradient g of the objective. Gaps are relative to ``scale``.
     """
 
     round: int
@@ -50,7 +50,7 @@ class ConstantStep(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class DecreasingStep(BaseEstimator):
-    """Use γ = step · scale / (‖g‖² √round), where the scale is that of the solution."""
+    """Use γ = step · scale / (‖g‖² √round), where gaps are relative to the scale."""
 
     step: float = 1.0
 

@@ -148,7 +148,7 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
     was computed without its loss term. Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n
     samples, and the loss term −κ g/(u−s) lies between −κ and 0. The best name of a sample scores 0
     (scores are normalized), so more samples never raise the score of a segment. So ``spread`` sums
-    up |x|², and ``top`` is the largest F(s) + f(s,t), plus κ if needed and less the spread at t.
+    up |x|². ``top`` is the largest of the numbers F(s) + f(s,t) − spread(t), plus κ where needed.
     """
     newest = u - signal.min_size
     looked, spread, top = newest + 1 - fresh.first, fresh.spread, fresh.top
@@ -338,7 +338,8 @@ def gain(truth, kappa, growth, t, u):
     Claim: let C = (b,e] be the true segment of sample t. For u ≤ e, growth · (u − t) is a bound by
     :func:`_growth`. For u = e + v, let L = e − s, l = e − t and ρ(s,u) = g(s,u)/(u−s). From e to u,
     the start s gains (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u)) κv/(l+v). This is largest for
-    s = b, because ρ(s,e) = L/|C| for s in C, and ρ(s,e) ≤ 1 for earlier s. If b = t, it is then 0.
+    s = b, because ρ(s,e) = L/|C| for s in C, and ρ(s,e) ≤ 1 for earlier s. For b = t, this gain is
+    0.
     """
     if len(truth) == 0 or not GAIN:
         return 0.0

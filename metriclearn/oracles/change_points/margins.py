@@ -15,11 +15,11 @@ segments with a change at t then has a value above F(t) + B(t) + p_t + λK. The 
 segmentation is the amount by which its value falls short of this bound. The deficit is a sum of one
 term for each segment, and no term is negative. So we use only segments whose term is at most
 ``window``. For every position, the layers store the least deficit of the samples before it, for
-each number of segments that such segments allow. A deficit within the window is exact. λ is the
-penalty at which K − 1 segments are as good as K. The best segmentation with a change at some other
-t then usually drops the weakest change in exchange. It has K segments and reaches the bound, so a
-narrow window suffices. If a deficit is larger, we widen the window, and keep only positions whose
-deficit can still lie within it.
+each possible number of such segments. A deficit within the window is exact. λ is the penalty at
+which K − 1 segments are as good as K. The best segmentation with a change at some other t then
+usually drops the weakest change in exchange. It has K segments and reaches the bound, so a narrow
+window suffices. If a deficit is larger, we widen the window, and keep only positions whose deficit
+can still lie within it.
 """
 
 from __future__ import annotations

@@ -43,10 +43,10 @@ class ChangePoints(BaseEstimator):
 
     The number of segments follows from c unless it is given. If it is not given, one pruned dynamic
     program finds the best segmentation. If K segments are wanted, let V(k) be the best value of k
-    segments. The penalty of a segment follows secants of the concave hull of the points (k, V(k))
-    until the program returns K segments. If (K, V(K)) lies below the hull, a layered program runs
-    over the few positions that the search could not exclude. The memory is O(Tr), and one program
-    usually takes a fraction of a microsecond per sample.
+    segments. The program then runs at several penalties, until it returns K segments. Each penalty
+    is the slope of a secant of the concave hull of the points (k, V(k)). If (K, V(K)) lies below
+    the hull, a layered program runs over the few positions that the search could not exclude. The
+    memory is O(Tr), and one program usually takes a fraction of a microsecond per sample.
 
     Parameters
     ----------
@@ -299,9 +299,9 @@ class PenalizedSegmentation:
         return coarsest, self.solve(-penalty)
 
     def tabulate(self, n_segments: int) -> None:
-        """Replace S of a wide signal by a table of all ‖S_u − S_s‖², (T+1, T+1, 1).
+        """Replace S by a table of all ‖S_u − S_s‖² if many features make this worthwhile.
 
-        The table is computed by one matrix product and takes at most about twice the memory of S.
+        The table (T+1, T+1, 1) takes one matrix product, and at most about twice the memory of S.
         It pays off only if many programs will be run. That is likely if no clear gap separates the
         values of the ``n_segments`` − 1 most valuable boundaries from those of the others.
         """
@@ -382,7 +382,7 @@ class PenalizedSegmentation:
         return vertex if gain > rounding and inside else None
 
     def _inside_edge(self, n_segments: int, low: Vertex, high: Vertex) -> NDArray[np.int64]:
-        """Segment ends for a K strictly inside an edge of the hull, by a layered program.
+        """Find the segment ends for a K strictly inside an edge of the hull, layer by layer.
 
         At the penalty of the edge, a segmentation with a change at t has at most the value
         through[t]. We begin with the positions with the largest through[t], and double their number
