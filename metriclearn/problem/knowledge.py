@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.charges import Charges, charge_table
-from metriclearn.problem.partition import Partition, codes_of_known, label_values
+from metriclearn.problem.partition import Partition, codes_of_known
 from metriclearn.running.parameters import shown
 
 
@@ -182,7 +182,13 @@ class PartialPartition:
             )
         T = int(n_samples)
         self.n_samples: int = T
-        self.labels: NDArray[np.int64] = _codes(labels, T)
+        codes = np.full(T, -1) if labels is None else codes_of_known(labels)
+        if len(codes) != T:
+            raise ValueError(
+                f"PartialPartition needs one label per sample (−1 where unknown), got {len(codes)} "
+                f"labels for {T} samples."
+            )
+        self.labels: NDArray[np.int64] = codes
 
         def around(t: Any) -> Region:
             """The region that says that there is a change at t. For t = T it says nothing."""
@@ -206,7 +212,8 @@ class PartialPartition:
             given.append(_Fact(Region(start, stop, NO_CHANGE), "segment", (start, stop)))
             start = stop
         facts = tuple(fact for fact in given if fact.region.stop - fact.region.start > 1)
-        if not _feasible(facts, T):
+        # Labels alone never contradict each other.
+        if (cuts or spans or annotated) and not _feasible(facts, T):
             named = ", ".join(f"the {fact.sort} {fact.given}" for fact in _conflict(facts, T))
             raise ValueError(
                 "PartialPartition needs annotations that one segmentation can satisfy, but these "
@@ -436,19 +443,6 @@ def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
             changes[inner.stop : region.stop] = 0
         kept.add(region)
     return kept
-
-
-def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int64]:
-    """Codes of the labels, numbered by first appearance; −1 where the label is −1."""
-    if labels is None:
-        return np.full(n_samples, -1)
-    values = label_values(labels)
-    if len(values) != n_samples:
-        raise ValueError(
-            f"PartialPartition needs one label per sample (−1 where unknown), got {len(values)} "
-            f"labels for {n_samples} samples."
-        )
-    return codes_of_known(values)
 
 
 def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:

@@ -424,8 +424,9 @@ def _is_missing(item: Hashable) -> bool:
         return True
 
 
-def codes_of_known(values: NDArray) -> NDArray[np.int64]:
-    """Integer codes as in :func:`factorize`, except that the label −1 has the code −1."""
+def codes_of_known(labels: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Integer codes of labels as in :func:`factorize`, except that the label −1 has the code −1."""
+    values = label_values(labels)
     codes, known = np.full(len(values), -1), values != -1
     codes[known] = factorize(values[known])
     return codes

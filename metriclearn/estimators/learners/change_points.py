@@ -304,8 +304,12 @@ def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
     for region in known.constraints:
         covered[region.start + 1 : region.stop] = 1
     borders = np.flatnonzero(np.diff(covered, prepend=0, append=0)).reshape(-1, 2)
-    pieces = []
+    # Everything known about a stretch follows from the constraints inside it.
+    segmented = {(start, ends[-1]): ends - start for start, ends in known.pieces.stretches}
+    pieces: list[Piece] = []
     for first, stop in borders.tolist():
-        inside = known.within(first - 1, stop)
-        pieces.append((array[first - 1 : stop], inside.segmentation() or inside))
+        start = first - 1
+        ends = segmented.get((start, stop))
+        labels = known.within(start, stop) if ends is None else Partition(ends=ends)
+        pieces.append((array[start:stop], labels))
     return pieces

@@ -303,8 +303,7 @@ def _codes(labels: Any) -> NDArray[np.int64]:
     if isinstance(labels, Partition):
         return labels.labels
     # Only label maps have several dimensions.
-    values = label_values(labels.ravel() if isinstance(labels, np.ndarray) else labels)
-    return codes_of_known(values)
+    return codes_of_known(labels.ravel() if isinstance(labels, np.ndarray) else labels)
 
 
 def _count(codes: NDArray) -> int:
