@@ -34,19 +34,22 @@ def plot_annotations(
     title: str | None = None,
     ylabel: str = "",
 ) -> Figure:
-    """One panel per segmentation: the signal, its segment means, and annotated regions in color.
+    """Draw a panel for each segmentation: the signal, its segment means, and annotated regions.
 
-    Regions without a change are blue, regions that need a change are orange. A region that the
-    segmentation contradicts has a frame with the words "missed" or "too many". O(T) per panel.
+    Regions in which no change is allowed are blue, and regions that need a change are orange. A
+    region that the segmentation contradicts has a frame with the words "missed" or "too many". A
+    panel takes O(T) time.
 
     Parameters
     ----------
     signal : (T,) or (T, 1) array
+        The signal.
     segmentations : dict of str to sequence of int
-        Name → change-points as in ruptures (the last one is T).
+        The change-points of each segmentation by its name. As in ruptures, the last one is T.
     regions : sequence of Region
+        The annotated regions.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw. By default, a new figure is made.
     title : str, optional
         Replaces the default title.
     ylabel : str
@@ -60,12 +63,12 @@ def plot_annotations(
     Raises
     ------
     ValueError
-        If there is no segmentation, or lengths differ.
+        If there is no segmentation, or if one differs from the signal in length.
 
     See Also
     --------
-    metriclearn.Region : an annotation.
-    metriclearn.indices.annotation_error : the share of contradicted regions.
+    metriclearn.Region : an annotated region.
+    metriclearn.indices.annotation_error : the fraction of regions that are contradicted.
     """
     x = real_array("plot_annotations", "signal", signal, None).ravel()
     strips = {name: Partition.from_change_points(ends) for name, ends in segmentations.items()}
@@ -104,7 +107,7 @@ def plot_annotations(
 
 
 def _verdict(region: Region, strip: Partition) -> str:
-    """How a segmentation contradicts the region, or "" if it agrees."""
+    """Word for how a segmentation contradicts a region, or "" if it agrees with the region."""
     count = region.count(strip.change_points[:-1])
     if region.kind.allows(count):
         return ""
@@ -112,7 +115,7 @@ def _verdict(region: Region, strip: Partition) -> str:
 
 
 def _draw_signal(ax: Axes, x: NDArray, strip: Partition) -> None:
-    """Draw samples, means of segments and boundaries, with space for words above."""
+    """Draw the samples, the segments' means and boundaries, and leave space for words above."""
     shown = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MOST_POINTS)).astype(int))
     size = float(np.clip(2400 / len(shown), 1.2, 8))
     ax.scatter(shown, x[shown], s=size, color=draw.MUTED, lw=0, zorder=2)

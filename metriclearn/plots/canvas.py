@@ -1,4 +1,4 @@
-"""Shared by all figures: colors, plain axes, titles that fit the width, short numbers."""
+"""Helpers that all figures share: colors, plain axes, titles that fit the width, short numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ STRIP, LABEL = 0.62, 0.38  # in each row of height 1: a strip of segments, the l
 def canvas(
     ax: Axes | None, size: tuple[float, float], message: str, title: str | None = None
 ) -> Axes:
-    """The given axes, or axes of a new figure of ``size`` inches, with the title or the message."""
+    """Return the given axes, or those of a new figure of ``size`` inches, after writing the title.
+
+    If ``title`` is None, ``message`` is the title.
+    """
     if ax is None:
         ax = new_figure(size).add_subplot()
     say(ax, message if title is None else title)
@@ -38,12 +41,15 @@ def canvas(
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The figure that holds the axes, not a subfigure."""
+    """The figure that contains the axes. If they are in a subfigure, it is the whole figure."""
     return cast(Figure, ax.get_figure(root=True))
 
 
 def width_of(ax: Axes) -> float:
-    """Width in inches available to the axes; if they are the only ones, the width of the figure."""
+    """Width in inches that is available to the axes.
+
+    If the figure has no other axes, this is the width of the figure.
+    """
     figure = figure_of(ax)
     box = figure.bbox if len(figure.axes) == 1 else ax.bbox
     return float(box.width / figure.dpi)
@@ -74,9 +80,9 @@ def tidy(
     ylabel: str = "",
     grid: Literal["x", "y", "both"] | None = None,
 ) -> None:
-    """Drop the frame, mute the ticks, name the axes and draw an optional grid below the data.
+    """Draw axes plainly: no frame, gray ticks, names, and a grid behind the data if one is wanted.
 
-    Names longer than the horizontal axis are wrapped.
+    If the name of the horizontal axis is longer than the axis, it is wrapped.
     """
     for side, spine in ax.spines.items():
         spine.set_visible(side in ("left", "bottom"))
@@ -103,7 +109,10 @@ def legend(ax: Axes, **style: Any) -> None:
 
 
 def panels(ax: Axes, ratios: Sequence[float], *, stacked: bool, sharex: bool = False) -> list[Axes]:
-    """Replace the axes by panels, left to right or top to bottom, below the title of the axes."""
+    """Replace the axes by panels from left to right or, if ``stacked``, from top to bottom.
+
+    The title of the axes stays above them. ``ratios`` are the relative sizes of the panels.
+    """
     place = ax.get_subplotspec() or GridSpec(1, 1, figure_of(ax), *ax.get_position().extents)[0]
     part = ax.figure.add_subfigure(place)
     headline(part, ax.get_title(loc="left"))
@@ -118,13 +127,16 @@ def panels(ax: Axes, ratios: Sequence[float], *, stacked: bool, sharex: bool = F
 def strip(
     ax: Axes, row: int, starts: ArrayLike, widths: ArrayLike, faces: Sequence[str], **style: Any
 ) -> None:
-    """Draw segments as colored bars in a row; row 0 is at the top."""
+    """Draw segments as colored bars in a row. Row 0 is at the top."""
     rows = np.full(len(faces), row)
     ax.barh(rows, widths, STRIP, starts, align="edge", color=faces, **style)
 
 
 def strip_axes(ax: Axes, n_rows: int, end: float, top: float, xlabel: str) -> None:
-    """Set axes for strips from 0 to ``end``; content above the rows reaches up to ``top``."""
+    """Set the limits of axes for strips of segments.
+
+    The strips reach from 0 to ``end``. Above them there is space up to the height ``top``.
+    """
     ax.set(xlim=(0, end), ylim=(n_rows - LABEL + 0.08, top))
     tidy(ax, xlabel)
     ax.spines["left"].set_visible(False)
@@ -134,14 +146,20 @@ def strip_axes(ax: Axes, n_rows: int, end: float, top: float, xlabel: str) -> No
 def envelope(
     samples: NDArray, end: float, most: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Times, minima and maxima of at most ``most`` stretches; a figure cannot show more."""
+    """Reduce a signal to at most ``most`` points, because a figure cannot show more.
+
+    Returns the time, the minimum and the maximum of equally long stretches of samples.
+    """
     starts = np.unique(np.linspace(0, len(samples), most, endpoint=False).astype(int))
     times = (starts + 0.5) * end / len(samples)
     return times, np.minimum.reduceat(samples, starts), np.maximum.reduceat(samples, starts)
 
 
 def bars(ax: Axes, values: ArrayLike, names: Sequence[str], colors: Any) -> BarContainer:
-    """Horizontal bars from the top down, with names on the left, or above in narrow figures."""
+    """Draw horizontal bars from top to bottom, with names on their left.
+
+    In a narrow figure, the names are above the bars.
+    """
     places, narrow = np.arange(len(names)), width_of(ax) < 5  # inches, as on a phone
     drawn = ax.barh(places + 0.2 * narrow, values, 0.36 if narrow else 0.72, color=colors)
     if narrow:
@@ -156,7 +174,10 @@ def bars(ax: Axes, values: ArrayLike, names: Sequence[str], colors: Any) -> BarC
 
 
 def name_ticks(ax: Axes, names: Sequence[str], size: float = TEXT_SIZE) -> None:
-    """Label the places 0, 1, … of the vertical axis; names are shortened if they stay distinct."""
+    """Write names at the positions 0, 1, … of the vertical axis.
+
+    Long names are shortened, unless different names would become equal.
+    """
     length = max(12, int(width_of(ax) * 5))
     short = [shorten(name, length) for name in names]
     if len(set(short)) < len(set(names)):
@@ -166,7 +187,7 @@ def name_ticks(ax: Axes, names: Sequence[str], size: float = TEXT_SIZE) -> None:
 
 
 def shorten(name: str, length: int) -> str:
-    """The name; if longer than ``length`` characters, … replaces its middle."""
+    """Shorten a name to ``length`` characters by replacing its middle by …, if it is longer."""
     if len(name) <= length:
         return name
     head = (length - 1) // 2
@@ -174,7 +195,10 @@ def shorten(name: str, length: int) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits; an exponent only below 0.001 and from 100,000 on."""
+    """Write a number with three significant digits.
+
+    An exponent is used only below 0.001 and from 100,000 on.
+    """
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         digits = 0 if value == 0 else max(0, 2 - int(np.floor(np.log10(abs(value)))))
         return f"{value:,.{digits}f}"
@@ -182,7 +206,10 @@ def number(value: float) -> str:
 
 
 def aligned(who: str, **columns: NDArray | None) -> list[Any]:
-    """Columns by name, sorted by the first one; None stays None. ValueError if lengths differ."""
+    """Sort columns by the first one; a column that is None stays None.
+
+    Raises ValueError if the columns differ in length.
+    """
     given = [column for column in columns.values() if column is not None]
     if len({len(column) for column in given}) > 1:
         lengths = [f"{len(c)} {name}" for name, c in columns.items() if c is not None]
@@ -192,7 +219,7 @@ def aligned(who: str, **columns: NDArray | None) -> list[Any]:
 
 
 def named(who: str, feature_names: Sequence[str] | None, n_features: int) -> list[str]:
-    """The feature names, or "feature 0", "feature 1", … when there are none."""
+    """Return the feature names, or "feature 0", "feature 1", … if none are given."""
     if feature_names is None:
         return [f"feature {p}" for p in range(n_features)]
     if len(feature_names) != n_features:

@@ -1,4 +1,4 @@
-"""How certain change-points are, and whether their probabilities are calibrated."""
+"""Figures that show how certain change-points are, and whether probabilities are calibrated."""
 
 from __future__ import annotations
 
@@ -26,23 +26,26 @@ def plot_margins(
     words: str = "loss",
     title: str | None = None,
 ) -> Figure:
-    """Change-points, the gain of a change at every sample, and bands of possible shifts.
+    """Draw change-points, how good a change at every sample is, and how far changes may move.
 
-    The curve is the gain of the best segmentation with a change at that sample. It is 0 at the
-    change-points; elsewhere, values close to 0 mark alternatives that are nearly as good. The
-    numbers above the dashed lines are the confidences. O(T + K).
+    The curve is the score of the best segmentation with a change at that sample, compared with the
+    best of all. It is 0 at the change-points. Elsewhere, values close to 0 mark alternatives that
+    are nearly as good. Dashed lines mark the change-points, and the numbers above them are their
+    confidences. Blue bands are the intervals to which they may move. It takes O(T + K) time.
 
     Parameters
     ----------
     change_points : (K,) int array
-        As in ruptures, the last one T.
+        The change-points. As in ruptures, the last one is T.
     confidences : (K−1,) array
-        Loss (infinite where a change-point cannot be removed) or probability of each.
+        Confidence of each change-point: its loss (infinite if it cannot be removed), or its
+        probability.
     gains : (T,) array
-        At most 0, −inf where no change is allowed.
+        The values of the curve. They are at most 0, and −inf where no change is allowed.
     intervals : (K−1, 2) int array
         First and last position to which each change-point may move.
     ax : matplotlib Axes, optional
+        Where to draw. By default, a new figure is made.
     words : str
         Name of the confidences.
     title : str, optional
@@ -60,7 +63,7 @@ def plot_margins(
 
     See Also
     --------
-    metriclearn.boundary_margins : the margins.
+    metriclearn.boundary_margins : computes losses and gains.
     """
     who = "plot_margins"
     ends = Partition.from_change_points(change_points).change_points
@@ -108,20 +111,22 @@ def plot_reliability(
     *,
     title: str | None = None,
 ) -> Figure:
-    """Reliability diagram: observed frequency against predicted probability, in bins of equal
-    width.
+    """Reliability diagram: observed frequency against predicted probability.
 
-    For calibrated probabilities the points lie on the diagonal. Bars are one binomial standard
-    error. The title states
-    :func:`expected_calibration_error`. O(n).
+    Each point is a bin of predictions with similar probabilities. If the probabilities are
+    calibrated, the points are on the diagonal. Error bars are one binomial standard error. The
+    default title states the :func:`expected_calibration_error`. It takes O(n) time.
 
     Parameters
     ----------
     probabilities : (n,) array in [0, 1]
+        The predicted probabilities.
     outcomes : (n,) array of bool
+        Whether each prediction came true.
     n_bins : int
         Number of bins of equal width.
     ax : matplotlib Axes, optional
+        Where to draw. By default, a new figure is made.
     title : str, optional
         Replaces the default title.
 
@@ -157,13 +162,15 @@ def plot_reliability(
 def expected_calibration_error(
     probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int = 10
 ) -> float:
-    """Expected calibration error, Σ n_b/n |share that came true − mean probability|, in [0, 1].
+    """Expected calibration error, Σ_b n_b/n |fraction that came true − mean probability|.
 
-    The sum is over bins b of equal width; 0 is perfect. O(n).
+    The sum is over bins b of equal width, with n_b predictions each. The error is in [0, 1], and 0
+    is perfect. It takes O(n) time.
 
     Parameters
     ----------
     probabilities : array (n,) in [0, 1]
+        The predicted probabilities.
     outcomes : array (n,) of bool
         Whether each prediction came true.
     n_bins : int
@@ -176,8 +183,8 @@ def expected_calibration_error(
     Raises
     ------
     ValueError
-        If there are no probabilities, one is outside [0, 1], an outcome is neither True nor False,
-        or lengths differ.
+        If there are no probabilities, if one is outside [0, 1], if an outcome is neither True nor
+        False, or if lengths differ.
 
     References
     ----------
@@ -190,7 +197,11 @@ def expected_calibration_error(
 
 
 def _bins(who: str, probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int) -> tuple:
-    """Mean probability, share that came true, and number of predictions in every filled bin."""
+    """Sort predictions into bins.
+
+    For every bin that is not empty, return the mean probability, the fraction that came true, and
+    the number of predictions.
+    """
     given = real_array(who, "probabilities", probabilities, 1)
     came = real_array(who, "outcomes", outcomes, 1)
     number(1, 10_000, whole=True).check(who, "n_bins", n_bins)

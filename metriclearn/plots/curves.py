@@ -1,4 +1,4 @@
-"""Curves: objective and lower bound of training, run time or error against size."""
+"""Curves: objective and lower bound during training, and run time or error against size."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ _WIDE = 3.0  # ratio of the longest to the shortest curve above which the axis i
 
 
 class _Curve(NamedTuple):
-    """One method: position on the x axis, best objective, best bound (−∞ at first), unit of the
-    gap."""
+    """The curves of one method.
+
+    ``x`` is the position on the horizontal axis. ``best`` and ``bound`` are the best objective and
+    the best lower bound so far (−∞ before there is one). Relative gaps are divided by ``unit``.
+    """
 
     x: NDArray[np.float64]
     best: NDArray[np.float64]
@@ -31,7 +34,7 @@ class _Curve(NamedTuple):
 
     @property
     def gap(self) -> NDArray[np.float64]:
-        """(best − bound) / |unit|, relative, never below zero."""
+        """The relative gap (best − bound) / |unit|, or 0 if this is negative."""
         tiny = np.finfo(float).tiny
         return np.maximum(self.best - self.bound, 0) / np.maximum(np.abs(self.unit), tiny)
 
@@ -53,26 +56,28 @@ def plot_convergence(
     seconds: bool = False,
     title: str | None = None,
 ) -> Figure:
-    """Best objective and certified lower bound against passes over the data, with the gap shaded.
+    """Draw the best objective and the certified lower bound against passes over the data.
 
-    The optimum lies in the shaded band. The curves show the best values so far.
+    The curves show the best values so far. The gap between them is shaded; it contains the optimum.
 
     Parameters
     ----------
     traces : fitted learner, or dict of str to learner or table
-        Method → a fitted learner, or a table with one entry per round (one pass over the data):
-        ``objective``, ``lower_bound`` (optional; NaN or −∞ while there is none), ``passes`` over
-        the data since the start (optional, if a round is not one pass) and, if ``seconds``, the
-        ``seconds`` since the start. A table is a dict of arrays or a pandas DataFrame. A number
-        ``scale`` (optional) makes the gap relative to it instead of to the best objective.
+        A fitted learner, or one for each method. A method may also have a table, that is, a dict of
+        arrays or a pandas DataFrame with one entry per round. Its columns are ``objective``,
+        optionally ``lower_bound`` (NaN or −∞ while there is none), and optionally ``passes``, the
+        number of passes over the data since the start (by default, a round is one pass). With
+        ``seconds=True`` it needs ``seconds``, the time since the start. An optional number
+        ``scale`` replaces the best objective as the divisor of the relative gap.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw. By default, a new figure is made.
     gap : bool
-        Draw the relative gap (best − bound) / \\|best\\| on a logarithmic axis instead. It compares
-        methods whose objectives differ. Several curves have their names at their ends, and the
-        horizontal axis is logarithmic too if their lengths differ by more than a factor of 3.
+        If True, draw the relative gap (best − bound) / \\|best\\| on a logarithmic axis instead.
+        This compares methods whose objectives differ. If there are several curves, their names are
+        at their ends. If their lengths differ by more than a factor of 3, the horizontal axis is
+        logarithmic, too.
     seconds : bool
-        Put seconds on the horizontal axis instead of passes.
+        Whether the horizontal axis is in seconds instead of passes.
     title : str, optional
         Replaces the default title.
 
@@ -84,12 +89,12 @@ def plot_convergence(
     Raises
     ------
     ValueError
-        If there is no trace, a column is missing or has another length, seconds or passes
-        decrease, or a lower bound exceeds the best objective, so that it is not a bound.
+        If there is no trace, if a column is missing or has another length, if seconds or passes
+        decrease, or if a lower bound exceeds the best objective.
 
     See Also
     --------
-    metriclearn.BundleDual : certifies a lower bound.
+    metriclearn.BundleDual : a solver that certifies a lower bound.
     """
     if hasattr(traces, "solution_"):
         traces = {type(traces).__name__: traces}
@@ -207,7 +212,11 @@ def _name_ends(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
 
 
 def _apart(at: NDArray, width: float, height: float) -> NDArray:
-    """Heights of labels at ``at`` (n, 2): moved down until none overlap, then up from below 0."""
+    """Compute heights at which labels do not overlap, (n,).
+
+    ``at`` (n, 2) are the wanted positions. Labels are first moved down until none overlap, and then
+    up until none is below the axes.
+    """
     y = at[:, 1].copy()
     near = np.abs(at[:, :1] - at[:, 0]) < width
     order = np.argsort(-y, kind="stable")
@@ -221,7 +230,10 @@ def _apart(at: NDArray, width: float, height: float) -> NDArray:
 
 
 def _limits(curves: list[_Curve]) -> tuple[float, float]:
-    """Limits that show all objectives, and bounds only if not far below: first bounds are poor."""
+    """Limits of the vertical axis that show all objectives and the last bounds.
+
+    Early bounds are often poor, so those far below the objectives are cut off.
+    """
     high = max(curve.best[0] for curve in curves)
     low = min(curve.best[-1] for curve in curves)
     bounds = [curve.bound[np.isfinite(curve.bound)] for curve in curves]
@@ -244,23 +256,25 @@ def plot_scaling(
     ylabel: str = "seconds",
     title: str | None = None,
 ) -> Figure:
-    """Seconds against size on logarithmic axes, with the exponent that fits best in the title.
+    """Draw run times against sizes on logarithmic axes.
 
-    To compare a second program, call it again with the same ``ax`` and a ``title``.
+    The default title states the exponent of the power of the size that fits best. To add a second
+    program, call the function again with the same ``ax`` and with a ``title``.
 
     Parameters
     ----------
     sizes, seconds : (S,) arrays
-        Positive sizes and run times, or other quantities that ``ylabel`` and ``title`` name; at
-        least two different sizes.
+        Positive sizes, of which at least two differ, and positive run times. To draw another
+        quantity instead of run times, name it in ``ylabel`` and ``title``.
     slope : float, optional
-        Expected exponent (1 for linear time), drawn as a dashed line through the largest size.
+        Expected exponent, such as 1 for linear time. It is drawn as a dashed line through the point
+        of the largest size.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw. By default, a new figure is made.
     label : str
         Name of the measured program.
     xlabel, ylabel : str
-        Names of the axes: what the size counts, and what is measured.
+        Names of the axes, that is, of the size and of the measured quantity.
     title : str, optional
         Replaces the default title.
 
@@ -272,7 +286,7 @@ def plot_scaling(
     Raises
     ------
     ValueError
-        If the lengths differ, a value is not positive, or all sizes are equal.
+        If the lengths differ, if a value is not positive, or if all sizes are equal.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Labeled samples in two dimensions, side by side."""
+"""Scatter plots of labeled samples in two dimensions, side by side."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ def plot_embeddings(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """One scatter per panel of the same samples, their classes by color and marker.
+    """Draw scatter plots of the same samples with different coordinates, in panels.
+
+    Colors and markers show the classes of the samples.
 
     Parameters
     ----------
     panels : dict of str to array (T, 2)
-        Title of a panel → coordinates of the samples.
+        The coordinates of the samples in each panel, by the title of the panel.
     labels : array (T,)
-        Classes; the legend names them if there are at most ten.
+        The class of every sample. The legend names the classes if there are at most ten.
     title : str, optional
         The message.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default. Panels are stacked if it is narrow.
+        Where to draw. By default, a new figure is made. In narrow axes, panels are stacked.
 
     Returns
     -------
@@ -44,7 +46,7 @@ def plot_embeddings(
     Raises
     ------
     ValueError
-        If there is no panel, or its coordinates are not finite or not (T, 2).
+        If there is no panel, or if coordinates are not finite or have another shape.
 
     See Also
     --------

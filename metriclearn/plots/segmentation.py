@@ -1,4 +1,4 @@
-"""Segmentations of one sequence as colored strips, one above the other, the truth first."""
+"""Draw segmentations of one sequence as colored strips, one below the other, the truth first."""
 
 from __future__ import annotations
 
@@ -37,31 +37,34 @@ def plot_segmentation(
     bands: Mapping[str, ArrayLike] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Colored strips of several segmentations of one sequence, compared with the first one.
+    """Draw segmentations of one sequence as colored strips, to compare them with the first one.
 
-    A segment has the color of the true segment that it overlaps most, so equal colors mean
-    agreement. Solid lines are the boundaries of a strip. Dashed lines continue the true boundaries
-    through all rows: a dashed line without a solid one is a missed boundary, a solid line without a
-    dashed one is a wrong boundary. O(T P) for the signal, O(K) per strip.
+    The first strip is the truth. A segment has the color of the true segment with which it overlaps
+    most, so equal colors mean agreement. Solid lines are the boundaries of a strip. Dashed lines
+    continue the true boundaries through all strips. So a dashed line without a solid one is a
+    missed boundary, and a solid line without a dashed one is a wrong boundary. It takes O(T P) time
+    for the signal and O(K) per strip.
 
     Parameters
     ----------
     segmentations : dict of str to sequence of int
-        Name → change-points as in ruptures (the last one is T), the truth first.
+        The change-points of each segmentation by its name, the truth first. As in ruptures, the
+        last change-point is T.
     signal : (T, P) or (T,) array, data frame, or dict of str to (T,) array, optional
-        Drawn above the strips, with every feature scaled to [0, 1]: as lines for up to six
-        features, as a heat map for more. Columns of a data frame and keys of a dict are named.
+        The signal to draw above the strips, where every feature is scaled to [0, 1]. Up to six
+        features are drawn as lines, and more as a heat map. Columns of a data frame and keys of a
+        dict are written above the signal.
     losses : dict of str to float, optional
-        ‖M − N‖²_F between a strip and the truth, written next to its name.
+        The loss ‖M − N‖²_F of each strip against the truth, which is written next to its name.
     sampling_step : float
         Time between two samples, in ``unit``.
     unit : str
         Unit of the time axis.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw. By default, a new figure is made.
     bands : dict of str to (K−1, 2) int array, optional
-        First and last position to which each boundary of a strip may move, drawn pale;
-        :meth:`~metriclearn.BoundaryMargins.intervals` returns them.
+        First and last position to which each boundary of a strip may move. These intervals are
+        drawn pale. :meth:`~metriclearn.BoundaryMargins.intervals` computes them.
     title : str, optional
         Replaces the default title.
 
@@ -116,7 +119,10 @@ def plot_segmentation(
 
 
 def _read(signal: Any, n_samples: int) -> tuple[list[str], NDArray[np.float64]]:
-    """Names of the features, none for an array; and each scaled to [0, 1], constants to ½."""
+    """Read a signal: the names of its features (none for an array), and its values.
+
+    Every feature is scaled to [0, 1]. A constant feature becomes ½.
+    """
     names: list[str] = []
     if hasattr(signal, "keys"):
         names = [str(name) for name in signal]
@@ -133,8 +139,10 @@ def _read(signal: Any, n_samples: int) -> tuple[list[str], NDArray[np.float64]]:
 
 
 def _signal_label(names: Sequence[str], n_features: int) -> str:
-    """The label of the signal above the strips: names of lines from the top, or of the outer
-    rows."""
+    """Label of the signal above the strips.
+
+    It names all lines from top to bottom, or only the first and the last row of a heat map.
+    """
     words = "signal" if n_features == 1 else f"signal, {n_features} scaled features"
     if n_features > _MOST_LINES and names:
         return f"{words}, {names[0]} to {names[-1]}"

@@ -1,4 +1,4 @@
-"""Segmented images side by side: boundaries over the originals, and captions."""
+"""Draw segmented images side by side, with boundaries over the originals, and captions."""
 
 from __future__ import annotations
 
@@ -34,15 +34,19 @@ def plot_image_segmentations(
     names: Sequence[str] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """One column per image: the original, then a row per segmentation with its boundaries.
+    """Draw segmented images in a grid, with a column for each image.
+
+    The first row shows the original images. Each of the other rows shows the boundaries of one
+    segmentation method.
 
     Parameters
     ----------
     images : sequence of arrays (H, W, 3), uint8 or floats from 0 to 1
+        The original images.
     segmentations : dict of str to sequence of label maps (H, W)
-        Name of the row → one label map per image.
+        For each row, by its name, the label map of every image.
     captions : dict of str to sequence of str, optional
-        Name of the row → a caption below every picture, such as its loss.
+        For each row, by its name, the captions below its pictures, such as losses.
     names : sequence of str, optional
         A title for every column.
     title : str, optional
@@ -56,7 +60,7 @@ def plot_image_segmentations(
     Raises
     ------
     ValueError
-        If a row does not have one label map per image, of the size of the image.
+        If a row does not have a label map of the right size for every image.
 
     See Also
     --------
@@ -95,7 +99,7 @@ def plot_image_segmentations(
 
 
 def _overlaid(image: NDArray, labels: NDArray, color: str) -> NDArray:
-    """A paler image with the boundaries between labels in a color."""
+    """Make an image pale, and draw the boundaries between labels over it in a color."""
     from matplotlib.colors import to_rgb
     from scipy.ndimage import maximum_filter
 

@@ -1,4 +1,4 @@
-"""Choice of a number of segments, or of a strength of regularization."""
+"""Figures for choosing a number of segments or a strength of regularization."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def plot_elbow(
     *,
     title: str | None = None,
 ) -> Figure:
-    """Residual cost against the number of segments, and the penalties at which each is optimal.
+    """Draw the residual cost against the number of segments.
+
+    A second panel shows the penalties at which each number of segments is optimal, as bars. The
+    longer the bar, the more robust is the number.
 
     Parameters
     ----------
@@ -37,12 +40,12 @@ def plot_elbow(
     costs : (S,) array
         Residual cost of the best segmentation with each number of segments.
     penalties : (S, 2) array, optional
-        Smallest and largest penalty per segment at which each number is optimal (∞ allowed). A
-        longer bar means a more robust choice.
+        Smallest and largest penalty per segment at which each number is optimal; they may be ∞.
+        Without them there is no second panel.
     chosen : int, optional
-        The number to mark, one of ``n_segments``.
+        The number of segments to mark, one of ``n_segments``.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw. By default, a new figure is made.
     title : str, optional
         Replaces the default title.
 
@@ -54,7 +57,8 @@ def plot_elbow(
     Raises
     ------
     ValueError
-        If lengths differ, a penalty interval is reversed, or ``chosen`` is not in the path.
+        If lengths differ, if a smallest penalty exceeds the largest one, or if ``chosen`` is not in
+        ``n_segments``.
 
     References
     ----------
@@ -113,7 +117,10 @@ def _elbow_message(
 
 
 def _draw_intervals(ax: Axes, numbers: NDArray, intervals: NDArray, chosen: int | None) -> None:
-    """Draw horizontal bars over a logarithmic penalty; open ends extend to the edge of the axes."""
+    """Draw the intervals of penalties as horizontal bars over a logarithmic axis.
+
+    Bars that begin at 0 or end at ∞ reach to the edge of the axes.
+    """
     inner = intervals[np.isfinite(intervals) & (intervals > 0)]
     low, high = (inner.min() / 2, inner.max() * 2) if inner.size else (0.5, 2.0)
     ends = np.clip(intervals, low, high)
@@ -136,25 +143,26 @@ def plot_regularization_path(
     noun: str = "features",
     title: str | None = None,
 ) -> Figure:
-    """Weights against the strength of regularization, above the validation loss.
+    """Draw the learned weights against the strength of regularization.
 
-    At most six features have a color and a name: the largest weights at the strength with the
-    least validation loss, or on the whole path without validation. The others are gray.
+    Below is a panel with the validation loss, if it is given. At most six features have a color and
+    a name; the others are gray. These are the features with the largest weights at the strength
+    with the least validation loss or, without validation loss, at any strength.
 
     Parameters
     ----------
     strengths : (S,) array
         Strengths of regularization, zero or positive, in any order.
     weights : (S, P) array
-        Diagonal of the metric learned at each strength.
+        Diagonal of the metric that was learned at each strength.
     validation_loss : (S,) or (S, F) array, optional
-        Loss on validation data; with one column per fold, drawn as mean ± standard error.
+        Loss on validation data. If it has one column per fold, the mean ± standard error is drawn.
     feature_names : sequence of P str, optional
-        "feature 0", "feature 1", … by default.
+        Names of the features. They are "feature 0", "feature 1", … by default.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw. By default, a new figure is made.
     noun : str
-        What the columns of ``weights`` stand for, in the plural.
+        Word for the columns of ``weights`` in the title, in the plural.
     title : str, optional
         Replaces the default title.
 
@@ -166,7 +174,7 @@ def plot_regularization_path(
     Raises
     ------
     ValueError
-        If a strength is negative or repeated, or lengths differ.
+        If a strength is negative or repeated, or if lengths differ.
 
     See Also
     --------

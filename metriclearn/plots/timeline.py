@@ -1,4 +1,4 @@
-"""The timeline of a recording: sound or pictures above, labeled strips and a clock below."""
+"""Draw the timeline of a recording: sound or pictures, strips of labeled segments, and a clock."""
 
 from __future__ import annotations
 
@@ -43,21 +43,24 @@ def plot_timeline(
     *,
     title: str | None = None,
 ) -> Figure:
-    """Strips of labeled segments below the sound or the pictures of a recording.
+    """Draw strips of labeled segments below the sound or the pictures of a recording.
 
-    Equal labels have one color in all strips and are written into wide segments; a legend names the
-    colors. Segments without labels alternate between two colors. The clock is in seconds, or in
-    minutes:seconds for recordings longer than two minutes. O(samples + segments).
+    A label has the same color in all strips. A legend names the colors, and labels are written into
+    segments that are wide enough. If no segment of a strip has a label, its colors alternate. The
+    time axis is in seconds, or in minutes:seconds for recordings longer than two minutes. It takes
+    O(samples + segments) time.
 
     Parameters
     ----------
     strips : dict of str to list of (start, end, label)
-        Name → segments, in seconds; the truth first, if there is one.
+        The segments of each strip by its name, in seconds. If there is a true segmentation, it
+        comes first.
     waveform : array (n,), optional
-        The sound over the whole length of the strips; its envelope is drawn.
+        The sound over the whole length of the strips. Its envelope is drawn.
     thumbnails : sequence of (H, W, 3) pictures, optional
         Pictures at equal distances over the whole length.
     ax : matplotlib Axes, optional
+        Where to draw. By default, a new figure is made.
     title : str, optional
         Replaces the default title.
 
@@ -69,7 +72,7 @@ def plot_timeline(
     Raises
     ------
     ValueError
-        If there is no strip, or a strip is empty.
+        If there is no strip, or if a strip has no segments.
 
     See Also
     --------
@@ -114,18 +117,20 @@ def plot_timeline(
 
 
 def _taking_turns(segments: Sequence[Segment]) -> Sequence[Segment]:
-    """Give unlabeled segments two blank labels in turn, so that neighbors differ in color."""
+    """If no segment has a label, give them two blank labels in turn, so that colors alternate."""
     if any(label for _, _, label in segments):
         return segments
     return [(start, end, " " * (1 + i % 2)) for i, (start, end, _) in enumerate(segments)]
 
 
 def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
-    """A sentence: the share of time in which the last strip agrees with the first, or the longest
-    labels of a single strip.
+    """Compose the default title.
 
-    Without labels, it counts the inner boundaries of the first strip that have a boundary of the
-    last strip within a tenth of the first strip's median segment.
+    It tells for which fraction of the time the last strip has the same labels as the first. For a
+    single strip, it lists the labels that take the most time. If labels are missing, it says how
+    many inner boundaries of the first strip are matched by the last strip. A boundary is matched if
+    the last strip has one within a tenth of the median segment length of the first. For a single
+    strip without labels, it gives the number of segments.
     """
     names = list(strips)
     first, last = strips[names[0]], strips[names[-1]]

@@ -1,4 +1,4 @@
-"""A learned metric: its largest weights, or its matrix and spectrum."""
+"""Draw a learned metric: its largest weights, or its matrix and eigenvalues."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def plot_weights(
     *,
     title: str | None = None,
 ) -> Figure:
-    """Bars of the largest weights of a diagonal metric, largest first.
+    """Draw the largest weights of a diagonal metric as bars, the largest first.
 
     Parameters
     ----------
     weights : (P,) array, or a fitted learner
-        Diagonal of the metric. The weights of a learner are in the units in which it learned:
-        standard deviations if it standardizes. For a full metric, see also
-        :func:`plot_metric_matrix`.
+        Diagonal of the metric. If a learner standardizes the features, the weights are those of the
+        standardized features. To draw a full metric, use :func:`plot_metric_matrix`.
     feature_names : sequence of P str, optional
-        By default, the names that a learner has seen, or "feature 0", "feature 1", …
+        Names of the features. By default, they are the names in the data to which the learner was
+        fitted, or "feature 0", "feature 1", …
     top : int
-        Largest number of bars; zero weights have none.
+        Largest number of bars. Weights of zero have no bar.
     highlight : collection of str, optional
-        Features to draw in a second color.
+        Names of features to draw in a second color.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw. By default, a new figure is made.
     title : str, optional
         Replaces the default title.
 
@@ -57,7 +57,8 @@ def plot_weights(
     Raises
     ------
     ValueError
-        If a weight is not finite, the names do not fit, or a highlighted name is unknown.
+        If a weight is not finite, if there is not one name per feature, or if a highlighted name is
+        not among them.
 
     See Also
     --------
@@ -91,7 +92,10 @@ def plot_weights(
 def _learned(
     learner: Any, feature_names: Sequence[str] | None
 ) -> tuple[NDArray[np.float64], Sequence[str] | None]:
-    """Matrix of a fitted learner, in the units in which it learned, and its feature names."""
+    """The matrix of a fitted learner, and its feature names.
+
+    If the learner standardizes the features, it is the matrix for standardized features.
+    """
     matrix = learner.get_mahalanobis_matrix()
     scale = np.asarray(getattr(learner, "scale_", np.ones(len(matrix))))
     scale = np.where(np.isfinite(scale), scale, 0.0)  # constant features have no weight
@@ -113,7 +117,7 @@ def _weights_message(values: NDArray[np.float64]) -> str:
 
 
 def _carriers(values: NDArray[np.floating]) -> int:
-    """Number of the largest magnitudes that make up 95 % of the sum."""
+    """How many of the largest absolute values are needed for 95 % of the sum of all."""
     magnitudes = np.sort(np.abs(values))[::-1]
     return int(np.searchsorted(np.cumsum(magnitudes), (_SHARE - 1e-12) * magnitudes.sum())) + 1
 
@@ -126,19 +130,22 @@ def plot_metric_matrix(
     *,
     title: str | None = None,
 ) -> Figure:
-    """Heat map of a full metric, and its eigenvalues; O(P³) for the spectrum.
+    """Draw a full metric as a heat map, and its eigenvalues as bars.
 
-    Only rows have names; columns are in the same order. With more than 30 features, only the 30
-    with the largest weights are drawn, in the given order.
+    Only the rows of the heat map have names; columns are in the same order. If there are more than
+    30 features, only the 30 with the largest diagonal entries are drawn, in the given order. The
+    eigenvalues take O(P³) time.
 
     Parameters
     ----------
     B : (P, P) symmetric array, or a fitted learner
-        The learned matrix. The matrix of a learner is in the units in which it learned.
+        The learned matrix. If a learner standardizes the features, it is the matrix for
+        standardized features.
     feature_names : sequence of P str, optional
-        By default, the names that a learner has seen, or "feature 0", "feature 1", …
+        Names of the features. By default, they are the names in the data to which the learner was
+        fitted, or "feature 0", "feature 1", …
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw. By default, a new figure is made.
     title : str, optional
         Replaces the default title.
 
@@ -150,7 +157,7 @@ def plot_metric_matrix(
     Raises
     ------
     ValueError
-        If B is not square, finite and symmetric, or the names do not fit.
+        If B is not square, finite and symmetric, or if there is not one name per feature.
 
     See Also
     --------
