@@ -1,4 +1,4 @@
-"""Metrics and predictors to compare with."""
+"""Baselines: metrics and predictors with which the learners are compared."""
 
 from metriclearn.baselines.closed_form import ClosedFormMetric as ClosedFormMetric
 from metriclearn.baselines.mmc import MMC as MMC

@@ -17,17 +17,18 @@ from metriclearn.running.parameters import Needs, number
 
 @dataclass(eq=False, repr=False)
 class ClosedFormMetric(StandardizedMetric):
-    """L = X†J with J = Y(YᵀY)^(-1/2): multivariate regression on the scaled assignments (MLCA).
+    """The metric L = X†J with J = Y(YᵀY)^(-1/2), a regression on the scaled assignments (MLCA).
 
-    It minimizes ‖XBXᵀ − N‖²_F over B ⪰ 0: the similarities XBXᵀ come as close as possible to the
+    It minimizes ‖XBXᵀ − N‖²_F over B ⪰ 0, so the similarities XBXᵀ come as close as possible to the
     truth N = JJᵀ. Data are centered per data set and standardized, as in a regression with
-    intercepts. Several data sets are stacked, and each has separate clusters. O(TP² + P³), linear
-    in T.
+    intercepts. Several data sets are stacked, and each has separate clusters. The cost is
+    O(TP² + P³), which is linear in T.
 
     Parameters
     ----------
     ridge : float ≥ 0
-        Added to the correlations, as in ridge regression; 0 is the paper's pseudo-inverse.
+        Added to the diagonal of the correlations (P, P), as in ridge regression. With 0, the
+        pseudo-inverse is used, as in the paper.
 
     Attributes
     ----------

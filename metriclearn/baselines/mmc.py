@@ -21,34 +21,36 @@ _SMOOTHING = 1e-10  # added to squared distances of order 1: their roots are the
 
 @dataclass(eq=False, repr=False)
 class MMC(StandardizedMetric):
-    """The metric that separates different clusters the most, with similar pairs kept close.
+    """The metric that separates different clusters the most, while similar pairs stay close.
 
-    max_{B⪰0} Σ_D ‖x−x′‖_B such that Σ_S ‖x−x′‖²_B ≤ 1, where S are all pairs of samples of one
-    cluster and D pairs of different clusters of one data set. Up to the scale of B this is
-    min_{B⪰0} Σ_S ‖x−x′‖²_B − log Σ_D ‖x−x′‖_B, as in the paper for diagonal B (section 2.1). The
-    problem is convex. It is solved in a basis where Σ_S (x−x′)(x−x′)ᵀ = I or has a unit diagonal,
-    which does not change the solution but scales the steps.
+    It solves max_{B⪰0} Σ_D ‖x−x′‖_B such that Σ_S ‖x−x′‖²_B ≤ 1. S holds all pairs of samples in
+    the same cluster, and D holds pairs of samples of the same data set in different clusters. Up to
+    the scale of B this is min_{B⪰0} Σ_S ‖x−x′‖²_B − log Σ_D ‖x−x′‖_B, as in the paper for diagonal
+    B (section 2.1). The problem is convex. It is solved in a basis where Σ_S (x−x′)(x−x′)ᵀ is the
+    identity or, for diagonal B, has a unit diagonal. This does not change the solution, but scales
+    the steps.
 
     A step costs O(dP²) for d pairs in D.
 
     Parameters
     ----------
     diagonal : bool
-        One weight per feature.
+        Learn one weight per feature, that is, a diagonal B.
     max_pairs : int
-        Largest number of pairs in D; from more pairs, this number is drawn at random.
+        Largest number of pairs in D. If there are more, this number is drawn at random.
     max_iter : int
         Largest number of steps.
     tol : float
-        Stop when no slope of the objective is above this. Eigenvalues of B, in the basis of the
-        steps, that are below this share of the largest are zero.
+        Stop when no partial derivative of the objective is above ``tol``. Eigenvalues of B (in the
+        basis of the steps) that are below ``tol`` times the largest one are set to zero.
     random_state : int, RandomState or None
-        Draws the pairs.
+        Determines which pairs are drawn.
 
     Attributes
     ----------
     objective_ : float
-        Mean distance ‖x−x′‖_B of the pairs in D, when the mean of ‖x−x′‖²_B over S is 1.
+        Mean distance ‖x−x′‖_B of the pairs in D, with B scaled so that the mean of ‖x−x′‖²_B over S
+        is 1.
     n_iter_ : int
 
     Raises
@@ -95,12 +97,12 @@ class MMC(StandardizedMetric):
 
 
 def spread_apart(pairs: NDArray, diagonal: bool, max_iter: int, tol: float) -> tuple[NDArray, int]:
-    """L, (P, P), whose B = LLᵀ minimizes Tr B − log mean √(xᵀBx) over the rows x of ``pairs``.
+    """Find L, (P, P), for which B = LLᵀ minimizes Tr B − log mean √(xᵀBx) over the rows x of pairs.
 
-    Returns L and the number of L-BFGS steps, over all entries of L or over its diagonal. No
-    projection is needed because every B ⪰ 0 is some LLᵀ. L is square, so every local minimum is a
-    global one (Burer & Monteiro, Local minima and convergence in low-rank semidefinite programming,
-    Mathematical Programming 103, 2005). O(dP²) per step.
+    Returns L and the number of steps. L-BFGS minimizes over all entries of L or, if ``diagonal``,
+    over those on its diagonal. No projection is needed because every B ⪰ 0 is some LLᵀ. L is
+    square, so every local minimum is a global one (Burer & Monteiro, Local minima and convergence
+    in low-rank semidefinite programming, Mathematical Programming 103, 2005). A step costs O(dP²).
     """
     P = pairs.shape[1]
     free = np.eye(P, dtype=bool) if diagonal else np.ones((P, P), dtype=bool)
@@ -129,7 +131,7 @@ def spread_apart(pairs: NDArray, diagonal: bool, max_iter: int, tol: float) -> t
 
 
 def similar_covariance(arrays: list[NDArray], truths: list[Partition]) -> NDArray:
-    """Mean of (x−x′)(x−x′)ᵀ over all pairs of S, with a small ridge, in O(TP²)."""
+    """Mean of (x−x′)(x−x′)ᵀ over all pairs in S, plus a small multiple of the identity, O(TP²)."""
     P = arrays[0].shape[1]
     total, n_pairs = np.zeros((P, P)), 0.0
     for array, truth in zip(arrays, truths):
@@ -147,7 +149,10 @@ def different_pairs(
     most: int,
     random_state: int | np.random.RandomState | None,
 ) -> NDArray:
-    """Differences of pairs of different clusters of one data set, (d, P): all or ``most``."""
+    """Differences x − x′ between samples in different clusters of the same data set, (d, P).
+
+    All such pairs are used, or ``most`` drawn at random if there are more.
+    """
     counts = [(t.n_samples**2 - int(np.sum(t.sizes**2))) // 2 for t in truths]
     if sum(counts) <= most:
         return np.vstack([_all_pairs(array, t) for array, t in zip(arrays, truths)])
@@ -163,8 +168,11 @@ def _all_pairs(array: NDArray, truth: Partition) -> NDArray:
 
 
 def _drawn(array: NDArray, truth: Partition, n: int, random: np.random.RandomState) -> NDArray:
-    """Draws pairs uniformly: i in proportion to the number of samples outside its cluster, then j
-    among these."""
+    """Draw n differences of pairs uniformly.
+
+    First i is drawn in proportion to the number of samples outside its cluster, then j is drawn
+    from these samples.
+    """
     order = np.argsort(truth.labels, kind="stable")  # the samples of a cluster are neighbors
     sizes = truth.sizes[truth.labels[order]]
     starts = (np.cumsum(truth.sizes) - truth.sizes)[truth.labels[order]]

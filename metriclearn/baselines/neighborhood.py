@@ -18,21 +18,23 @@ from metriclearn.running.parameters import Needs, component, either, number, rea
 class NeighborhoodComponents(StandardizedMetric):
     """Neighborhood components analysis (Goldberger et al., NIPS 2004), by scikit-learn.
 
-    Learns L by gradient ascent on the expected accuracy of stochastic nearest neighbors, which is
-    not convex. Data are centered per data set and standardized; clusters of different data sets
-    are different classes. A step costs O(n²P) time and O(n²) memory, n ≤ ``max_samples``.
+    L is learned by gradient ascent on the expected accuracy of stochastic nearest neighbors, which
+    is not concave. Data are centered per data set and standardized. Clusters of different data sets
+    are different classes. With n samples, a step costs O(n²P) time and O(n²) memory.
 
     Parameters
     ----------
     n_components : int, optional
-        Rank of the metric, at most P; P by default.
+        Rank of the metric, at most P. By default it is P.
     init : str or array (r, P)
         The start of the ascent, see scikit-learn's NeighborhoodComponentsAnalysis.
     max_samples : int
-        A larger training set is reduced to about this number of random samples: the same share of
-        every class, but at least one sample of each.
+        A larger training set is reduced to about this number of random samples. The same fraction
+        of every class is kept, but at least one sample.
     max_iter : int
+        Largest number of steps.
     tol : float
+        Tolerance at which the ascent stops.
     random_state : int, RandomState or None
 
     Attributes

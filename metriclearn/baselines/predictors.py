@@ -27,7 +27,7 @@ class MetricKMeans(MahalanobisClusterer):
     ----------
     baseline : estimator with ``fit(X, y)`` and ``components_``
     n_init : int
-        Number of runs of K-means; the best is kept.
+        Number of runs of K-means. The best result is kept.
     random_state : int, RandomState or None
 
     Attributes
@@ -35,7 +35,8 @@ class MetricKMeans(MahalanobisClusterer):
     baseline_ : the fitted metric
     components_ : array (r, P)
     n_clusters_ : int or None
-        K of the training sets if all have the same; ``predict`` uses it by default.
+        The number of clusters K in every training set, or None if they have different ones.
+        ``predict`` uses it by default.
 
     Raises
     ------
@@ -59,12 +60,12 @@ class MetricKMeans(MahalanobisClusterer):
     random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: Any, y: Any, **unknown: Any) -> Self:
-        """Fit the metric; y holds the labels of one data set or of each of several.
+        """Fit the metric. ``y`` holds the labels of one data set, or those of each of several.
 
         Raises
         ------
         ValueError
-            For data, labels or parameters that cannot be used, in one sentence.
+            For data, labels or parameters that cannot be used.
         """
         if unknown:
             refuse_unknown(self, unknown)
@@ -80,25 +81,28 @@ class MetricKMeans(MahalanobisClusterer):
 
 @dataclass(eq=False, repr=False)
 class TunedSegmenter(MahalanobisSegmenter):
-    """A metric fitted by ``baseline``, with the penalty of least training loss, found exactly.
+    """Change-point detection with a metric that ``baseline`` learns and the best training penalty.
+
+    The penalty minimizes the training loss. Its minimum is found exactly.
 
     Parameters
     ----------
     baseline : estimator with ``fit(X, y)`` and ``components_``
     n_segments : None or "given"
+        With "given", there is no penalty, and ``predict`` needs the numbers of segments.
     min_size : int
         Smallest number of samples in a segment.
     penalty : "tuned" or float ≥ 0
-        With a given penalty, labels are needed only if the baseline needs them.
+        With a number as penalty, labels are needed only if the baseline needs them.
 
     Attributes
     ----------
     baseline_ : the fitted metric
     components_ : array (r, P)
     penalty_ : float or None
-        Penalty of a segment; None if the number of segments is given.
+        Penalty of a segment, or None if the number of segments is given.
     training_loss_ : float
-        Mean ‖M − N‖²_F / T of the training sequences with the tuned penalty.
+        Mean loss ‖M − N‖²_F / T on the training sequences with the tuned penalty.
 
     Raises
     ------
@@ -126,8 +130,8 @@ class TunedSegmenter(MahalanobisSegmenter):
     def fit(self, X: Any, y: Any = None, **unknown: Any) -> Self:
         """Fit the metric, then choose the penalty on the same labeled sequences.
 
-        With partial labels the loss counts only the labeled parts, as in :meth:`tune_penalty`; the
-        baseline must also accept them.
+        With partial labels, the loss is that of the labeled parts, as in :meth:`tune_penalty`. The
+        baseline must also accept partial labels.
         """
         if unknown:
             refuse_unknown(self, unknown)

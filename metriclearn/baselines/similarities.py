@@ -24,12 +24,12 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
     """Normalized cuts under exp(−Σ w_p (x_p − y_p)²) of standardized features, with chosen w."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Standardize features and choose w; labels also give the numbers of clusters.
+        """Standardize features and choose w. The labels also give the numbers of clusters.
 
         Parameters
         ----------
         X : images, or feature arrays of their nodes, as for NormalizedCutMetricLearner
-        y : their label maps; pixels with −1 are ignored
+        y : their label maps; pixels labeled −1 are ignored
         """
         check_parameters(self)
         who = type(self).__name__
@@ -48,7 +48,7 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
 
     @abstractmethod
     def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels]) -> NDArray:
-        """w for the standardized features, (P,)."""
+        """The weights w of the standardized features, (P,)."""
 
 
 @dataclass(eq=False, repr=False)
@@ -58,7 +58,7 @@ class EuclideanSimilarity(WeighedSimilarity):
     Parameters
     ----------
     scale : float
-        s.
+        The factor s.
     similarity, features, rounding, balance
         See :class:`metriclearn.NormalizedCutMetricLearner`.
     """
@@ -72,17 +72,17 @@ class EuclideanSimilarity(WeighedSimilarity):
 
 @dataclass(eq=False, repr=False)
 class SimilarityGridSearch(WeighedSimilarity):
-    """Normalized cuts with one scale for some features and one for the others, by grid search.
+    """Normalized cuts with one weight for some features and another weight for all others.
 
-    The paper's baseline: every pair of scales is tried on the training images, and the one with
-    the least mean ‖M − N‖², weighted by ``balance``, is kept.
+    This is the baseline of Lajugie, Arlot & Bach. Every pair of weights is tried on the training
+    images. The pair with the least mean loss ‖M − N‖², weighted by ``balance``, is kept.
 
     Parameters
     ----------
     first : sequence of int
-        Features with the first scale, such as the position.
+        Columns of the features with the first weight, such as the position.
     scales : sequence of float
-        Candidates for both scales, as weights of standardized features.
+        Candidates for both weights. They are weights of standardized features.
     similarity, features, rounding, balance
         See :class:`metriclearn.NormalizedCutMetricLearner`.
 
@@ -91,7 +91,7 @@ class SimilarityGridSearch(WeighedSimilarity):
     scales_ : (float, float)
         The chosen weights of ``first`` and of the other features.
     losses_ : array (n, n)
-        Mean loss on the training images for every pair of scales.
+        Mean loss on the training images for every pair of weights.
     """
 
     first: Sequence[int] = (3, 4)

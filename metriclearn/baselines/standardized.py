@@ -1,4 +1,4 @@
-"""The base of metrics learned from clusters: centered and standardized data sets."""
+"""Base of metrics that are learned from clusters of centered and standardized data sets."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from metriclearn.problem.partition import Partition
 
 
 class StandardizedMetric(LearnedMetric, ABC):
-    """A metric learned from clusters; a subclass defines how, for standardized data sets."""
+    """A metric learned from the clusters of standardized data sets. Subclasses define how."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from the clusters of y.
+        """Learn the metric from the clusters in ``y``.
 
         Parameters
         ----------
         X : (T, P) array or sequence of them
-        y : (T,) labels, any hashables, or Partition, for each of them
+        y : (T,) hashable labels or a Partition, for each array of X
 
         Raises
         ------
         ValueError
-            For data, labels or parameters that cannot be used, in one sentence.
+            For data, labels or parameters that cannot be used.
         """
         fitted, data, truths = read_labeled(self, X, y, segments=False)
         data, varies = data.varying(fitted)
@@ -44,7 +44,7 @@ class StandardizedMetric(LearnedMetric, ABC):
 
 
 def check_pairs(who: str, truths: Sequence[Partition]) -> None:
-    """Raise unless two samples of a data set are in different clusters, and two in the same."""
+    """Raise an error unless a data set has several clusters, and some samples share a cluster."""
     if all(truth.n_clusters < 2 for truth in truths):
         raise ValueError(
             f"{who} needs a data set with two clusters or more, got 1 class in each of the "

@@ -12,7 +12,10 @@ from metriclearn.running.parameters import check_parameters, check_scale, real_a
 
 
 def read_rows(clusterer: Any, X: ArrayLike, *, reset: bool = True) -> NDArray[np.float64]:
-    """Check parameters and X, (n, d); store its feature names, or compare them if not ``reset``."""
+    """Check the parameters and X, (n, d), and return X as an array.
+
+    The feature names of X are stored or, if not ``reset``, compared with the stored ones.
+    """
     check_parameters(clusterer)
     who = type(clusterer).__name__
     rows = np.ascontiguousarray(real_array(who, "X", X))

@@ -1,6 +1,6 @@
 """DP-means: K-means that opens a new cluster when the nearest mean is too far.
 
-The small-variance limit of the Gibbs sampler for Dirichlet process mixtures (Kulis & Jordan,
+It is the small-variance limit of the Gibbs sampler for Dirichlet process mixtures (Kulis & Jordan,
 Revisiting k-means: new algorithms via Bayesian nonparametrics, ICML 2012).
 """
 
@@ -29,17 +29,17 @@ _MIN_ROWS, _MAX_ROWS = 64, 2048  # size of a block, for any number of clusters
 
 
 def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty: float) -> float:
-    """Σ_c Σ_{x∈c} ‖x − μ_c‖² + λK, the objective of DP-means (Kulis & Jordan 2012, Eq. 1).
+    """The objective of DP-means, Σ_c Σ_{x∈c} ‖x − μ_c‖² + λK (Kulis & Jordan 2012, Eq. 1).
 
-    It is Eq. (7) of Lajugie, Arlot & Bach, Tr[XBXᵀ(I−M)], with the penalty λ Tr M; X here is the
-    data after the metric's ``transform``. O(nd).
+    It is Eq. (7) of Lajugie, Arlot & Bach, Tr[XBXᵀ(I−M)], plus the penalty λ Tr M. Here ``X`` are
+    the data after the metric's ``transform``. The cost is O(nd).
 
     Parameters
     ----------
     X : array of shape (n, d)
     labels : n hashables
     penalty : float ≥ 0, in units of squared distance
-        λ.
+        The penalty λ of a cluster.
 
     Returns
     -------
@@ -65,32 +65,32 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
 
 @dataclass(eq=False, repr=False)
 class DPMeans(ClusterMixin, BaseEstimator):
-    """K-means with a penalty per cluster instead of their number (Kulis & Jordan, Algorithm 1).
+    """K-means with a penalty for every cluster instead of a given K (Kulis & Jordan, Algorithm 1).
 
     It starts from one cluster at the global mean. Every pass visits the samples in order. A sample
-    whose *squared* distance to every mean exceeds λ becomes the mean of a new cluster; any other
-    joins the nearest cluster (the older one on ties). Then empty clusters are dropped and the means
-    updated. Each pass lowers the objective of :func:`penalized_kmeans_objective`; the result is a
-    local minimum.
+    whose *squared* distance to every mean exceeds λ becomes the mean of a new cluster. Any other
+    sample joins the nearest cluster (the older one on ties). After each pass empty clusters are
+    dropped and the means are updated. Each pass lowers the objective of
+    :func:`penalized_kmeans_objective`, so the result is a local minimum.
 
     Distances are computed for blocks of points at once, as sums of squared differences, so labels
-    are exactly those of the point-by-point algorithm. A pass costs O(nKd), and O(block) memory
-    besides X.
+    are exactly those of the point-by-point algorithm. A pass costs O(nKd). In addition to X, it
+    needs memory for the distances of one block.
 
     Parameters
     ----------
     penalty : float ≥ 0, in units of squared distance
-        λ; 0 gives one cluster per distinct sample.
+        The penalty λ. With 0, every distinct sample is a cluster.
     order : "given", "random" or "farthest-first"
-        Order in which samples are visited; the result depends on it. "farthest-first" begins with a
-        greedy traversal: first the sample farthest from the global mean, then the one farthest from
-        the mean and all samples before it, while this distance exceeds √λ. So the order of the rows
-        does not matter.
+        Order in which samples are visited. The result depends on it. "farthest-first" begins with
+        the sample that is farthest from the global mean. Then comes the sample that is farthest
+        from the mean and from all samples visited before, as long as its distance to them exceeds
+        √λ. So the order of the rows does not matter.
     n_init : int
-        Number of runs; the one with the least objective is kept. The first run follows ``order``,
-        the others visit the samples in random orders.
+        Number of runs. The run with the lowest objective is kept. The first run uses ``order``, the
+        others visit the samples in random order.
     max_iter : int
-        Largest number of passes per run; if they are not enough, there is a ConvergenceWarning.
+        Largest number of passes in a run. If they are not enough, there is a ConvergenceWarning.
     random_state : int, RandomState or None
 
     Attributes
@@ -99,7 +99,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
     cluster_centers_ : (K, d) means
     n_clusters_ : K
     objective_ : float
-    n_iter_ : passes of the kept run, the last one confirming the labels
+    n_iter_ : number of passes of the kept run; the last one changes no label
 
     Raises
     ------
@@ -132,8 +132,8 @@ class DPMeans(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         sample_weight : array (n,), optional
-            Positive. A sample of weight w counts as w samples that stay together: it opens a
-            cluster if w times its squared distance to every mean exceeds λ.
+            Positive weights. A sample of weight w counts as w samples that stay together. It opens
+            a cluster if w times its squared distance to every mean exceeds λ.
 
         Raises
         ------
@@ -167,7 +167,10 @@ class DPMeans(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Nearest mean of every row of X, the older one on ties; no cluster is opened. O(nKd)."""
+        """The cluster with the nearest mean for every row of X (the older cluster on ties), O(nKd).
+
+        No cluster is opened.
+        """
         check_is_fitted(self)
         rows = read_rows(self, X, reset=False)
         return _assign(rows, np.ones(len(rows)), self.cluster_centers_, np.inf)[0]
@@ -175,7 +178,11 @@ class DPMeans(ClusterMixin, BaseEstimator):
     def _run(
         self, X: NDArray, weights: NDArray, order: NDArray[np.intp] | slice
     ) -> tuple[float, NDArray[np.int64], NDArray[np.float64], int, bool]:
-        """Objective, labels, means, number of passes, and whether the last one changed nothing."""
+        """Run DP-means once.
+
+        Returns the objective, the labels, the means, the number of passes, and whether the last
+        pass changed nothing.
+        """
         visited, mass = X[order], weights[order]
         labels, means = np.zeros(len(X), dtype=np.int64), _mean(visited, mass)
         settled, n_iter = False, 0
@@ -202,10 +209,11 @@ def _mean(X: NDArray, weights: NDArray) -> NDArray:
 def _assign(
     X: NDArray, weights: NDArray, means: NDArray, penalty: float
 ) -> tuple[NDArray[np.int64], int]:
-    """One pass: returns labels and the number of clusters; labels ≥ len(means) are new clusters.
+    """Make one pass over the samples. Returns their labels and the number of clusters.
 
-    A block of samples is compared with all means at once. The first sample that is too far opens a
-    cluster, and later samples may be nearest to it.
+    Labels from len(means) on are new clusters. A block of samples is compared with all means at
+    once. The first sample that is too far from all of them opens a cluster, and later samples may
+    join it.
     """
     labels, start = np.empty(len(X), dtype=np.int64), 0
     while start < len(X):
@@ -229,7 +237,7 @@ def _assign(
 def _visits(
     X: NDArray, weights: NDArray, order: Order, penalty: float, random: np.random.RandomState
 ) -> NDArray[np.intp] | slice:
-    """Order in which the rows are visited; O(nKd) for "farthest-first"."""
+    """The order in which the rows are visited. For "farthest-first" the cost is O(nKd)."""
     if order == "given":
         return slice(None)
     if order == "random":

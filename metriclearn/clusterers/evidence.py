@@ -1,9 +1,10 @@
 """Evidence accumulation: many K-means partitions vote on which samples belong together.
 
-Fred & Jain, Combining multiple clusterings using evidence accumulation, IEEE Transactions on
-Pattern Analysis and Machine Intelligence 27(6), 2005: single link on the co-association
-votes_ij / R. Samples that are together in every run have the same signature. Single link is the
-minimum spanning tree of the Hamming distances between signatures, so no n×n array is needed.
+The co-association of two samples is the fraction of R partitions in which they are together. The
+clusters are those of single link on it (Fred & Jain, Combining multiple clusterings using evidence
+accumulation, IEEE Transactions on Pattern Analysis and Machine Intelligence 27(6), 2005). The
+signature of a sample holds its labels in all runs. Single link is the minimum spanning tree of the
+Hamming distances between distinct signatures, so no n×n array is needed.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ _THRESHOLD = either(None, number(0, 1))
 
 @needs()
 def coassociation(labelings: Labelings) -> NDArray[np.float64]:
-    """Share of the labelings that put i and j together, shape (n, n): for small n, O(Rn²).
+    """The fraction of the labelings in which samples i and j are together, shape (n, n).
 
-    The clusterer never forms this matrix.
+    This is for small n, since the cost is O(Rn²). The clusterer never forms this matrix.
 
     Parameters
     ----------
@@ -49,8 +50,8 @@ def coassociation(labelings: Labelings) -> NDArray[np.float64]:
 
     See Also
     --------
-    evidence_accumulation : clusters of this matrix.
-    EvidenceAccumulation : the clusterer, and the reference.
+    evidence_accumulation : finds the clusters of this matrix.
+    EvidenceAccumulation : is the clusterer, and cites the reference.
     """
     codes = _codes(labelings)
     return sum(run[:, None] == run for run in codes) / len(codes)
@@ -68,14 +69,14 @@ def evidence_accumulation(
     ----------
     labelings : R sequences of n hashables
     threshold : float in [0, 1], or None
-        Samples are linked when their co-association is above it (0.5: in most of the runs). None:
-        choose the number of clusters with the longest lifetime, that is, the widest range of
-        thresholds in [0, 1] that give it; on ties the fewest clusters. The lifetime of a single
-        cluster ends at co-association 0, and that of one cluster per sample begins at
-        co-association 1.
+        Samples are linked if their co-association is above the threshold. With 0.5, these are the
+        samples that are together in most of the runs. With None, the number of clusters is the one
+        with the longest lifetime, that is, the widest range of thresholds in [0, 1] that give it.
+        On ties it is the smallest such number. The lifetime of a single cluster ends at
+        co-association 0, and that of one cluster per sample begins at co-association 1.
     strict : bool
-        If False, samples at the threshold are linked, too. This does not affect the longest
-        lifetime.
+        If False, samples whose co-association equals the threshold are linked as well. This does
+        not affect the longest lifetime.
 
     Returns
     -------
@@ -89,7 +90,7 @@ def evidence_accumulation(
 
     See Also
     --------
-    EvidenceAccumulation : also makes the labelings; it has the reference.
+    EvidenceAccumulation : also makes the labelings, and cites the reference.
     """
     from metriclearn.clusterers.similarity_kernels import hamming_tree
 
@@ -117,22 +118,22 @@ def evidence_accumulation(
 
 @dataclass(eq=False, repr=False)
 class EvidenceAccumulation(ClusterMixin, BaseEstimator):
-    """K-means partitions with random K, combined by their votes (Fred & Jain 2005).
+    """Cluster by the votes of many K-means partitions with random K (Fred & Jain 2005).
 
-    It finds clusters of any shape that can be covered by chains of compact pieces, and their
-    number. Its time is that of the K-means runs, plus O(Ru²/2) for u ≤ n distinct signatures; its
-    memory is O(Rn), one or two bytes per label.
+    It finds clusters of any shape that can be covered by chains of compact pieces. It also finds
+    the number of clusters. Its time is that of the K-means runs, plus O(Ru²/2) for u ≤ n distinct
+    signatures. Its memory is O(Rn), one or two bytes per label.
 
     Parameters
     ----------
     n_runs : int
-        R, the number of K-means runs; each starts from random distinct samples as centers.
+        Number R of K-means runs. Each starts from random distinct samples as centers.
     min_clusters, max_clusters : int, optional
-        Each run draws K uniformly in this interval, ends included; by default from √n/2 to √n.
-        At most the number of distinct samples is used.
+        Each run draws K uniformly between these numbers, which are included. By default they are
+        √n/2 and √n. K is never more than the number of distinct samples.
     threshold : float in [0, 1], or None
-        Link samples with a co-association above it; None: cut at the longest lifetime (see
-        :func:`evidence_accumulation`).
+        Samples are linked if their co-association is above the threshold. With None, the number of
+        clusters with the longest lifetime is chosen, see :func:`evidence_accumulation`.
     random_state : int, RandomState or None
 
     Attributes
@@ -144,7 +145,7 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        If parameters, data or labels are unusable, or a prediction is made before ``fit``.
+        If parameters or data are unusable.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -208,10 +209,11 @@ def _codes(labelings: Labelings) -> NDArray:
 
 
 def _longest_lifetime(distance: NDArray[np.int64], repeated: bool, n_runs: int) -> int:
-    """Largest Hamming distance at which samples are linked; −1: not even equal signatures are.
+    """The largest Hamming distance at which samples are linked.
 
-    ``distance`` holds the edges (u − 1,) of the tree. If ``repeated``, some samples share a
-    signature and merge at distance 0.
+    It is −1 if not even samples with equal signatures are linked. ``distance`` holds the lengths of
+    the u − 1 edges of the tree. If ``repeated``, some samples share a signature and merge at
+    distance 0.
     """
     merges = np.concatenate([[0] if repeated else [], distance]).astype(np.int64)
     levels = np.unique(np.append(merges, n_runs))

@@ -1,10 +1,10 @@
 """Mixtures of spherical Gaussians: the E-step, and Gibbs sampling of a Dirichlet process mixture.
 
-G ~ DP(α, N(0, ρI)), φ_i ~ G, x_i ~ N(φ_i, σI) with variances σ and ρ (Neal, Markov chain sampling
-methods for Dirichlet process mixture models, Journal of Computational and Graphical Statistics
-9(2), 2000, Algorithm 2). With α = (1 + ρ/σ)^{d/2} exp(−λ/2σ) and σ → 0 it becomes DP-means with
-penalty λ (Kulis & Jordan, Revisiting k-means: new algorithms via Bayesian nonparametrics, ICML
-2012).
+The model is G ~ DP(α, N(0, ρI)), φ_i ~ G, x_i ~ N(φ_i, σI) with variances σ and ρ (Neal, Markov
+chain sampling methods for Dirichlet process mixture models, Journal of Computational and Graphical
+Statistics 9(2), 2000, Algorithm 2). With α = (1 + ρ/σ)^{d/2} exp(−λ/2σ) and σ → 0 it becomes
+DP-means with penalty λ (Kulis & Jordan, Revisiting k-means: new algorithms via Bayesian
+nonparametrics, ICML 2012).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def spherical_responsibilities(
 ) -> NDArray[np.float64]:
     """γ_ic = π_c N(x_i | μ_c, σ_c I) / Σ_{j≤k} π_j N(x_i | μ_j, σ_j I), shape (n, k), in O(nkd).
 
-    The E-step of a mixture, and in the limit σ → 0 the assignment of K-means. It is computed with
-    logarithms, so rows sum to 1 however small the densities are. To fit such mixtures, use
-    ``sklearn.mixture.GaussianMixture(covariance_type="spherical")``.
+    This is the E-step of a mixture. In the limit σ → 0 it is the assignment step of K-means. It is
+    computed with logarithms, so rows sum to 1 however small the densities are. To fit such
+    mixtures, use ``sklearn.mixture.GaussianMixture(covariance_type="spherical")``.
 
     Parameters
     ----------
     X : array of shape (n, d)
     weights : array of shape (k,), non-negative
-        π, up to a common factor.
+        The weights π, up to a common factor.
     means : array of shape (k, d)
     variance : float > 0, or array of shape (k,)
-        σ, a variance, not a standard deviation.
+        The variance σ. It is not a standard deviation.
 
     Returns
     -------
@@ -90,21 +90,22 @@ def assignment_probabilities(
     prior_variance: float,
     penalty: float,
 ) -> NDArray[np.float64]:
-    """Conditional probabilities of joining each of K clusters, and last of opening one, in O(Kd).
+    """Probabilities that a sample joins each of K clusters or, the last one, opens a new cluster.
 
-    n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ)) divided by their sum (Kulis & Jordan 2012,
-    section 3.1). They are computed with logarithms, so they are exact for arbitrarily small σ.
+    They are n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ)), divided by their sum (Kulis &
+    Jordan 2012, section 3.1). The other samples' clusters are given. Logarithms are used, so the
+    probabilities are exact for arbitrarily small σ. The cost is O(Kd).
 
     Parameters
     ----------
     x : array of shape (d,)
     counts : array of shape (K,)
-        n_{−i,c}, the other samples in each cluster.
+        The number n_c of other samples in each cluster.
     means : array of shape (K, d)
     variance, prior_variance : float
-        σ > 0 and ρ ≥ 0, in units of squared distance.
+        The variances σ > 0 and ρ ≥ 0, in units of squared distance.
     penalty : float
-        λ, in units of squared distance.
+        The penalty λ, in units of squared distance.
 
     Returns
     -------
@@ -142,9 +143,10 @@ class DirichletProcess:
     Attributes
     ----------
     variance, prior_variance : float
-        σ > 0 and ρ ≥ 0, in units of squared distance.
+        The variances σ > 0 and ρ ≥ 0, in units of squared distance.
     log_opening : float
-        ln α − (d/2) ln(1 + ρ/σ): the weight of a new cluster at the origin; −λ/2σ for a penalty λ.
+        Logarithm of the weight of a new cluster at the origin, ln α − (d/2) ln(1 + ρ/σ). For a
+        penalty λ, it is −λ/2σ.
     """
 
     variance: float
@@ -152,7 +154,7 @@ class DirichletProcess:
     log_opening: float
 
     def log_weights(self, x: NDArray, counts: NDArray, means: NDArray) -> NDArray[np.float64]:
-        """Logarithms, up to a constant, of the probabilities of K clusters and of a new one."""
+        """Log probabilities, up to a constant, that x joins each cluster or, last, opens one."""
         with np.errstate(divide="ignore"):  # an empty cluster is never joined
             joining = np.log(counts) - np.sum((means - x) ** 2, axis=1) / (2.0 * self.variance)
         opening = self.log_opening - x @ x / (2.0 * (self.prior_variance + self.variance))
@@ -163,11 +165,11 @@ class DirichletProcess:
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """One sweep of Neal's Algorithm 2: draw each label given the means, then each mean. O(nKd).
 
-        A cluster disappears, with its mean, as soon as it has lost its last sample.
+        A cluster and its mean disappear as soon as the cluster loses its last sample.
 
         Parameters
         ----------
-        X : (n, d), the prior's mean being 0
+        X : (n, d), shifted so that the prior's mean is 0
         labels : (n,) without gaps
         means : (K, d)
 
@@ -201,9 +203,9 @@ class DirichletProcess:
     def log_posterior(self, X: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
         """ln p(labels | X) up to a constant, with the means integrated out, in O(nd).
 
-        Σ_c [ln α + ln Γ(n_c) − (d/2) ln(1 + ρn_c/σ) − S_c/2σ − n_c‖x̄_c‖²/2(σ + ρn_c)], S_c the
-        squared distances to the mean x̄_c. For a penalty, −2σ times it tends to DP-means' objective
-        as σ → 0.
+        It is Σ_c [ln α + ln Γ(n_c) − (d/2) ln(1 + ρn_c/σ) − S_c/2σ − n_c‖x̄_c‖²/2(σ + ρn_c)], where
+        S_c is the sum of squared distances to the mean x̄_c. If α follows from a penalty, −2σ times
+        this value tends to the objective of DP-means as σ → 0.
         """
         variance, prior_variance, half = self.variance, self.prior_variance, 0.5 * X.shape[1]
         partition = Partition.from_labels(labels)
@@ -221,27 +223,27 @@ class DirichletProcess:
 class GibbsDPMixture(ClusterMixin, BaseEstimator):
     """Dirichlet process mixture of spherical Gaussians by Gibbs sampling (Neal's Algorithm 2).
 
-    A small reference estimator, in plain numpy: a sweep costs O(nKd) and about 20 µs per sample.
-    The labels with the largest posterior probability over all sweeps are kept. The prior of the
-    means is centered at the sample mean, so shifting X changes nothing.
+    This is a small reference estimator in plain numpy. A sweep costs O(nKd), about 20 µs per
+    sample. The labels with the largest posterior probability over all sweeps are kept. The prior of
+    the means is centered at the sample mean, so shifting X changes nothing.
 
     Parameters
     ----------
     penalty : float ≥ 0, in units of squared distance
-        λ, used when no concentration is given: α = (1 + ρ/σ)^{d/2} exp(−λ/2σ).
+        The penalty λ. If no concentration is given, it determines α = (1 + ρ/σ)^{d/2} exp(−λ/2σ).
     variance : float > 0
-        σ, the variance of every feature within a cluster.
+        The variance σ of every feature within a cluster.
     prior_variance : float ≥ 0
-        ρ, the variance of every feature of the means.
+        The prior variance ρ of every feature of the means.
     concentration : float > 0, optional
-        α, in place of the penalty.
+        The concentration α. If it is given, the penalty is not used.
     n_sweeps : int
-        Number of sweeps; the first starts with all samples in one cluster.
+        Number of sweeps. The first one starts with all samples in one cluster.
     random_state : int, RandomState or None
 
     Attributes
     ----------
-    labels_ : (n,) the most probable labels visited
+    labels_ : (n,) the most probable labels of all sweeps
     cluster_centers_ : (K, d) sample means of these clusters
     n_clusters_ : K
     n_clusters_trace_ : (n_sweeps,) number of clusters after every sweep
@@ -250,7 +252,7 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        If parameters, data or labels are unusable, or a prediction is made before ``fit``.
+        If parameters or data are unusable.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -1,4 +1,4 @@
-"""Numba kernels of the clusterers; they are imported where they are used, so that importing the
+"""Numba kernels of the clusterers. They are imported where they are used, so that importing the
 clusterers is fast."""
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ Ints = NDArray[np.int64]
 
 @njit(nogil=True, cache=True)
 def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
-    """Minimum spanning tree of the columns under the Hamming distance (Prim): from, to, distance.
+    """Minimum spanning tree of the columns under the Hamming distance, by Prim's algorithm.
 
-    ``signatures`` (R × u) is overwritten: the last of the other columns replaces each column that
-    joins the tree. So the others stay contiguous, and each run takes one vectorized sweep. O(R
-    u²/2) time, O(u) extra memory.
+    Returns the two columns of every edge and its length, in three arrays (u − 1,).
+
+    ``signatures`` (R × u) is overwritten. When a column joins the tree, the last remaining column
+    takes its position. So the remaining columns stay contiguous, and each run takes one vectorized
+    sweep. This needs O(Ru²/2) time and O(u) extra memory.
     """
     n_runs, u = signatures.shape
     names = np.arange(u)

@@ -1,5 +1,5 @@
-"""Adapters for aeon, sktime, skchange and Label Studio.
+"""Adapters for aeon, sktime, skchange, river and Label Studio.
 
-No other module of metriclearn imports them, and each imports only its library: ``from
-metriclearn.integrations.aeon import MetricSegmenter``.
+Each adapter imports only its own library, and no other module of metriclearn imports an adapter.
+So import the one that you need: ``from metriclearn.integrations.aeon import MetricSegmenter``.
 """

@@ -1,4 +1,4 @@
-"""Shared by the adapters: a segmenter from data sets with or without labels."""
+"""Fit a segmenter to data sets with or without labels. The adapters share this function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PENALTY = either(None, number())
 
 
 def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any] | None) -> Any:
-    """A fitted segmenter with ``predict`` and ``predict_change_points``.
+    """Return a fitted segmenter with ``predict`` and ``predict_change_points``.
 
     With labels, a clone of the learner is fitted. Without labels, a fitted learner is used as it
     is, and one that is not fitted is replaced by the Euclidean metric of standardized features.
@@ -29,13 +29,13 @@ def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any]
     Parameters
     ----------
     adapter : object with the two parameters of the adapters
-        ``learner`` : a :class:`~metriclearn.ChangePointMetricLearner` or another segmenter of
-        metriclearn; by default the former with its defaults. ``penalty`` : penalty ≥ 0 of a segment
-        if there are neither labels nor a fitted learner, in units of squared standard deviations;
-        by default the penalty of the BIC.
+        ``learner`` is a segmenter of metriclearn, by default
+        :class:`~metriclearn.ChangePointMetricLearner` with default parameters. ``penalty`` ≥ 0 is
+        used if there are neither labels nor a fitted learner. It is the penalty of a segment in
+        units of squared standard deviations, by default that of the BIC.
     arrays : sequence of (T_i, P) arrays
     labels : sequence of (T_i,) labels, optional
-        −1 where unknown.
+        Labels of the samples, −1 where they are unknown.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
     python -m metriclearn.integrations.label_studio serve FOLDER
 
-Other commands: ``read`` and ``write``. The backend answers the requests of label-studio-ml
+The other commands are ``read`` and ``write``. The backend answers the requests of label-studio-ml
 (/health, /setup, /predict, /webhook).
 """
 
@@ -50,7 +50,7 @@ _EVENTS = (*_LEARNED, "ANNOTATION_DELETED", "ANNOTATIONS_DELETED", "START_TRAINI
 
 
 class Task(NamedTuple):
-    """A task as data: its rows, and the time of each in seconds."""
+    """The data of a task: its rows of features, and the time of each row in seconds."""
 
     name: str
     X: NDArray[np.float64]
@@ -61,21 +61,23 @@ class Task(NamedTuple):
 
 
 class Backend:
-    """A model of every project of Label Studio, learned from the annotations submitted so far.
+    """Learns a model for every project of Label Studio from the annotations submitted so far.
 
     ``fit(event, data)`` and ``predict(tasks, label_config)`` are called by label-studio-ml.
-    Annotations and models are kept in a folder, so a restarted backend continues.
+    Annotations and models are kept in a folder, so they are still there when the backend is
+    restarted.
 
     Parameters
     ----------
     folder : path
-        Holds the recordings, or the tables of time series, under the names that the tasks have.
+        The folder of the recordings, or of the tables of time series. The files have the names that
+        the tasks give.
     state : path, optional
-        Folder for annotations and models; by default ``.label_studio`` in ``folder``.
+        Folder for annotations and models. By default it is ``.label_studio`` in ``folder``.
     rate : float
         Rows per second of the features of sound, and of tables without a column of times.
     learner : learner, optional
-        As for :class:`~metriclearn.RecordingSegmenter`; by default
+        As for :class:`~metriclearn.RecordingSegmenter`. By default it is
         ``WhitenedMetricLearner(retune=True)``, which learns in seconds.
 
     Raises
@@ -87,7 +89,7 @@ class Backend:
 
     See Also
     --------
-    read_tasks, write_tasks : the JSON of exports and imports.
+    read_tasks, write_tasks : read exports and write imports (JSON).
 
     Examples
     --------
@@ -126,7 +128,7 @@ class Backend:
         return self.learn(_project(data))
 
     def keep(self, event: str, data: Mapping[str, Any]) -> bool:
-        """Save the annotation of an event; returns whether learning may be possible."""
+        """Save the annotations of an event. Returns whether it is an event to learn from."""
         if event not in _EVENTS:
             return False
         project = _project(data)
@@ -154,7 +156,7 @@ class Backend:
         return True
 
     def learn(self, project: str) -> dict[str, Any]:
-        """Learn from all annotations of a project, and keep the model under a new number."""
+        """Learn from all annotations of a project, and save the model with a new version number."""
         content = self._content(project)
         config = content["config"]
         if not config:
@@ -202,12 +204,13 @@ class Backend:
         project: Any = None,
         **options: Any,
     ) -> list[dict[str, Any]]:
-        """A prediction for every task: regions with scores, their mean, and the model's number.
+        """Predict the regions of every task, with scores and the version number of the model.
 
-        The score of a region is the probability of the less certain of its two boundaries: with a
-        consensus the share of models that agree, else 1 − exp(−2 margin)/2 for a margin in units of
-        the penalty. Without a model, and for tasks that cannot be read (``error`` says why), there
-        are no regions.
+        The score of a region is the probability of the less certain of its two boundaries. With a
+        consensus, the probability of a boundary is the fraction of models that agree on it.
+        Otherwise it is 1 − exp(−2 margin)/2, with the margin in units of the penalty. The score of
+        a task is the mean over its boundaries. There are no regions if there is no model, or if a
+        task cannot be read; then ``error`` gives the reason.
         """
         number = "" if project is None else str(project).partition(".")[0]
         interface = Interface.read(label_config)
@@ -227,13 +230,13 @@ class Backend:
         return answers
 
     def version(self, project: Any) -> str:
-        """Number of the model of a project; "0" if there is none."""
+        """Version number of the model of a project, or "0" if there is none."""
         return str(self._content(str(project).partition(".")[0])["version"])
 
     def task(self, task: Mapping[str, Any], interface: Interface, extractor: Any = None) -> Task:
-        """The features of a task's file, or of the time series that it holds itself.
+        """The features of a task's file, or of the time series that the task holds itself.
 
-        Features of sound come from the extractor of a model, or by default from one at the
+        Features of sound are computed by ``extractor``. By default this is an extractor with the
         backend's rate.
         """
         name = recording_name(task, interface)
@@ -294,7 +297,7 @@ class Backend:
 
 
 def _project(data: Mapping[str, Any]) -> str:
-    """The number of the project, which names its files."""
+    """The number of the project in a request. It is part of the names of the project's files."""
     given = data.get("project")
     number = str(given.get("id") if isinstance(given, Mapping) else given).partition(".")[0]
     if not number.isdecimal():
@@ -303,7 +306,7 @@ def _project(data: Mapping[str, Any]) -> str:
 
 
 def _many(given: Any) -> list[Mapping[str, Any]]:
-    """The objects of a list, or a single one."""
+    """The JSON objects in ``given``, which is a list or a single object."""
     listed = given if isinstance(given, list) else [given]
     return [one for one in listed if isinstance(one, Mapping)]
 
@@ -314,9 +317,11 @@ def _config(data: Mapping[str, Any]) -> str:
 
 
 def _labels(one: Task, segments: Sequence[Segment], plain: bool) -> NDArray[np.str_]:
-    """Label of every row; a row at the end of a region is part of it, unless the next begins there.
+    """The label of every row. A row at the end of a region belongs to it, unless the next region
+    begins there.
 
-    With ``plain`` no task has two labels, so every boundary counts.
+    ``plain`` means that all regions of the project have the same label. Then every region gets a
+    label of its own, so that every boundary is learned from.
     """
     names = [f"{one.name} {i}" if plain else label for i, (*_, label) in enumerate(segments)]
     labels = np.full(len(one.X), _UNKNOWN, dtype=f"U{max(map(len, [_UNKNOWN, *names]))}")
@@ -328,7 +333,7 @@ def _labels(one: Task, segments: Sequence[Segment], plain: bool) -> NDArray[np.s
 
 
 def _predicted(one: Task, model: RecordingSegmenter, interface: Interface) -> dict[str, Any]:
-    """Regions of the best segmentation, with scores."""
+    """The regions of the best segmentation with their scores, and the score of the task."""
     learner = model.learner_
     ends = learner.predict_change_points(one.X)
     if hasattr(learner, "boundary_shares"):
@@ -352,11 +357,11 @@ def _predicted(one: Task, model: RecordingSegmenter, interface: Interface) -> di
 
 
 def application(backend: Backend) -> Any:
-    """The ASGI application: it learns in a thread, one project after the other.
+    """The ASGI application. It learns in a thread, one project after the other.
 
-    Requests must have the content type JSON, which pages of other sites cannot send. They must have
-    no origin, because pages under foreign names that point to this computer (DNS rebinding) have
-    one.
+    Requests must have the content type JSON, which pages of other sites cannot send. They must not
+    have an Origin header. Requests from web pages have one, even if the foreign name of a page
+    points to this computer (DNS rebinding).
     """
     starlette = optional("starlette.applications", "label")
     Route = optional("starlette.routing", "label").Route

@@ -1,4 +1,4 @@
-"""Label Studio's JSON: regions of sound and of time series as segments in seconds, and back."""
+"""Convert Label Studio's regions (JSON) of sound and time series to segments, and back."""
 
 from __future__ import annotations
 
@@ -30,20 +30,22 @@ _UNIX = {"%s": 1.0, "%Q": 1e-3}  # d3's seconds and milliseconds since 1970
 
 @dataclass(frozen=True)
 class Interface:
-    """The labeled object of a labeling configuration.
+    """The object that is labeled, as a labeling configuration describes it.
 
     Attributes
     ----------
     from_name, to_name : str
-        Names of the labels and of the object.
+        Names of the tag with the labels and of the tag of the object.
     is_sound : bool
-        Whether it is Audio; else it is TimeSeries.
+        True if the object is an Audio, False if it is a TimeSeries.
     key : str
-        Key of the task's data.
+        Key of the object in the data of a task.
     labels, channels : tuple of str
-        ``channels`` are columns; empty for sound.
+        The labels, and the columns of a time series. Sound has no channels.
     time_column, time_format : str or None
+        Column of the times, and their format.
     separator : str
+        Separator of the columns.
     """
 
     from_name: str
@@ -63,7 +65,7 @@ class Interface:
         Raises
         ------
         ValueError
-            If it has no labels of an Audio or a TimeSeries.
+            If the configuration has no labels for an Audio or a TimeSeries.
         """
         try:
             tags = list(ElementTree.fromstring(config).iter())
@@ -100,9 +102,9 @@ class Clock(NamedTuple):
     origin : float or Timestamp
         The time of the first row.
     unit : float
-        Length of one unit in seconds, if times are numbers.
+        Length in seconds of one unit of time, if times are numbers.
     form : str, optional
-        Python's format of times that are text.
+        The format of times that are text, in Python's notation.
     length : float, optional
         Length of the table in seconds.
     """
@@ -114,7 +116,7 @@ class Clock(NamedTuple):
 
     @classmethod
     def of(cls, interface: Interface | None, table: pd.DataFrame | None, rate: float) -> Self:
-        """The clock of a task: its times are in a column of the table, or are row numbers."""
+        """The clock of a task, whose times are in a column of its table or are row numbers."""
         if interface is None or interface.is_sound:
             return cls()
         given = interface.time_format
@@ -136,7 +138,7 @@ class Clock(NamedTuple):
         return clock._replace(length=last * len(table) / max(len(table) - 1, 1))
 
     def parsed(self, time: Any) -> Any:
-        """A number, or a time stamp."""
+        """Convert a time to a number, or to a time stamp if it is text."""
         try:
             if self.form is not None:
                 return pd.to_datetime(str(time), format=self.form)
@@ -149,12 +151,12 @@ class Clock(NamedTuple):
             ) from None
 
     def seconds(self, time: Any) -> float:
-        """Seconds since the first row."""
+        """Convert a time to seconds since the first row."""
         passed = self.parsed(time) - self.origin
         return float(passed.total_seconds() if self.form is not None else passed * self.unit)
 
     def all_seconds(self, column: pd.Series) -> NDArray[np.float64]:
-        """Seconds since the first row, of every row of a column of times."""
+        """Convert a column of times to seconds since the first row."""
         if self.form is not None:
             passed = pd.to_datetime(column.astype(str), format=self.form) - self.origin
             return passed.dt.total_seconds().to_numpy(dtype=np.float64)
@@ -162,7 +164,7 @@ class Clock(NamedTuple):
         return (numbers - self.origin) * self.unit
 
     def written(self, seconds: float, interface: Interface) -> Any:
-        """The time as Label Studio writes it."""
+        """Convert seconds since the first row to a time as Label Studio writes it."""
         if self.form is None:
             time = self.origin + seconds / self.unit
             return str(time) if interface.time_format in _UNIX else time
@@ -182,12 +184,12 @@ def read_tasks(
     predictions: bool = False,
     channel: int | None = None,
 ) -> dict[str, list[Segment]]:
-    """Segments in seconds by recording, from tasks that Label Studio exported as JSON.
+    """Read the segments of every recording from tasks that Label Studio exported as JSON.
 
-    If a task has several annotations, the one marked as ground truth counts, else the newest.
-    Skipped and empty ones are left out, and so are results without times, such as relations and
-    texts. If all regions are instants, they are boundaries. A recording has the name of its file,
-    without the ending and the prefix of an upload.
+    If a task has several annotations, the one marked as ground truth is read, else the newest.
+    Skipped and empty annotations are left out, and so are results without times, such as relations
+    and texts. If all regions are instants, they are boundaries. A recording has the name of its
+    file, without the ending and without the prefix of an upload.
 
     Parameters
     ----------
@@ -199,16 +201,17 @@ def read_tasks(
     rate : float
         Rows per second of tables without a time column.
     annotator : optional
-        Number or e-mail address; only this annotator's annotations are read.
+        Number or e-mail address of an annotator. Only this annotator's annotations are read.
     predictions : bool
-        Read the newest prediction in place of an annotation.
+        Read the newest prediction instead of an annotation.
     channel : int, optional
-        Only regions of this channel of the sound.
+        Read only regions of this channel of the sound.
 
     Returns
     -------
     dict of lists of (start, end, label)
-        In seconds; recordings without segments are left out.
+        The segments of every recording, by its name. Times are in seconds. Recordings without
+        segments are left out.
 
     Raises
     ------
@@ -218,7 +221,7 @@ def read_tasks(
 
     See Also
     --------
-    write_tasks : the way back.
+    write_tasks : makes tasks of segments.
 
     Examples
     --------
@@ -261,25 +264,26 @@ def write_tasks(
     scores: Mapping[str, Sequence[float]] | None = None,
     predictions: bool = False,
 ) -> list[dict[str, Any]]:
-    """Tasks for Label Studio's import, with the segments as annotations or predictions.
+    """Make tasks for Label Studio's import, with the segments as annotations or predictions.
 
-    Segments without labels become instants of a time series, or regions of sound with the only
-    label of the configuration.
+    In a time series, segments without labels become instants at their boundaries. In sound, they
+    become regions with the only label of the configuration.
 
     Parameters
     ----------
     tables : dict
-        Segments in seconds by recording.
+        The segments of every recording, by its name. Times are in seconds.
     config : str
         The labeling configuration (XML).
     folder, rate
         As for :func:`read_tasks`.
     data : dict, optional
-        The data of the tasks by recording; by default its name under the configuration's key.
+        The data of the task of every recording, by its name. By default they hold only this name,
+        under the key of the configuration.
     scores : dict, optional
-        A score of every segment.
+        The scores of the segments of every recording.
     predictions : bool
-        Write predictions.
+        Write predictions instead of annotations.
 
     Returns
     -------
@@ -289,11 +293,12 @@ def write_tasks(
     Raises
     ------
     ValueError
-        If the configuration lacks a label.
+        If the configuration lacks a label of the segments, or segments have no labels and the
+        configuration has several.
 
     See Also
     --------
-    read_tasks : the way back.
+    read_tasks : reads segments from tasks.
 
     Examples
     --------
@@ -321,12 +326,13 @@ def regions_of(
     clock: Clock,
     scores: Sequence[float] | None = None,
 ) -> list[dict[str, Any]]:
-    """The regions of segments, as in ``result`` of an annotation or a prediction.
+    """Convert segments to regions, as in the ``result`` of an annotation or a prediction.
 
     Raises
     ------
     ValueError
-        If the configuration lacks a label.
+        If the configuration lacks a label of the segments, or segments have no labels and the
+        configuration has several.
     """
     wanted = {label for *_, label in segments if label}
     missing = sorted(wanted - set(interface.labels))
@@ -360,7 +366,7 @@ def regions_of(
 
 
 def recording_name(task: Mapping[str, Any], interface: Interface | None) -> str:
-    """The name of a task's file without its ending, or ``task ID`` if it holds the data itself."""
+    """The name of a task's file without its ending, or "task ID" if the task has no file."""
     values = dict(task["data"])
     if interface is not None and interface.key in values:
         values = {interface.key: values[interface.key]}
@@ -393,7 +399,7 @@ def _listed(tasks: PathLike | Sequence[Mapping[str, Any]]) -> Sequence[Any]:
 def _results(
     task: Mapping[str, Any], where: str, annotator: Any, predictions: bool
 ) -> list[Mapping[str, Any]]:
-    """The regions of the annotation that counts, or of the newest prediction."""
+    """The regions of the annotation that is read (see read_tasks), or of the newest prediction."""
     given = task.get("predictions" if predictions else "annotations")
     if given is None:
         given = task.get("completions", []) if not predictions else []
@@ -417,7 +423,7 @@ def _results(
 
 
 def _names(annotator: Any) -> tuple[Any, ...]:
-    """Number and e-mail address of the annotator."""
+    """The number and the e-mail address of an annotator, where they are known."""
     if isinstance(annotator, Mapping):
         return annotator.get("id"), str(annotator.get("id")), annotator.get("email")
     return (annotator, str(annotator))
@@ -426,7 +432,7 @@ def _names(annotator: Any) -> tuple[Any, ...]:
 def _table(
     interface: Interface | None, folder: PathLike | None, task: Mapping[str, Any], name: str
 ) -> pd.DataFrame | None:
-    """The table of a time series: in the task itself, or in the folder."""
+    """The table of a time series, from the task itself or from the folder. None without a table."""
     if interface is None or interface.is_sound:
         return None
     inline = task["data"].get(interface.key)
@@ -450,7 +456,7 @@ def _regions(
     interface: Interface | None,
     channel: int | None,
 ) -> Iterator[tuple[Any, Any, str]]:
-    """Start, end and label of the results that have times."""
+    """Yield the start, the end and the label of every result that has times."""
     seen, channels = set(), set()
     for one in results:
         value = one.get("value") if isinstance(one, Mapping) else None
@@ -492,7 +498,7 @@ def _regions(
 
 
 def _segments(where: str, regions: Sequence[tuple[Any, Any, str]], clock: Clock) -> list[Segment]:
-    """Regions in seconds; instants are the boundaries if there is nothing else."""
+    """Convert regions to segments in seconds. If all regions are instants, they are boundaries."""
     timed = sorted((clock.seconds(a), clock.seconds(b), label) for a, b, label in regions)
     points = sorted({start for start, end, _ in timed if start == end})
     spans = [one for one in timed if one[0] < one[1]]

@@ -1,4 +1,4 @@
-"""A detector with the methods of river: reads one sample at a time, finds final change-points."""
+"""A detector with the methods of river, which reads one sample at a time."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from metriclearn.estimators.prediction.stream import Streaming
 class StreamingChangePointDetector:
     """Follow a stream of samples, which are dictionaries, with a fitted segmenter.
 
-    It has the methods of river's detectors, so that it can replace them; river itself is not
+    It has the methods of river's detectors, so that it can replace them. River itself is not
     needed. :meth:`learn_one` reads a sample. :meth:`predict_one` returns the number or the name of
-    a sample's segment, as of now. ``drift_detected`` is True if the last sample made a change
-    final; ``changes`` then holds all such changes.
+    a sample's segment, as far as it is known by now. A change-point is final if later samples do
+    not move it any more. ``drift_detected`` is True if the last sample made change-points final.
+    Then ``changes`` holds them.
 
     Parameters
     ----------
     segmenter : fitted segmenter
-        Such as :class:`~metriclearn.ChangePointMetricLearner`; the values of a sample are taken in
-        the order of its ``feature_names_in_``, or else in the order of the dictionary.
+        A segmenter such as :class:`~metriclearn.ChangePointMetricLearner`. The values of a sample
+        are used in the order of its ``feature_names_in_`` or, without them, in the order of the
+        dictionary.
     max_delay : int, optional
         See :class:`~metriclearn.SegmenterStream`.
 
@@ -60,19 +62,19 @@ class StreamingChangePointDetector:
 
     @property
     def drift_detected(self) -> bool:
-        """Whether the last sample made a change final."""
+        """Whether the last sample made a change-point final."""
         return len(self.changes) > 0
 
     def learn_one(self, x: Mapping[Any, float], y: Any = None) -> None:
-        """Read a sample; y is not used."""
+        """Read a sample. ``y`` is not used."""
         self.changes = self.stream_.push(self._row(x)).ends.tolist()
         self._n_final += len(self.changes)
 
     def predict_one(self, x: Mapping[Any, float]) -> Any:
-        """The number of the segment of this sample as of now, 0 for the first, or its name.
+        """The number of the segment in which this sample would be (0 for the first), or its name.
 
-        The stream does not change. The cost is a copy of the samples since the last final change,
-        and a program over them.
+        The stream does not change. The cost is a copy of the samples since the last final
+        change-point, and a search for change-points in them.
         """
         ahead = self.stream_.copy()
         found = ahead.push(self._row(x))

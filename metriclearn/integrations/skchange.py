@@ -20,14 +20,15 @@ class MahalanobisCost(BaseCost):
     """Σ_t (x_t − x̄)ᵀ B (x_t − x̄) over the samples of a segment, for PELT and other detectors of
     skchange.
 
-    With the learned ``penalty_`` skchange's PELT has the same optimum as the learner itself.
-    ``precompute`` is O(TPr) for a metric of rank r, then every segment O(r).
+    With the learned ``penalty_`` skchange's PELT has the same optimum as the learner itself. For a
+    metric of rank r, ``precompute`` costs O(TPr). After that, every segment costs O(r).
 
     Parameters
     ----------
     metric : learner, (P, P) matrix B or (P,) weights, optional
-        A fitted estimator with ``get_mahalanobis_matrix``; the identity by default. In a
-        :class:`sklearn.frozen.FrozenEstimator` it stays fitted when a detector is cloned.
+        The metric, by default the identity. A learner is a fitted estimator with
+        ``get_mahalanobis_matrix``. In a :class:`sklearn.frozen.FrozenEstimator` it stays fitted
+        when a detector is cloned.
 
     Attributes
     ----------
@@ -54,14 +55,14 @@ class MahalanobisCost(BaseCost):
         return tags
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Store the metric, which must be for the features of X; y is not used."""
+        """Store the metric, which must fit the number of features of X. ``y`` is not used."""
         validation.validate_data(self, X, ensure_2d=True, dtype=np.float64, reset=True)
         L = metric_factor(type(self).__name__, self.metric, self.n_features_in_)
         self.factor_ = L[:, np.any(L != 0, axis=0)]
         return self
 
     def precompute(self, X: ArrayLike) -> dict[str, NDArray]:
-        """Cumulative sums of Z = XL, and of its squared norms."""
+        """Cumulative sums of Z = XL, and of the squared norms of its rows."""
         validation.check_is_fitted(self)
         array = validation.validate_data(self, X, ensure_2d=True, dtype=np.float64, reset=False)
         # a common shift changes nothing but the rounding
@@ -81,12 +82,13 @@ class MahalanobisCost(BaseCost):
         return np.maximum(sums[:, -1] - means, 0.0)[:, None]
 
     def get_default_penalty(self) -> float:
-        """The learned penalty of a segment, or the BIC's with one parameter per rank of B.
+        """The learned penalty of a segment or, without one, the BIC's with rank(B) parameters.
 
         Raises
         ------
         ValueError
-            If the penalty is in units of each sequence's variance, or depends on features or names.
+            If the learned penalty is in units of each sequence's variance, or depends on features
+            or on the names of segments.
         """
         validation.check_is_fitted(self)
         if getattr(self.metric, "penalty_unit_", None) is not None:

@@ -22,14 +22,15 @@ _NAMED = (NamedSegmentLearner, FrameClassifier, Consensus)  # learn names of seg
 
 
 class MetricChangePointDetector(BaseDetector):
-    """Detect change-points under a metric, and a penalty of a segment, learned from labels.
+    """Detect change-points with a metric and a segment penalty that are learned from labels.
 
-    ``fit(X, y)`` learns from a labeled series or from a panel of them. Without y, a fitted learner
-    is used as it is; pass it in a :class:`sklearn.frozen.FrozenEstimator` if sktime clones the
-    detector. If the learner is not fitted, the metric is the Euclidean one of standardized columns.
+    ``fit(X, y)`` learns from a labeled series or from a panel of labeled series. Without y, a
+    fitted learner is used as it is. Pass it in a :class:`sklearn.frozen.FrozenEstimator` if sktime
+    clones the detector. If there is no y and the learner is not fitted, the metric is the Euclidean
+    metric of standardized columns.
 
     The column ``"ilocs"`` of y holds the first sample of every new segment. It may hold segments
-    instead, as intervals closed on the left; samples outside of all intervals are then unlabeled.
+    instead, as intervals closed on the left. Then samples outside of all intervals are unlabeled.
     For a panel, the first index level of X, of y and of predictions is the instance.
 
     Parameters
@@ -89,7 +90,7 @@ class MetricChangePointDetector(BaseDetector):
         return self
 
     def _update(self, X: pd.DataFrame, y: Any = None) -> Any:
-        """With events, learn again from all data; without events, read X as the next samples."""
+        """If y is given, learn again from all data. Otherwise read X as the next samples."""
         if y is not None:
             return super()._update(X, y)
         self.final_ = {}
@@ -104,13 +105,13 @@ class MetricChangePointDetector(BaseDetector):
         return self
 
     def update_predict(self, X: Any, y: Any = None) -> pd.DataFrame:
-        """Read the next samples; returns the events that have become final.
+        """Read the next samples, and return the events that have become final.
 
         Without y the model does not change, and ``"ilocs"`` count from the first sample that was
-        passed to ``update`` or ``update_predict`` after ``fit``. Together these events are those of
-        ``predict`` on all of these samples, except for events that are not final yet, see
-        :class:`~metriclearn.SegmenterStream`. With y, ``fit`` learns again from all data, and the
-        events are those of ``predict(X)``.
+        passed to ``update`` or ``update_predict`` after ``fit``. The events of all calls together
+        are those of ``predict`` on all samples that were passed, except that events are missing
+        that are not final yet, see :class:`~metriclearn.SegmenterStream`. With y, ``fit`` learns
+        again from all data, and the events are those of ``predict(X)``.
         """
         if y is not None:
             return super().update_predict(X, y)
@@ -119,7 +120,7 @@ class MetricChangePointDetector(BaseDetector):
         return events[None] if None in events else pd.concat(events)
 
     def _final_events(self, borders: list[int], labels: NDArray) -> pd.DataFrame:
-        """Events of the segments between borders, which have these labels."""
+        """The events of the segments between the borders. ``labels`` are those of the segments."""
         return pd.DataFrame({"ilocs": borders[1:]})
 
     def _predict(self, X: pd.DataFrame) -> pd.DataFrame:
@@ -138,15 +139,15 @@ class MetricChangePointDetector(BaseDetector):
         return [{}, {"penalty": 1.0}, {"learner": learner, "penalty": 20.0}]
 
     def predict_points(self, X: Any) -> pd.DataFrame:
-        """Change-points as in sktime, of a panel with the instances in the index."""
+        """Change-points as in sktime. For a panel, the first index level is the instance."""
         return self._each(super().predict_points, X)
 
     def predict_segments(self, X: Any) -> pd.DataFrame:
-        """Segments as in sktime, of a panel with the instances in the index."""
+        """Segments as in sktime. For a panel, the first index level is the instance."""
         return self._each(super().predict_segments, X)
 
     def transform(self, X: Any) -> pd.DataFrame:
-        """Labels of all samples as in sktime, of a panel with the instances in the index."""
+        """Labels of all samples as in sktime, with the instance as first index level of a panel."""
         labels, index = self._each(super().transform, X), self._check_X(X).index
         return labels.set_axis(index) if isinstance(index, pd.MultiIndex) else labels
 
@@ -159,13 +160,13 @@ class MetricChangePointDetector(BaseDetector):
 
 
 class MetricSegmenter(MetricChangePointDetector):
-    """Cut series into segments under a metric, and a penalty of a segment, learned from labels.
+    """Cut series into segments with a metric and a segment penalty that are learned from labels.
 
-    Only the prediction differs from :class:`MetricChangePointDetector`: it has intervals, closed on
-    the left, in ``"ilocs"``, and their numbers in ``"labels"``. A
+    Only the prediction differs from :class:`MetricChangePointDetector`. Its column ``"ilocs"``
+    holds the segments as intervals closed on the left, and its column ``"labels"`` their numbers. A
     :class:`~metriclearn.NamedSegmentLearner`, :class:`~metriclearn.baselines.FrameClassifier` or
     :class:`~metriclearn.Consensus` learns the names of intervals from the column ``"labels"`` of y
-    and predicts names in place of numbers.
+    and predicts names instead of numbers.
 
     Parameters
     ----------
@@ -196,16 +197,16 @@ class MetricSegmenter(MetricChangePointDetector):
 
 
 def instances(table: pd.DataFrame) -> Mapping[Any, pd.DataFrame]:
-    """The series of a panel by their names; a single series has the name None."""
+    """The series of a panel, by name. A single series has the name None."""
     if not isinstance(table.index, pd.MultiIndex):
         return {None: table}
     return {name: part.droplevel(0) for name, part in table.groupby(level=0, sort=False)}
 
 
 def labels_of(who: str, events: pd.DataFrame, n_samples: int, names: bool = False) -> NDArray:
-    """Segment number of every sample from the events of a series, −1 outside of all segments.
+    """Convert the events of a series to the segment number of every sample, −1 outside of segments.
 
-    With names, the names of intervals from the column ``"labels"``.
+    With ``names``, intervals have the names in the column ``"labels"`` instead of numbers.
     """
     ilocs: Any = events.get("ilocs", pd.Series(["no column of this name"]))
     if isinstance(ilocs.dtype, pd.IntervalDtype):
