@@ -272,7 +272,8 @@ class PartialPartition:
     def pieces(self) -> Pieces:
         """The known stretches and the regions that follow from all annotations together.
 
-        They are found in passes over the regions, until a pass deduces nothing new.
+        They are found in passes over the R regions, until a pass deduces nothing new. Each pass
+        takes O(T + R log R + total length of regions).
         """
         T = self.n_samples
         # For the positions 1 … T−1: whether there is a change. 0 and T stay open.
@@ -396,7 +397,10 @@ class Labeled(NamedTuple):
 
 
 def labeled_part(labels: Partition | PartialPartition) -> Labeled:
-    """Count the changes that labels require, and mark the labeled positions."""
+    """Count the changes that labels require, and mark the labeled positions.
+
+    Takes O(T + total length of regions).
+    """
     T, fewest, n_labeled = labels.n_samples, fewest_changes(labels), 0
     if isinstance(labels, Partition):
         return Labeled(fewest, fewest + 1, np.ones(T + 1, dtype=bool))

@@ -1,4 +1,4 @@
-"""The structured hinge over several data sets, as cuts for the solvers.
+"""The structured hinge over several data sets, from which solvers get their cuts.
 
 The same hinge is used for samples and for nodes, for full and for partial labels, and for forms
 that are linear in w or not. Let s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] be the score of a partition. The
@@ -141,8 +141,8 @@ class HingeShard:
     shares : array (N,)
         The weights s_i of the data sets.
     owners : int array (N,)
-        For each data set, the number of the group to which it belongs, in ascending order. Each
-        group has one cut.
+        For each data set, the number of the group to which it belongs. These numbers are in
+        ascending order. Each group has one cut.
     lazy : bool
         Whether samples are read one by one, only when they are needed.
     """

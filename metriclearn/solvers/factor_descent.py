@@ -34,7 +34,8 @@ class FactorDescent(BaseEstimator):
     max_rounds : int
         Largest number of evaluations of the risk.
     tolerance : float
-        Stop if an iteration lowers the objective by at most this fraction.
+        Stop if an iteration lowers the objective by at most this fraction of its value at the
+        start.
 
     Raises
     ------

@@ -402,7 +402,7 @@ def _pair(signal, sides, s, u):
 def _better(best, value, sides, s, u):
     """The larger of ``best`` and the value of the pair (s, u) less its deficit.
 
-    ``best`` and the result consist of a value and whether it is exact.
+    ``best`` and the result are pairs: a value, and whether it is exact.
     """
     if value <= best[0]:
         return best

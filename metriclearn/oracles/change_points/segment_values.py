@@ -199,7 +199,10 @@ def energy(S, s, u):
 
 @njit(**LIGHT)
 def overlap(truth, s, u):
-    """Compute g(s,u): true segments inside (s,u] add their length, those at its ends a part."""
+    """Compute the overlap g(s,u).
+
+    True segments inside (s,u] add their length, and true segments at its ends add a part of it.
+    """
     if s >= truth[u, START]:  # both ends in one true segment
         return float((u - s) * (u - s)) * truth[u, SHARE]
     return truth[u, BEFORE] + truth[s, AFTER]
