@@ -1,8 +1,8 @@
 """Score a saved model: ``python -m experiments.evaluate model=FILE dataset=NAME dataset.root=DIR``.
 
 All sequences of the folder are scored or, for synthetic data, the test sequences. Sequences on
-which the model was trained are left out; the hashes in its file identify them. Columns are matched
-by name with those used in training, in any order. The table is printed, and written with
+which the model was trained are left out. The hashes in the model file identify them. Columns are
+matched by name with those used in training, in any order. The table is printed, and written with
 ``results.json``, ``results.md`` and ``report.html`` to Hydra's run directory.
 """
 
@@ -57,7 +57,7 @@ def score(
 
 
 def evaluate(config: DictConfig, folder: Path, command: str) -> str:
-    """Score ``config.model`` on ``config.dataset``; writes the results and returns the table."""
+    """Score ``config.model`` on ``config.dataset``, write the results, and return the table."""
     begun = time.process_time()
     model = load(config.model)
     if not hasattr(model, "predict_change_points") or not hasattr(model, "n_features_in_"):
@@ -103,7 +103,8 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
 
 
 def _as_trained(file: str, model: Any, data: LabeledSequences) -> LabeledSequences:
-    """The data with the columns used in training, in that order, if the model has their names."""
+    """Select the columns that were used in training, in the same order, if the model has their
+    names."""
     P, remedy = len(data.feature_names), "load the data with the options of the training run."
     if model.n_features_in_ != P:
         raise ValueError(

@@ -7,7 +7,7 @@
 Results are committed as ``docs/results/NAME.json`` (experiments) and ``docs/benchmarks/NAME.json``.
 Next to each file the command writes the page ``NAME.md``, which ends with the digest of the file,
 so that no page is older than its numbers. Generated text on all other pages is between ``<!-- made:
-EXPRESSION -->`` and ``<!-- /made -->``; EXPRESSION is Jinja and calls methods of
+EXPRESSION -->`` and ``<!-- /made -->``. EXPRESSION is Jinja and calls methods of
 :class:`Committed`. Numbers from other sources are between ``<!-- said: SOURCE -->`` and ``<!--
 /said -->``. The check refuses numbers anywhere else except in code and references, also in
 reStructuredText and in the gallery, and it refuses pages and pictures without results. A picture
@@ -154,7 +154,7 @@ class Committed:
         return self.link(file, file) if (self.docs / file).is_file() else _AWAITED.format(stem)
 
     def pages(self, folder: str) -> str:
-        """Links to all pages of a folder of ``docs``; records by their titles."""
+        """Links to all pages of a folder of ``docs``. Records are named by their titles."""
         links = []
         for file in sorted((self.docs / folder).glob("*.md")):
             words = file.stem.replace("_", " ")
@@ -238,7 +238,7 @@ class Committed:
         return json.loads(text)["tables"][place]["rows"]
 
     def benchmark(self, name: str, place: int = 0, columns: Sequence[str] = ()) -> str:
-        """A table of a benchmark; with ``columns`` only columns whose names end with one of
+        """A table of a benchmark. With ``columns``, it has only columns whose names end with one of
         these."""
         rows = self.rows(name, place)
         names = list(dict.fromkeys(key for row in rows for key in row))
@@ -288,7 +288,7 @@ def filled(text: str, committed: Committed) -> str:
 
 
 def prose(page: Path) -> str:
-    """The prose of a page: comments of a gallery file, reStructuredText without code."""
+    """The prose of a page: the comments of a gallery file, or reStructuredText without code."""
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".md":
         return text
@@ -379,8 +379,8 @@ def draw(name: str, docs: Path) -> None:
 
 
 def portable(value: Any) -> Any:
-    """``value`` without folders of this machine: only the last part of paths, and no
-    ``outputs=``."""
+    """``value`` without folders of this machine: paths are cut to their last part, and ``outputs=``
+    is removed."""
     if isinstance(value, dict):
         return {key: portable(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -3,10 +3,11 @@
     python -m experiments.benchmarks.clustering [--out FOLDER] [--repeats 7] [--tiny]
 
 The data have T samples, and 16 features and 26 clusters like Letter Recognition ("Letters"). Three
-calls are timed: the relaxation of a new form, including its QR decomposition; the relaxation within
-a round of a learner, which has decomposed the data once; and the local search. Every size runs in a
-separate process, whose peak memory counts everything: interpreter, compiled code and data. Then a
-full metric is learned from Letters, or from a synthetic table of that size if the file is missing.
+calls are timed. The first is the relaxation of a new form, including its QR decomposition. The
+second is the relaxation within a round of a learner, which has decomposed the data once. The third
+is the local search. Every size runs in a separate process, whose peak memory counts everything:
+interpreter, compiled code and data. Then a full metric is learned from Letters, or from a synthetic
+table of that size if the file is missing.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def draw(record: Mapping[str, Any]) -> Figure:
 
 
 def main() -> None:
-    """Measure all sizes and the learning run; print and save."""
+    """Measure all sizes and the learning run, print and save."""
     parser = machine.options_of(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of samples")
     options = parser.parse_args()

@@ -2,15 +2,16 @@
 
     python -m experiments.benchmarks.consensus [--out FOLDER] [--only NAME …]
 
-A consensus has the first member of each of five families. One is fitted for every case of an
-experiment, that is, for every division into training and test data. Its overhead is the processor
-time of its predictions for the test data, in addition to that of all its models, in percent of the
-latter. The column "expected and real loss" has the rank correlation over test recordings between
-the loss that the consensus expects and its real loss. A predicted boundary counts as true if a
-labeled one is within ``tolerance`` samples. "Distilled" is the member with the largest weight,
-fitted to the labels of the training data and to the predictions of the consensus for every second
-group of the test data. It is tested on the other groups; then the two halves change places. The
-column "of one member" shows the same member, fitted only to the training data.
+A consensus has the first member of each of five families. One consensus is fitted for every case of
+an experiment, that is, for every division into training and test data. Its overhead is the
+additional processor time of its predictions for the test data, in percent of the time that its
+models take one by one. The column "expected and real loss" has the rank correlation over test
+recordings between the loss that the consensus expects and its real loss. A predicted boundary
+counts as true if a labeled one is within ``tolerance`` samples. "Distilled" is the member with the
+largest weight, fitted to the labels of the training data and to the predictions of the consensus
+for every second group of the test data. It is tested on the other groups. Then the two halves of
+the groups change places. The column "of one member" shows the same member, fitted only to the
+training data.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def _bins(pairs: dict[str, Any]) -> list[Row]:
 
 
 def main() -> None:
-    """Measure every data set; print and save."""
+    """Measure every data set, print and save."""
     parser = options_of(__doc__)
     parser.add_argument("--only", nargs="*", choices=NAMES, default=list(NAMES))
     options = parser.parse_args()

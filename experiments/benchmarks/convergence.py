@@ -7,7 +7,7 @@ of 150 samples and 20 features (5 relevant, 3 to 8 segments), with strength 0.1.
 versions: a full and a diagonal metric with a learned penalty, and a full metric with the number of
 segments given. ``many`` is 400 sequences of 40 samples and 8 features, with a full metric and the
 number of segments given. For so many sequences, a learner adds one cut per round for each of a
-hundred groups of sequences. The solver ``bundle`` does the same; all others, and ``bundle,
+hundred groups of sequences. The solver ``bundle`` does the same. All other solvers, and ``bundle,
 ungrouped``, get one cut for every sequence. ``hapt`` is the first 20 training sequences of ``python
 -m experiments.run experiment=hapt`` (half-second windows, 36 features, unlabeled gaps kept, the
 split of seed 0), with a full metric and strength 0.01. It has two versions: in one the penalty is
@@ -194,7 +194,7 @@ def draw(record: Mapping[str, Any]) -> Figure:
 
 
 def main() -> None:
-    """Solve everything; print and save."""
+    """Solve everything, print and save."""
     parser = options_of(__doc__)
     parser.add_argument("--seconds", type=float, default=15.0, help="processor time of a run")
     parser.add_argument("--root", help="folder of HAPT; by default that of load_hapt")

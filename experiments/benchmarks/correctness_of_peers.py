@@ -7,7 +7,7 @@ segmented by every program, each with a random penalty. The optimum comes from t
 without pruning (Algorithm 1), which tests compare with the enumeration of all segmentations of
 short signals. Then the same number is added to every sample. This is exact, as data are multiples
 of 1/1024, and does not change the optimal segmentations. fastcpd has no ``min_size``, so it is
-compared with the optimum for 1. Nothing is timed.
+compared only with the optimum for ``min_size=1``. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MISSED = 1e-9  # relative
 
 @dataclass(frozen=True)
 class Signal:
-    """Samples Z (T, P) and a penalty."""
+    """A signal to segment: samples Z (T, P), and the penalty of a segment."""
 
     Z: NDArray
     penalty: float
@@ -60,7 +60,7 @@ def optimum(signal: Signal, min_size: int) -> float:
 
 
 def ends_of(program: Program, signal: Signal, offset: float) -> list[int]:
-    """The segment ends that a program finds in the shifted signal; an empty list if it fails."""
+    """The segment ends that a program finds in the shifted signal, or an empty list if it fails."""
     try:
         return [int(end) for end in program(signal.Z + offset, signal.penalty)]
     except Exception:  # whatever a peer raises is its result

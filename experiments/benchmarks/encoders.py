@@ -33,7 +33,7 @@ _CHANNELS, _SAMPLES, _OUTPUTS = 6, 25, 24
 
 def recordings(count: int, n_windows: int) -> LabeledSequences:
     """Draw windows of raw signals, (n_windows, channels · samples), with labeled segments. Two
-    columns change their level from segment to segment; the others change at other times."""
+    columns change their level from segment to segment. The other columns change at other times."""
     spread = (n_windows // 60, n_windows // 40)
     n_columns = _CHANNELS * _SAMPLES
     return make_change_points(count, n_windows, n_columns, 2, spread, jump=1.0, random_state=0)

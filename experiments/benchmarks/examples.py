@@ -33,7 +33,7 @@ _COMMANDS = {
 
 
 def main() -> None:
-    """Run everything in a temporary folder; print and save."""
+    """Run everything in a temporary folder, print and save."""
     options = options_of(__doc__).parse_args()
     report = Report("examples", options)
     timings: dict[str, Timing] = {}

@@ -89,7 +89,7 @@ def write_pictures(path: Path, minutes: float) -> None:
 
 
 def main() -> None:
-    """Write the files, measure every row; print and save."""
+    """Write the files, measure every row, print and save."""
     parser = machine.options_of(__doc__)
     parser.add_argument("--hours", type=float, default=1.0, help="of sound")
     parser.add_argument("--minutes", type=float, default=3.0, help="of pictures")

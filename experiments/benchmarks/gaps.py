@@ -4,12 +4,12 @@
 
 Training and test recordings are damaged before features are computed: single rows or runs of rows
 are removed, or times jitter. ``regular`` puts the remaining rows on a grid again, and features are
-computed from recordings whose gaps are filled. There are two ways to learn. Either learners use all
-rows of features; or rows that lie mostly in gaps too long to be filled become NaN, and
-``GapSegmenter`` leaves them out. The better of the two is chosen by cross-validation of ``score``
-over two halves of the groups in the training data, which have gaps as well. After every fit the
-penalty is tuned on the same data. The loss compares predictions for damaged test recordings with
-the labels of all rows.
+computed from recordings whose gaps are filled. There are two ways to learn. In one way, learners
+use all rows of features. In the other, rows that lie mostly in gaps too long to be filled become
+NaN, and ``GapSegmenter`` leaves them out. The better of the two is chosen by cross-validation of
+``score`` over two halves of the groups in the training data, which have gaps as well. After every
+fit the penalty is tuned on the same data. The loss compares predictions for damaged test recordings
+with the labels of all rows.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Source:
     Attributes
     ----------
     load : callable
-        Features of the recordings in a folder.
+        Reads the features of the recordings in a folder.
     rate, step : float, int
-        Rows of a recording per second, and per row of features.
+        Number of rows of a recording per second, and per row of features.
     run, longest_gap : float
         Mean length of a run of lost rows, and the longest gap that is filled, in seconds.
     n_test : int
@@ -175,7 +175,7 @@ def damaged(
 
 
 def learner_of(method: str, strength: float, tiny: bool) -> Any:
-    """The unfitted learner of a column of the table."""
+    """Make the unfitted learner for a column of the table."""
     parameters: dict[str, Any] = {
         "regularizer": SquaredFrobenius(strength),
         "solver": BundleDual(tolerance=5e-3, max_rounds=5 if tiny else 60),
@@ -258,7 +258,7 @@ def measured(name: str, draws: int, tiny: bool) -> list[Row]:
 
 
 def main() -> None:
-    """Measure both data sets; print and save."""
+    """Measure both data sets, print and save."""
     parser = options_of(__doc__)
     parser.add_argument("--only", nargs="*", choices=list(SOURCES), default=list(SOURCES))
     parser.add_argument("--draws", type=int, default=3, help="times that rows are lost at random")

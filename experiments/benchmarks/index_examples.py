@@ -2,8 +2,9 @@
 
     python -m experiments.benchmarks.index_examples [--out FOLDER]
 
-It recomputes the chains and the Gaussian points of Hussain & Meilă, "Graph-sensitive indices for
-comparing clusterings" (sections 5.1 and 5.2), and makes the tables and pictures of docs/indices.md.
+The benchmark recomputes the chains and the Gaussian points of Hussain & Meilă, "Graph-sensitive
+indices for comparing clusterings" (sections 5.1 and 5.2), and makes the tables and pictures of
+docs/indices.md.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def gaussian_example(seed: int, n: int = 100) -> tuple[NDArray, list[NDArray]]:
 
 
 def gaussian_values(seed: int) -> NDArray[np.float64]:
-    """The distances d(A,B) and d(A,C) in one simulation, as columns; the rows are VI, RWI and VIN.
-    Logarithms have base 10. For VIN, points closer than 0.5 are neighbors."""
+    """The distances in one simulation, (3, 2). The rows are VI, RWI and VIN, and the columns are
+    d(A,B) and d(A,C). Logarithms have base 10. For VIN, points closer than 0.5 are neighbors."""
     X, (A, *others) = gaussian_example(seed)
     squared = np.sum((X[:, None] - X[None]) ** 2, axis=2)
     graph = indices.epsilon_graph(X, 0.5)

@@ -49,7 +49,7 @@ class Case:
     same: bool = True
 
     def row(self, repeats: int) -> dict[str, Any]:
-        """One line of the table, measured."""
+        """Time our call and the peer's, and return one line of the table."""
         calls = {"ours": partial(self.function, *self.arguments)}
         module = installed(self.peer[0]) if self.peer else None
         if self.peer and module is not None:
@@ -89,8 +89,8 @@ def external_cases(scale: int) -> Iterator[Case]:
 
 
 def change_point_cases(scale: int) -> Iterator[Case]:
-    """Yield the indices that compare two segmentations. Each has 1e5 change-points; ruptures
-    accepts only lists."""
+    """Yield the indices that compare two segmentations. Each segmentation has 1e5 change-points.
+    ruptures accepts only lists."""
     rng, n, K = np.random.default_rng(0), 10**6 // scale, 10**5 // scale
     drawn = [np.sort(rng.choice(np.arange(1, n), K - 1, replace=False)) for _ in range(2)]
     arrays = [np.append(ends, n) for ends in drawn]
@@ -147,7 +147,7 @@ def internal_cases(scale: int) -> Iterator[Case]:
 
 
 def graph_cases(scale: int) -> Iterator[Case]:
-    """Yield the indices that use a graph. It is random, with n = 1e6 nodes and 2e7 non-zero
+    """Yield the indices that use a graph. The graph is random, with n = 1e6 nodes and 2e7 non-zero
     entries."""
     rng, n, n_edges = np.random.default_rng(0), 10**6 // scale, 10**7 // scale
     ends = rng.integers(0, n, (2, n_edges))

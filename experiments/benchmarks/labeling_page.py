@@ -51,7 +51,8 @@ _STILLS = {
 
 
 def chromium() -> Any:
-    """Start Chromium without a window, with a log of its console. None if it is not installed."""
+    """Start Chromium without a window, with a log of its console. Returns None if Chromium is not
+    installed."""
     binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if binary is None or driver is None:
         return None
@@ -157,7 +158,7 @@ def write_recordings(folder: Path) -> None:
 
 
 class Visit:
-    """An open page, and the actions of a person there."""
+    """An open labeling page, with methods for the actions of a person."""
 
     def __init__(self, browser: Any, address: str) -> None:
         self.browser = browser
@@ -186,12 +187,12 @@ class Visit:
         time.sleep(1)
 
     def below(self, share: float, key: str) -> None:
-        """Click the strip of segments at this share of the width, and press a key."""
+        """Click the strip of segments at the fraction ``share`` of the width, and press a key."""
         self._at(share, True).click().send_keys(key).perform()
         self.wait()
 
     def click(self, share: float) -> None:
-        """Click the signals at this share of the width, which sets a boundary."""
+        """Click the signals at the fraction ``share`` of the width, which sets a boundary."""
         self._at(share, False).click().perform()
 
     def _at(self, share: float, below: bool) -> Any:
@@ -252,7 +253,7 @@ def frames(browser: Any, folder: Path, seconds: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Time, zoom, take stills, print and save."""
+    """Time corrections and zooming, take screenshots, print and save."""
     options = options_of(__doc__).parse_args()
     report = Report("labeling", options)
     report.table("A correction, learned and segmented", corrections(options.tiny, options.repeats))

@@ -52,15 +52,16 @@ class Setting:
     Attributes
     ----------
     methods : mapping
-        Row of the results → entry of the configuration, parameters, and option of the penalty.
+        For each row of the results that is drawn: the entry of the configuration, the parameters,
+        and where the penalty comes from.
     sizes : sequence of int
-        Numbers of labeled items; each must be less than the number of all items.
+        Numbers of labeled items, without the number of all items.
     draws : int
         Number of draws for each number of items.
     overrides : sequence of str
-        Overrides of the configuration.
+        Overrides of the configuration, in Hydra's syntax.
     n_train : int, optional
-        Number of items on which the results were trained; all by default.
+        Number of items on which the committed results were trained. By default these are all items.
     """
 
     title: str
@@ -213,8 +214,8 @@ def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
 
 
 def needed(panel: Mapping[str, Any]) -> int | None:
-    """The number of labeled items from which on our method is better than the best other method,
-    which has all items; None if it never is."""
+    """The number of labeled items from which on our method is better than the best other method
+    with all items. Returns None if our method never is."""
     sign = -1 if panel["better"] == "more" else 1
     level = next(iter(panel["flat"].values()))
     better = [sign * mean < sign * level for mean, _ in panel["curves"]["ours"]]
@@ -268,7 +269,7 @@ def _draw_panel(ax: Axes, panel: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Learn from more and more labels of every data set; print and save."""
+    """Learn from more and more labels of every data set, print and save."""
     parser = options_of(__doc__)
     parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     options = parser.parse_args()

@@ -1,6 +1,7 @@
 """Code that all benchmarks share: facts about the machine, timings in turns, and saved tables.
 
-A benchmark writes ``docs/benchmarks/NAME.json``; ``make figures`` makes the page and the pictures.
+A benchmark writes ``docs/benchmarks/NAME.json``. Then ``make figures`` makes the page and the
+pictures.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Timing:
 
     @property
     def of_processor(self) -> Self:
-        """The same timing with processor seconds in place of wall seconds."""
+        """This timing with processor seconds in place of wall seconds."""
         return replace(self, seconds=self.processor)
 
     @property
@@ -89,16 +90,16 @@ def in_turns(
 ) -> dict[str, Timing]:
     """Time programs in turns, so that a busy moment of the machine affects all of them.
 
-    Each runs once to warm up. If this takes more than ten processor seconds, the program is not run
-    again.
+    Each program runs once to warm up. If this takes more than ten processor seconds, the program is
+    not run again.
 
     Parameters
     ----------
     calls : dict of str to callable
     repeats : int
     same : callable (result, result) -> bool, optional
-        Whether the results of the first program and of another one agree. It is called after the
-        first run of all programs, before they are timed.
+        Tells whether the results of the first program and of another one agree. The function is
+        called after the first run of all programs, before they are timed.
 
     Raises
     ------
@@ -241,7 +242,7 @@ def options_of(description: str | None) -> argparse.ArgumentParser:
 
 
 class Report:
-    """Tables that are printed line by line, then saved as JSON.
+    """Prints every table when it is added, and saves all of them as JSON.
 
     Parameters
     ----------
@@ -260,7 +261,7 @@ class Report:
         print(page_of(name, self.record), flush=True)
 
     def table(self, title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> None:
-        """Print a table and keep it; timings are kept with every single run."""
+        """Print a table, and keep it for the saved file. Timings keep the seconds of every run."""
         plain = json.loads(json.dumps(rows, default=_plain))
         self.record["tables"].append({"title": title, "note": note, "rows": plain})
         print("\n".join(_table_lines(self.record["tables"][-1])), flush=True)
@@ -298,7 +299,7 @@ def _plain(value: Any) -> Any:
 
 
 def cell(value: Any) -> str:
-    """A saved value as text; a timing is shown as its median, and marked if it is a single run."""
+    """A saved value as text. A timing is shown as its median, with a mark if it is a single run."""
     if isinstance(value, dict):
         seconds, single = value["median"], " (1 run)" if len(value["seconds"]) == 1 else ""
         return (f"{number(1e3 * seconds)} ms" if seconds < 1 else f"{number(seconds)} s") + single

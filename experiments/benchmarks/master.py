@@ -8,8 +8,8 @@ standard normal. No program starts from a known solution. Our solver stops at a 
 relative to the optimum. cvxpy's solvers have their default tolerances, except SCS and OSQP: they
 get 1e-6, because their default misses the optimum by more than 1e-4. Before programs are timed,
 their objectives must agree to 1e-4. cvxpy's time includes stating the problem, since the cuts
-differ in every round; the table also gives the time that its solver reports. Times are medians of
-processor seconds, measured in turns with one thread.
+differ in every round. The table also gives the time that cvxpy's solver reports. Times are medians
+of processor seconds, measured in turns with one thread.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def row(master: DualMaster, peers: tuple[str, ...], options: Any) -> dict[str, A
 
 
 def main() -> None:
-    """Time all sizes; print and save."""
+    """Time all sizes, print and save."""
     parser = options_of(__doc__)
     parser.add_argument(
         "--skip-slow", action="store_true", help="without the peer's run of about half a minute"

@@ -182,7 +182,7 @@ def draw(record: Mapping[str, Any]) -> Figure:
 
 
 def main() -> None:
-    """Measure everything; print and save."""
+    """Measure everything, print and save."""
     parser = machine.options_of(__doc__)
     parser.add_argument("--threads", type=int, default=2, help="threads over images")
     options = parser.parse_args()

@@ -1,7 +1,7 @@
 """Programs that segment a signal for a penalty: ours, and the installed peers.
 
 All minimize ‖Z − MZ‖² + penalty · (number of segments). fastcpd gets half of the penalty as
-``beta``, with ``cost_adjustment="BIC"`` and unit variance. It has no ``min_size``.
+``beta``, with ``cost_adjustment="BIC"`` and unit variance. fastcpd has no ``min_size``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def objective(Z: NDArray, ends: Ends, penalty: float) -> float:
 
 
 def installed(name: str) -> Any:
-    """Import a module by its name; None if it is not installed."""
+    """Import a module by its name. Returns None if the module is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

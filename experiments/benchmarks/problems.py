@@ -31,11 +31,11 @@ def clusters(
 
 
 class _Asked(Exception):
-    """Raised when a learner has stated its problem."""
+    """Stops a learner as soon as it has stated its optimization problem."""
 
 
 class _Listener(ml.CCCP):
-    """A solver that only records the problem, for any learner."""
+    """A solver for any learner, which only records the problem that it gets."""
 
     def minimize(self, problem: Problem) -> Any:
         raise _Asked(problem)

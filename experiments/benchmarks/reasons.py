@@ -57,7 +57,7 @@ class Bench:
         return set_cases(name, entry, FOLDS, self.config.seed)[0].train
 
     def method(self, key: str) -> Method:
-        """The method of an entry of the configuration."""
+        """The method that an entry of the configuration describes."""
         return self.methods[self.config.methods[key].name]
 
     def loss(self, key: str, train: LabeledSequences, test: LabeledSequences) -> float:
@@ -153,7 +153,7 @@ def lengths(bench: Bench, name: str) -> Row:
 
 
 def main() -> None:
-    """Test all reasons; print and save."""
+    """Test all reasons, print and save."""
     options = options_of(__doc__).parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)

@@ -94,7 +94,8 @@ def row(name: str, timing: Timing, where: frozenset[int]) -> dict[str, Any]:
 
 
 def draw(record: Mapping[str, Any]) -> Figure:
-    """Plot the weights against the strength, above the validation loss; one panel for each path."""
+    """Plot the weights against the strength, above the validation loss, in one panel for each
+    path."""
     figure = Figure(figsize=(12.0, 5.2), layout="constrained")
     axes = figure.subplots(1, len(record["paths"]))
     for ax, (title, path) in zip(axes, record["paths"].items()):
@@ -103,8 +104,8 @@ def draw(record: Mapping[str, Any]) -> Figure:
 
 
 def drawn(name: str, path: RegularizationPath, where: frozenset[int]) -> dict[str, Any]:
-    """One path for :func:`draw`; its title compares the planted weights with those that are not
-    zero at the validated strength."""
+    """The data of one path for :func:`draw`, under its title. The title compares the planted
+    weights with those that are not zero at the validated strength."""
     kept, diagonal = not_zero(path, path.best), path.diagonal
     noun = "features" if diagonal else "eigenvalues"
     names = [
@@ -125,7 +126,8 @@ def drawn(name: str, path: RegularizationPath, where: frozenset[int]) -> dict[st
 
 
 def main() -> None:
-    """Compute all paths; print and save, with the data for a picture of the paths with noise."""
+    """Compute all paths, print and save. The file also has the data for a picture of the paths with
+    noise."""
     options = options_of(__doc__).parse_args()
     report = Report("regularization_path", options, tolerance=_TOLERANCE)
     names = (f"Trace: rank {RANK} of {P}", f"L1: {len(SUPPORT)} of {P} features")

@@ -7,8 +7,8 @@
 * rounds: seconds per round against the number of sequences, the cost of an additional task, and an
   estimate for 10⁸ sequences on a thousand machines.
 * samples: seconds per round against the length of one sequence.
-* training: two workers train on 10⁵ sequences from disk to a gap of 1e-2; time, and peak memory of
-  client and workers.
+* training: time and peak memory of a client and two workers that train on 10⁵ sequences from disk,
+  to a gap of 1e-2.
 * prediction: time of ``predict_change_points`` for sequences of T/100 segments, with ten thousand
   to a million samples in memory, and ten million in a file. Every row runs in a separate process,
   whose peak memory counts interpreter, compiled code and data.
@@ -56,7 +56,7 @@ def generated(n_series: int, n_samples: int) -> tuple[LazyArrays, LazyArrays]:
 
 
 def drawn(n_samples: int, name: str, seed: int) -> NDArray:
-    """One of the sequences, or its labels."""
+    """Generate one of the sequences, or its labels."""
     options: dict[str, Any] = {"jump": 1.5, "distractor_group": 7, "random_state": seed}
     data = make_change_points(1, n_samples, _FEATURES, 3, (5, 5), **options)
     return getattr(data, name)[0]
@@ -106,7 +106,7 @@ def bytes_back(shard: Any, w: NDArray) -> int:
 
 
 def two_workers(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Compare one and two workers. Strong scaling keeps the number of sequences; weak scaling
+    """Compare one and two workers. Strong scaling keeps the number of sequences, and weak scaling
     doubles it."""
     N, T = (8, 100) if options.tiny else (200, 2000)
     with workers(1) as client:
@@ -319,7 +319,7 @@ PARTS = {
 
 
 def main() -> None:
-    """Measure the parts; print and save each when it is done."""
+    """Measure the parts. Each is printed and saved when it is done."""
     parser = machine.options_of(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--data", type=Path, help="where generated files stay; else a temporary")

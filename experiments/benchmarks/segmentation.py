@@ -59,8 +59,8 @@ Row = dict[str, Any]
 
 
 def boundaries_f1(true: NDArray, found: Any, margin: float = 2) -> float:
-    """F1 of inner change-points, by default within 2 windows (a second). It is 0 if none is
-    found."""
+    """F1 of inner change-points, by default within 2 windows (a second). It is 0 if no change-point
+    is found."""
     if len(found) == 0 or found[-1] != true[-1]:
         found = [*found, true[-1]]
     if len(found) < 2:
@@ -210,7 +210,7 @@ def spectral_segments(ends: NDArray, Z: NDArray, count: int) -> NDArray:
 
 
 def standardized(X: NDArray) -> NDArray:
-    """Columns with mean 0 and variance 1; constant columns become 0."""
+    """Scale columns to mean 0 and variance 1. Constant columns become 0."""
     Z = X - X.mean(axis=0)
     deviation = Z.std(axis=0)
     return Z / np.where(deviation > 0, deviation, 1.0)
@@ -261,8 +261,8 @@ def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
     Parameters
     ----------
     tables : array (candidates, N, n, penalties)
-        Measures of every candidate, series and penalty. The other series choose the candidate, too.
-        Among equally good neighboring penalties, the middle one is taken.
+        Measures of every candidate, series and penalty. The candidate is chosen on the other
+        series, too. Among equally good neighboring penalties, the middle one is taken.
 
     Returns
     -------

@@ -6,9 +6,9 @@ claspy needs other versions of packages than the tests of metriclearn. So run th
 separate environment, made by ``pip install claspy aeon ruptures stumpy -e .``. Its output is
 committed, and ``python -m experiments.benchmarks.segmentation`` compares it with learned metrics.
 GreedyGaussian, InformationGain and EAgglo get the same half-second features as learners,
-standardized. The other methods get the signals at 12.5 Hz, one channel at a time; ClaSP also gets
-all channels at once. Methods with "K given" get the true number of change-points; learners never
-do.
+standardized. The other methods get the signals at 12.5 Hz, one channel at a time. ClaSP also gets
+all channels at once. Methods with "K given" get the true number of change-points. Learners never
+get it.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def write(path: Path) -> None:
 
 
 def main() -> None:
-    """Measure; print and save."""
+    """Measure everything, print and save."""
     parser = options_of(__doc__)
     parser.add_argument("--write", type=Path, help="write the streams for stream_detectors and end")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Seconds and memory of training to a certified gap.
+"""Measure the seconds and the memory of training to a certified gap.
 
     python -m experiments.benchmarks.training [--out FOLDER] [--repeats 7] [--only METRIC]
 
@@ -114,7 +114,7 @@ def fresh(program: Path, cache: str | None) -> tuple[float, int]:
 
 
 def main() -> None:
-    """Train everything; print and save."""
+    """Train everything, print and save."""
     parser = machine.options_of(__doc__)
     parser.add_argument("--only", choices=LEARNERS, help="only this metric and regularizer")
     parser.add_argument("--job", choices=DATA, help="only this job")

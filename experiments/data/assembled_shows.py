@@ -82,7 +82,7 @@ def build_draws(
 
 
 def _build_show(path: Path, part: Part, seconds: float, random: np.random.Generator) -> Spans:
-    """Encode one show; returns its true segments."""
+    """Encode one show, and return its true segments."""
     fade = int(FADE * SAMPLING_RATE)
     label = random.choice(["speech", "song"])
     sound, spans, shots = np.zeros(fade, dtype=np.float32), [], []
@@ -111,7 +111,8 @@ def _append(sound: NDArray, clip: NDArray, fade: int) -> NDArray[np.float32]:
 
 
 def _shots(kind: str, start: float, end: float, random: np.random.Generator) -> list[Shot]:
-    """Shots of a passage, with a cut every 3 to 9 s; some inner shots show the audience."""
+    """Draw the shots of a passage, with a cut every 3 to 9 s. Some inner shots show the
+    audience."""
     cuts = [round(start * FRAME_RATE)]
     last = round(end * FRAME_RATE)
     while True:

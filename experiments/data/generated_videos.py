@@ -1,9 +1,9 @@
-"""Videos with known segments, written by a real encoder; only some properties follow the segments.
+"""Generate videos with known segments, which only some properties of the videos follow.
 
 ``experiment=video`` writes ``train``, ``validation`` and ``test`` folders of MP4 files with a
-``segments.csv`` each, in ``root.folder``. A quiet tremolo in the sound and the texture of
-the pictures change with the segments; the color, light and people of the pictures, and a loud
-chord over the sound, change at independent times.
+``segments.csv`` each, in ``root.folder``. A real encoder writes the files. A quiet tremolo in the
+sound and the texture of the pictures change with the segments. The color, light and people of the
+pictures, and a loud chord over the sound, change at independent times.
 """
 
 from __future__ import annotations

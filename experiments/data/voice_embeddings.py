@@ -1,7 +1,7 @@
 """Features of voices: outputs of a pretrained network that distinguishes speakers.
 
 The package resemblyzer ships its weights (L. Wan et al., Generalized end-to-end loss for speaker
-verification, ICASSP 2018); they are loaded without executing code from the file.
+verification, ICASSP 2018). The weights are loaded without executing code from their file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Choose and score every method in every case, in the same way for all experiments.
 
-Every candidate of a method is fitted on every fold of the training data; the candidate of least
-mean held-out loss is fitted again to all training data; then the test data are used once. If models
+Every candidate of a method is fitted on every fold of the training data. The candidate of least
+mean held-out loss is fitted again to all training data. Then the test data are used once. If models
 can be members of a consensus, the row "ours" is that consensus. Its members are the fits of every
 candidate to every fold and, if the procedure refits, to all training data. They are weighed by
 held-out losses. The row "ours/one model", or "ours" if there is no consensus, is one of our
@@ -47,7 +47,7 @@ class _Trial:
 
 
 def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> list[Outcome]:
-    """Choose, fit again and score every method in every case; see the top of this module.
+    """Choose, fit again and score every method in every case, as the top of this module describes.
 
     In every case the choices take methods × candidates × folds fits, and one or two more per
     method. ``n_jobs`` fits run at the same time, costly methods first.
@@ -98,9 +98,9 @@ def _members(
 ) -> dict[tuple[str, str], list[list[_Stored]]]:
     """For every family of members and every case, where the models of its candidates are stored.
 
-    Each candidate has one model per fold. With ``procedure.refits`` it has another one, fitted to
-    all training data; for the chosen candidate this model exists already. Models stay in files,
-    because all together may not fit into memory.
+    Each candidate has one model per fold. With ``procedure.refits`` there is another model, which
+    is fitted to all training data. For the chosen candidate this model exists already. Models stay
+    in files, because all together may not fit into memory.
     """
     tasks: list[Task] = []
     members: dict[tuple[str, str], list[list[_Stored]]] = {}
@@ -164,10 +164,10 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
 
     Methods are configured from simple to complex. We choose the first one that on held-out data is
     no worse than the best by more than one standard error of their paired differences over units.
-    Each method has the strength with the least mean loss; to choose the largest strength within one
-    standard error was no better on training data (docs/research/choosing.md). If splits share
-    samples, we choose the method of least mean loss, because their corrected standard error would
-    allow nearly every method (docs/research/clustering.md).
+    Each method has the strength with the least mean loss. The largest strength within one standard
+    error was no better on training data (docs/research/choosing.md). If splits share samples, we
+    choose the method of least mean loss, because their corrected standard error would allow nearly
+    every method (docs/research/clustering.md).
     """
     case = mine[0].case
     fields: dict[str, Any] = {"choices": {}, "models": {}, "scores": {}}

@@ -43,7 +43,7 @@ OmegaConf.register_new_resolver("tiny", _tiny, replace=True)
 def from_command_line(
     module: str, config_name: str, call: Callable[[DictConfig, Path, str], object]
 ) -> None:
-    """Call a function with the configuration of this process and its overrides; print its result.
+    """Call a function with the configuration of this command line, and print its result.
 
     ``call`` also gets Hydra's folder of the run, and the command line that repeats the run. An
     error that a user can correct becomes one sentence on stderr and exit status 1.
@@ -123,8 +123,8 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
 
 @cache
 def _composed(config_name: str, groups: tuple[str, ...]) -> DictConfig:
-    """The configuration that a command line changes; cached, because composing it takes half a
-    second."""
+    """The configuration that a command line changes. It is cached, because composing it takes half
+    a second."""
     with initialize_config_dir(CONFIGS, version_base="1.3"):
         return compose(config_name, list(groups))
 

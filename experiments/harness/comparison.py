@@ -68,10 +68,10 @@ Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
 
 
 class Comparison(Procedure):
-    """The procedure for a data set of sequences.
+    """An experiment that compares segmenters on a data set of sequences.
 
     For a method with ``learns_penalty``, every candidate can have the penalty of ``fit`` or the one
-    of :func:`with_tuned_penalty`; for others, ``fit`` has already tuned the penalty. If
+    of :func:`with_tuned_penalty`. For other methods, ``fit`` has already tuned the penalty. If
     ``relative`` is true, a method with a metric can also have a penalty in units of each sequence's
     variance. The option ``columns`` of a method restricts its columns. If ``agrees`` is false, the
     row "ours" is one model instead of a consensus.
@@ -129,7 +129,8 @@ class Comparison(Procedure):
         return model, self.measured(model, pairs, seconds, column, case)
 
     def measured(self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case) -> Scores:
-        """All measures of the segmentations that the model found, and the seconds it took."""
+        """All measures of the segmentations that the model found. ``seconds`` is the time that this
+        took."""
         scores = {MEASURE: squared_norms(pairs, case.test)}
         if column == "estimated" and getattr(model, "classes_", None) is not None:
             named = named_scores(model, [found for found, _ in pairs], case.test)
@@ -202,7 +203,7 @@ def save_model(outcome: Outcome, file: Path) -> None:
 
 
 def fingerprints(data: Any) -> list[str]:
-    """A hash of every sequence or image that does not depend on names and folders."""
+    """A hash of every sequence or image. It depends only on the data, not on names and folders."""
     arrays = getattr(data, "images", None) or data.sequences
     return [joblib.hash(np.ascontiguousarray(X), "sha1") for X in arrays]
 
@@ -224,7 +225,7 @@ def with_tuned_penalty(
 ) -> Segmenter:
     """A copy of a fitted learner with the penalty that has the least mean loss on the data.
 
-    The search is exact. The metric does not change; see ``tune_penalty`` for the unit of the
+    The search is exact. The metric does not change. ``tune_penalty`` describes the unit of the
     penalty. If the metric is zero, the penalty does not change either.
     """
     tuned = copy.copy(learner)
@@ -312,7 +313,8 @@ def read_cases(config: DictConfig) -> list[Case]:
 
 
 def refitted(case: Case, load: Callable[..., LabeledSequences]) -> Case:
-    """The case with features that ``load(fitted=…)`` fits to the training sequences only."""
+    """Replace the features of a case by those that ``load(fitted=…)`` fits to the training
+    sequences only."""
     data = load(fitted=case.train.names)
 
     def again(part: LabeledSequences) -> LabeledSequences:
@@ -358,7 +360,7 @@ def joined(a: LabeledSequences, b: LabeledSequences) -> LabeledSequences:
 def group_cases(
     data: LabeledSequences, n_test: int, rotate: bool, n_folds: int, seed: int
 ) -> list[Case]:
-    """Cases that hold out ``n_test`` groups each, in random order.
+    """Make cases that hold out ``n_test`` groups each. The groups are in random order.
 
     Parameters
     ----------
@@ -389,7 +391,7 @@ def group_cases(
 
 
 def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDArray]]:
-    """At most ``n_folds`` folds over groups, or over sequences if all are in one group.
+    """Make at most ``n_folds`` folds over groups, or over sequences if all are in one group.
 
     Raises
     ------
@@ -407,9 +409,9 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
 
 
 def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of the row "ours/one model", or else of "ours". If there is neither, it is the
-    outcome of ours with the least held-out loss; if there is none of ours, the best one with a
-    metric."""
+    """The outcome of the row "ours/one model", or else of "ours". Without such rows, it is the
+    outcome of ours with the least held-out loss. Without outcomes of ours, it is the one with a
+    metric and the least held-out loss."""
     chosen = [outcome for name in (ONE, OURS) for outcome in outcomes if outcome.name == name]
     if chosen:
         return chosen[0]

@@ -32,7 +32,7 @@ class FinishedFits:
     ----------
     folder : path
     settings : mapping
-        Everything that decides the results, except the keys of the calls.
+        All settings on which the results depend, in addition to the keys of the calls.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
@@ -77,8 +77,8 @@ def run_all(
     """Compute all results, and return them in the order of the tasks. The last tasks run first,
     because they are those of costly methods.
 
-    ``kept`` returns the part of a result that stays in memory; the rest is in its file. Progress is
-    printed every ``SILENCE`` seconds, from the first fit on.
+    ``kept`` returns the part of a result that stays in memory. The rest is only in the file of the
+    result. Progress is printed every ``SILENCE`` seconds, from the first fit on.
     """
     _logger.info("%s: %d fits", title, len(tasks))
     results: list[Any] = [None] * len(tasks)

@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
-    """Items grouped by their key, in the order of first appearance."""
+    """Group items by their key, in the order of first appearance."""
     groups: dict[Any, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -49,7 +49,7 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def each(self) -> list[Method]:
-        """One method for each candidate; the option "family" holds the original name."""
+        """Make one method for each candidate. The option "family" holds the original name."""
         options = {**self.options, "family": self.name}
         methods = []
         for candidate in self.candidates:
@@ -151,7 +151,7 @@ class Outcome:
         return self.scores[column][MEASURE]
 
     def held_out(self, column: str = "estimated") -> float:
-        """Mean held-out loss of the choice; infinite without a choice."""
+        """Mean held-out loss of the choice. It is infinite if there was no choice."""
         losses = self.choices[column].losses
         return float(losses.mean()) if len(losses) else np.inf
 
@@ -180,8 +180,8 @@ class Procedure(Protocol):
     backend : "threads" or "processes"
         How fits run at the same time.
     validates_one : bool
-        Whether a method with a single candidate is fitted on the folds, too; ours and members
-        always are.
+        Whether a method with a single candidate is fitted on the folds, too. Our methods and
+        members of a consensus always are.
     entries : str
         The part of the configuration that describes the methods.
     each_candidate : bool
@@ -193,10 +193,10 @@ class Procedure(Protocol):
     certified : bool
         Whether the solvers' lower bounds hold.
     measures : mapping
-        Name → title, and whether "less" or "more" is better; tables of the first measure are the
-        main ones.
+        The title of each measure, and whether "less" or "more" is better. Tables of the first
+        measure are the main ones.
     titles : mapping
-        Column → title; by default the column itself.
+        The title of each column. By default a column is its own title.
     """
 
     config: DictConfig
@@ -231,7 +231,8 @@ class Procedure(Protocol):
         return [single for method in methods for single in method.each()]
 
     def suits(self, method: Method, case: Case) -> bool:
-        """Whether a method takes part: in all cases, or in the tables of its option ``only``."""
+        """Whether a method takes part in a case. With the option ``only``, it takes part in these
+        tables."""
         return case.table in method.options.get("only", [case.table])
 
     def cases(self) -> list[Case]:
@@ -262,7 +263,7 @@ class Procedure(Protocol):
         """The independent unit (a user, an image …) of every loss on the data."""
 
     def weights(self, data: Any) -> NDArray | None:
-        """The weight of every loss on the data; equal by default."""
+        """The weight of every loss on the data. By default all weights are equal."""
         return None
 
     def place(self, outcome: Outcome, column: str) -> tuple[str, str]:
@@ -288,7 +289,7 @@ class Procedure(Protocol):
         return ""
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """Make the report; may write further files to the folder."""
+        """Make the report. A procedure may also write further files to the folder."""
 
 
 def standard_error(
@@ -297,7 +298,7 @@ def standard_error(
     """Standard error of a mean over independent units, None for a single unit.
 
     Weighted means are ratios of sums, so their error is computed from weighted residuals (to first
-    order). It is larger if units share training samples, see
+    order). The error is larger if units share training samples, see
     :func:`experiments.harness.choosing.choose`.
     """
     n = len(values)
@@ -339,7 +340,8 @@ def curve_of(rows: Sequence[Row], method: str) -> NDArray:
 
 
 def tables_and_rows(procedure: Procedure, outcomes: Sequence[Outcome]) -> dict[str, list[Row]]:
-    """``tables`` and ``rows`` of results.json: every measure of every method, over its cases."""
+    """Make ``tables`` and ``rows`` of results.json, with every measure of every method over its
+    cases."""
     places: dict[tuple[str, str, str, str], list[tuple[Outcome, str]]] = {}
     for outcome in outcomes:
         for column, scores in outcome.scores.items():

@@ -71,7 +71,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """The data for the figures and notes of a report; every part is optional.
+    """The data for the figures and notes of a report. Every part is optional.
 
     ``figures`` maps each caption to a pair: a drawing function, and the factor by which the figure
     is higher on a narrow screen. For a narrow screen the function is called with ``ax``. The other
@@ -210,9 +210,9 @@ def _duration(seconds: float) -> str:
 def write_report(
     folder: str | Path, results: Mapping[str, Any], artifacts: Artifacts | None = None
 ) -> Path:
-    """Write results.json, results.md, the figures and report.html; returns the page's path.
+    """Write results.json, results.md, the figures and report.html. Returns the path of the page.
 
-    The numbers are written first, so that they are safe if drawing fails; a figure whose data are
+    The numbers are written first, so that they are safe if drawing fails. A figure whose data are
     inconsistent is replaced by a sentence about the error.
 
     Parameters
@@ -220,8 +220,8 @@ def write_report(
     folder : path
         Made if missing.
     results : dict
-        As in ``results.json`` without headline and versions, which are added here; NumPy numbers
-        and arrays and paths are allowed.
+        The content of ``results.json`` without headline and versions, which are added here. NumPy
+        numbers, arrays and paths are allowed.
     artifacts : Artifacts, optional
         Data for figures and notes.
 
@@ -249,7 +249,7 @@ def write_report(
 
 
 def _pictures(folder: Path, artifacts: Artifacts) -> tuple[list[_Picture], list[str]]:
-    """Draw every figure; those that cannot be drawn become sentences."""
+    """Draw every figure. For a figure that cannot be drawn, return a sentence."""
     jobs: list[tuple[str, str, str, Callable[..., Figure], float]] = []
     for caption, (draw, shape) in artifacts.figures.items():
         jobs.append(("figure", caption, caption, draw, shape))

@@ -1,6 +1,6 @@
 """The layout of ``results.json``, and the meaning of its tables.
 
-It is the same for every experiment; the committed ones are ``docs/results/NAME.json``:
+It is the same for every experiment. Committed files are ``docs/results/NAME.json``:
 
 ========= ======================================================================================
 name      of the experiment: ``python -m experiments.run experiment=NAME`` makes it again
@@ -85,7 +85,8 @@ _MOST_UNITS = 12  # largest number of columns of a table with one for every unit
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table; ``tied`` if within one standard error of the best of its column."""
+    """One number of a table. It is ``tied`` if it is within one standard error of the best of its
+    column."""
 
     mean: float
     standard_error: float | None
@@ -120,7 +121,7 @@ def read_results(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If the file is not JSON, or a field is missing or wrong; the message names it.
+        If the file is not JSON, or a field is missing or wrong. The message names the field.
     """
     try:
         results = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -241,7 +242,8 @@ def plural(noun: str) -> str:
 
 
 def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """The first column of a table in words: ours (or else the best) against the best baseline."""
+    """A sentence about the first column of a table: ours, or else the best, against the best
+    baseline."""
     cells = results_table(results, table)
     column = next(c for c in table["columns"] if any(c in mine for mine in cells.values()))
     sign = -1 if table["better"] == "more" else 1
@@ -270,8 +272,8 @@ def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 
 def headline(results: Mapping[str, Any]) -> str:
-    """The findings in words: the sentences of the results, if there are any; the sentences of the
-    main table, if there is only one; otherwise how often ours is best."""
+    """The findings in words. If the results have sentences, these are returned. If there is one
+    main table, sentences about it are returned, and otherwise how often ours is best."""
     if sentences := results.get("sentences"):
         return " ".join(sentences)
     main = [table for table in results["tables"] if table["main"]]
@@ -350,7 +352,7 @@ def paired_tests(
 @cache
 def _signed_ranks(gains: tuple[float, ...]) -> float:
     """The p-value of scipy's ``wilcoxon``. If there are ties, scipy would rank again for every
-    choice of signs; here the ranks are computed once."""
+    choice of signs. Here the ranks are computed once."""
     ranks = rankdata(np.abs(gains))
     if len(gains) > 13 or len(np.unique(ranks)) == len(gains):  # scipy tries no choices of signs
         return float(wilcoxon(gains).pvalue)

@@ -21,7 +21,7 @@ Pairs = Sequence[tuple[Partition, Partition]]  # found and true
 def sequence_losses(
     model: Any, data: LabeledSequences, n_clusters: str = "estimated"
 ) -> NDArray[np.float64]:
-    """‖M − N‖²_F of every sequence, with the number of segments estimated or given, (N,).
+    """The loss ‖M − N‖²_F on every sequence, with the number of segments estimated or given, (N,).
 
     If some samples are labeled −1, only the labeled parts count.
     """
@@ -69,7 +69,7 @@ def least_loss(candidates: Iterable[Any], predict: Any, X: Sequence[Any], y: Seq
     """The candidate for which the segment ends ``predict(x, candidate)`` have the least mean ‖M −
     N‖².
 
-    Among equals it is the first one.
+    Of several such candidates it is the first.
     """
     truths = [truth_of(labels) for labels in y]
 

@@ -51,7 +51,7 @@ LEAST_MARGIN, MARGIN = 5, 0.01  # rows, and share of a recording, around a bound
 
 
 class League(Comparison):
-    """The procedure of the league.
+    """The experiment that compares all methods on all data sets of the league.
 
     A method with the option ``names`` takes part in sets whose labels name classes. ``stranger`` in
     the configuration is the path of a class with ``fit(X, y)`` and ``predict_change_points(X)``. If
@@ -148,7 +148,7 @@ class League(Comparison):
         return {"title": name, "unit": f"test {entry.unit}", "note": entry.get("note", "")}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """The tables of all sets, without pictures of single recordings."""
+        """Make the report: the tables of all sets, without pictures of single recordings."""
         numbers = tables_and_rows(self, outcomes)
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
@@ -182,18 +182,18 @@ def set_cases(
     test_root: str | None = None,
     rows: int | None = None,
 ) -> list[Case]:
-    """The cases of a set: given as ``cases``, or made from ``data`` by groups.
+    """The cases of a data set. Its entry has ``cases``, or a loader ``data`` with groups to hold
+    out.
 
-    ``data`` is a loader. ``groups`` groups take part, drawn at random, with the first ``per_group``
-    recordings of each. By default all groups and all recordings take part. ``n_test`` is the number
-    of groups held out at a time. With ``rotate``, each group is held out once. ``test`` is the
-    prefix of the names of held-out groups. ``train_per_group`` is the largest number of recordings
-    of a group for training. ``unseen`` describes the names that are removed from training
-    recordings, see :func:`experiments.league.unseen.without_parts`. ``few`` describes the amount of
-    labels, see
+    ``groups`` groups take part, drawn at random, with the first ``per_group`` recordings of each.
+    By default all groups and all recordings take part. ``n_test`` is the number of groups held out
+    at a time. With ``rotate``, each group is held out once. ``test`` is the prefix of the names of
+    held-out groups. ``train_per_group`` is the largest number of recordings of a group for
+    training. ``unseen`` describes the names that are removed from training recordings, see
+    :func:`experiments.league.unseen.without_parts`. ``few`` describes the amount of labels, see
     :func:`experiments.league.minutes.minutes_cases`.
 
-    A recording of a loader is cut to its first ``rows``; by default all rows are used.
+    The recordings of a loader are cut to their first ``rows``. By default all rows are used.
 
     With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case. Its test data
     are in that folder. Its training data are the groups from ``METRICLEARN_DATA``: all of them with
@@ -239,7 +239,7 @@ def set_cases(
 
 
 def tested_elsewhere(case: Case, entry: Mapping[str, Any], test_root: str, seed: int) -> Case:
-    """The case with other test data: those of its set in another folder."""
+    """Replace the test data of a case by the recordings of its set in the folder ``test_root``."""
     load, fitted = instantiate(entry["data"], _partial_=True, _convert_="all"), {}
     if entry.get("fits_features"):
         folder = data_folder(case.train.name)
@@ -285,7 +285,8 @@ def boundary_f1(truth: NDArray, found: NDArray) -> float:
 
 
 def together(committed: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Committed results with the rows of an external method, where the test units are the same."""
+    """Add the rows of an external method to committed results, where the test units are the
+    same."""
     units = {
         (row["table"], row["measure"]): row["units"]
         for row in committed["rows"]

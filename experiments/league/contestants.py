@@ -1,4 +1,4 @@
-"""Methods of the league that are not in the package: a few lines each."""
+"""Short methods of the league that are not in the package."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class HiddenMarkov(BaseEstimator):
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
-        """The most probable names, O(T C²)."""
+        """The most probable names, in O(T C²) for T rows and C names."""
         return [self.classes_[self._viterbi(x)] for x in X]
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
@@ -217,11 +217,11 @@ class Stranger(BaseEstimator):
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
-        """Its names."""
+        """The names that the model predicts."""
         return self.model_.predict(X)
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Its segment ends."""
+        """The ends of segments that the model predicts."""
         return self.model_.predict_change_points(X)
 
 
@@ -252,7 +252,7 @@ class LearnedPenalty(BaseEstimator):
         return self
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Segment ends; a zero metric gives one segment."""
+        """Ends of segments. A zero metric gives a single segment."""
         if not len(self.components_):
             return [np.array([len(x)]) for x in X]
         return self.penalty_learner_.predict_change_points(

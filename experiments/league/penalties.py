@@ -3,7 +3,7 @@ experiment=penalties``.
 
 The data are the targets of published comparisons, with their official test folds (see
 :func:`metriclearn.datasets.load_penalties`). Candidates are chosen by label errors in
-cross-validation inside the training folds; the table has the published results, too.
+cross-validation inside the training folds. The table has the published results, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RIGHT = "percent_right"
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Sequences of one set."""
+    """The sequences of one data set, with its name."""
 
     name: str
     data: PenaltyTargets
@@ -50,7 +50,7 @@ class Part:
 class PenaltyRegression(BaseEstimator):
     """Predict logarithms of penalties from features, by interval regressions on parts of the data.
 
-    Values that are not finite become the least finite value of their column; constant columns are
+    Values that are not finite become the least finite value of their column. Constant columns are
     not used. A constant is added to the mean prediction: the middle of the widest range with the
     fewest label errors on the training data.
 
@@ -60,8 +60,8 @@ class PenaltyRegression(BaseEstimator):
     columns : sequence of str, optional
         Features to use; all by default.
     n_members : int
-        Number of regressions whose predictions are averaged; each leaves out a different part of
-        the data. A single one is fitted to all data.
+        Number of regressions whose predictions are averaged. Each leaves out a different part of
+        the data; a single regression is fitted to all data.
     """
 
     regression: Any = IntervalRegression()  # noqa: RUF009
@@ -86,7 +86,7 @@ class PenaltyRegression(BaseEstimator):
         return self
 
     def predict(self, data: PenaltyTargets) -> NDArray[np.float64]:
-        """Logarithms of penalties, (n,)."""
+        """The logarithms of the predicted penalties, (n,)."""
         X = self._filled(self._chosen(data))
         return np.mean([member.predict(X) for member in self.members_], axis=0) + self.shift_
 
@@ -127,7 +127,8 @@ def best_shift(logs: NDArray, data: PenaltyTargets) -> float:
 
 
 class Penalties(Procedure):
-    """The procedure: a case is a test fold of a set, and a unit is a set."""
+    """The experiment on penalties. A case is a test fold of a data set, and a unit is a data
+    set."""
 
     measures: Mapping[str, tuple[str, str]] = {RIGHT: ("percent of labels right", "more")}
     titles: Mapping[str, str] = {"given": "mean over test folds"}
@@ -167,7 +168,7 @@ class Penalties(Procedure):
         return {"title": "all sets" if name == "test" else name, "unit": "data set", "note": note}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """One table of all sets, with the published results as further rows."""
+        """Make one table of all sets, with the published results as further rows."""
         numbers = tables_and_rows(self, outcomes)
         done = grouped(outcomes, lambda outcome: outcome.case.train.name)
         folds = {

@@ -69,7 +69,7 @@ def without_parts(
 
     Yields
     ------
-    the names that are left out, in words; the training data without them; and the folds
+    the names that are left out, in words, the training data without them, and the folds
     """
     always = unseen["always"]
     for names in name_parts(train, unseen["parts"], always, seed)[: unseen["turns"]]:
@@ -131,7 +131,7 @@ class OverProbabilities(BaseEstimator):
         return read_data_sets(type(self).__name__, X)
 
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
-        """Segmentations of data sets."""
+        """The segmentations that the model predicts for data sets."""
         mapped = self.segmenter_.read_data(self.transform(data.arrays))
         return self.segmenter_.segmented(mapped, n_segments)
 

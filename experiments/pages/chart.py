@@ -86,7 +86,7 @@ def _rows(results: Mapping[str, Any]) -> list[tuple[str, dict[str, dict[str, Cel
 
 
 def _share(cells: Mapping[str, Mapping[str, Cell]], key: str) -> float:
-    """The loss of a method divided by that of the Euclidean metric; NaN if it was not tried."""
+    """The loss of a method divided by that of the Euclidean metric, or NaN if it was not tried."""
     if key not in cells:
         return np.nan
     return cells[key]["estimated"].mean / cells["euclidean"]["estimated"].mean

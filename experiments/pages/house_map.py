@@ -75,7 +75,7 @@ def rooms() -> dict[str, Room]:
 
 
 def _home(module: str, top: set[str]) -> str | None:
-    """The folder of a module; None for files outside of these folders."""
+    """The folder in ``top`` that contains a module, or None if there is none."""
     return next((name for name in top if f"{module}.".startswith(f"{name}.")), None)
 
 

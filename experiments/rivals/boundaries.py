@@ -1,4 +1,4 @@
-"""Methods that only find boundaries: a supervised classifier, and two methods without names."""
+"""Methods that only find boundaries: a supervised classifier, and two methods that use no names."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class BoundaryClassifier(BaseEstimator):
         return [_cut(one, self.chosen_) for one in logits]
 
     def _rows(self, x: NDArray) -> NDArray[np.float64]:
-        """A row for each position 1, …, T − 1."""
+        """The features of each position 1, …, T − 1, as a row."""
         Z = self.scaler_.transform(x)
         sums = np.vstack([np.zeros(Z.shape[1]), np.cumsum(Z, axis=0)])
         t, parts = np.arange(1, len(Z)), [Z[1:]]
@@ -210,7 +210,8 @@ class ArcCurve(BaseEstimator):
         return [self._cut(self._curve(x), self.threshold_) for x in X]
 
     def _curve(self, x: NDArray) -> NDArray[np.float64]:
-        """The corrected curve of arcs at every row, (T,); 1 if there are too few rows."""
+        """The corrected curve of arcs at every row, (T,). The curve is 1 if there are too few
+        rows."""
         m, T = self.width, len(x)
         if 4 * m > T:
             return np.ones(T)

@@ -31,7 +31,7 @@ class ScikitLearnSpectral(BaseEstimator):
         return self
 
     def predict(self, X: Sequence[ImageNodes], n_clusters: Sequence[int]) -> list[NDArray]:
-        """Label maps with the given numbers of regions."""
+        """Predict label maps with the given numbers of regions."""
         maps = []
         for nodes, K in zip(X, n_clusters):
             clustering = SpectralClustering(K, gamma=self.gamma, random_state=0)
@@ -40,5 +40,5 @@ class ScikitLearnSpectral(BaseEstimator):
 
 
 def some_features(X: Sequence[ImageNodes], keep: Sequence[int]) -> list[ImageNodes]:
-    """The same nodes with only the features ``keep``."""
+    """Reduce nodes to the features ``keep``."""
     return [replace(nodes, features=nodes.features[:, list(keep)]) for nodes in X]

@@ -1,5 +1,4 @@
-"""MS-TCN: predict the names of rows by temporal convolutions; each stage refines the previous
-one."""
+"""MS-TCN: predict the names of rows by temporal convolutions, in stages that refine each other."""
 
 from __future__ import annotations
 
@@ -23,15 +22,15 @@ _SMOOTHING, _LARGEST = 0.15, 16.0  # weight of the smoothing loss, and where it 
 class MultiStageNetwork(BaseEstimator):
     """A standard multi-stage temporal convolutional network, with early stopping.
 
-    Every stage has ``n_layers`` residual layers of dilation 1, 2, 4, …; its loss is the cross
-    entropy plus 0.15 times the truncated squared difference of the log-probabilities of neighbors.
-    A fifth of the groups, but at least one, is held out, and the round with the least loss on them
-    is kept.
+    Every stage has ``n_layers`` residual layers of dilation 1, 2, 4, …. The loss of a stage is the
+    cross entropy plus 0.15 times the truncated squared difference of the log-probabilities of
+    neighbors. A fifth of the groups, but at least one, is held out, and the round with the least
+    loss on them is kept.
 
     Parameters
     ----------
     width : int
-        Channels; with the defaults there are about 30,000 weights, as in an encoder.
+        Number of channels. With the defaults there are about 30,000 weights, as in an encoder.
     n_stages, n_layers : int
     n_rounds : int
         Largest number of passes over the recordings.

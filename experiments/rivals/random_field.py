@@ -64,7 +64,7 @@ class ConditionalRandomField(BaseEstimator):
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
-        """The most probable names, O(T C²)."""
+        """The most probable names, in O(T C²) for T rows and C names."""
         import pycrfsuite
 
         tagger = pycrfsuite.Tagger()

@@ -20,7 +20,7 @@ class Ramp(BaseEstimator):
         return self
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """0, 1, …, T − 1 divided by a hundred, (T, 1)."""
+        """Return the column 0, 1, …, T − 1, divided by a hundred, (T, 1)."""
         return np.arange(len(X), dtype=float)[:, None] / 100
 
 
@@ -36,5 +36,5 @@ class OneRegion(BaseEstimator):
         return self
 
     def predict(self, X: Sequence[Any], n_clusters: Any = None) -> list[NDArray]:
-        """Label maps of zeros."""
+        """Return label maps of zeros."""
         return [np.zeros_like(nodes.segments) for nodes in X]

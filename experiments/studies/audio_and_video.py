@@ -57,11 +57,12 @@ _OF_FIELDS = {  # by the library that defines them
 
 
 class AudioAndVideo(Comparison):
-    """The procedure of several streams; a stream that is null in the configuration is skipped.
+    """The experiment on several streams. A stream that is null in the configuration is skipped.
 
     Every stream has a folder with the models that were trained on it. ``fields`` of the
     configuration can give, for a stream, its rate and a field of research such as "music". Then
-    tables of the measures of this field follow. They take every segment as a separate state.
+    tables of the measures of this field follow. These measures take every segment as a separate
+    state.
     """
 
     measures: Mapping[str, tuple[str, str]] = {**Comparison.measures, **_OF_FIELDS}
@@ -142,11 +143,13 @@ def folder_cases(
     n_folds: int,
     standardize: bool = False,
 ) -> list[Case]:
-    """Read one case from the folders train, validation and test. Without validation, it has folds.
+    """Read one case from the folders train, validation and test.
 
-    For the choices, models are fitted to the training recordings and scored on the validation
-    recordings, and vice versa. If ``root`` is a list of such folders, each is a case, and its test
-    recordings are separate units.
+    If there is no folder validation, the case has folds of the training recordings.
+
+    Otherwise, for the choices, models are fitted to the training recordings and scored on the
+    validation recordings, and vice versa. If ``root`` is a list of such folders, each is a case,
+    and its test recordings are separate units.
 
     Raises
     ------
@@ -195,8 +198,8 @@ def held_out_cases(
 
 
 def stream_folder(root: str | Path | None, stream: str) -> Path | None:
-    """The folder of a stream in ``root``, or ``root`` if there is no such folder; None without a
-    root."""
+    """The folder of a stream in ``root``, or ``root`` itself if there is no such folder. Without a
+    root it is None."""
     if root is None:
         return None
     folder = Path(root) / stream
@@ -204,8 +207,8 @@ def stream_folder(root: str | Path | None, stream: str) -> Path | None:
 
 
 def unseen(root: str | Path | None, stream: str, extractor: Extractor) -> LabeledSequences | None:
-    """Read the recordings in the folder of a stream, with their segments.csv; None without a
-    root."""
+    """Read the recordings in the folder of a stream, with their segments.csv. Returns None without
+    a root."""
     folder = stream_folder(root, stream)
     return None if folder is None else load_recordings(folder, extractor)
 

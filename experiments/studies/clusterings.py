@@ -63,7 +63,7 @@ Tables = list[LabeledTable]
 
 @dataclass(frozen=True)
 class Repeated:
-    """A table that is clustered once per K-means seed; each clustering gives one score."""
+    """A table that is clustered once per K-means seed. Each clustering gives one score."""
 
     table: LabeledTable
     seeds: Sequence[int]
@@ -71,7 +71,7 @@ class Repeated:
 
 
 class Clustering(Procedure):
-    """The procedure: a case is a protocol, a table and a repetition."""
+    """The experiment on clusterings. A case is one repetition of a protocol on a table."""
 
     entries = "clustering_methods"
     measures: Mapping[str, tuple[str, str]] = {
@@ -94,7 +94,7 @@ class Clustering(Procedure):
         return cases
 
     def fit(self, estimator: Any, data: Tables, method: Method) -> Any:
-        """Fit to the features that vary within some training table; other features get no weight.
+        """Fit to the features that vary within some training table. Other features get no weight.
 
         Features with the same value in more than 99 of 100 samples get no weight either: a weight
         learned from a pixel that is set in two training images would be out of proportion in other
@@ -109,7 +109,7 @@ class Clustering(Procedure):
         return estimator
 
     def validate(self, method: Method, model: Any, train: Tables, held_out: Tables) -> Losses:
-        """One loss per split, the mean over its tables."""
+        """The loss of a split, which is the mean over its tables."""
         n_init = self.config.inner_init
         losses = [kmeans_scores(model, table, n_init, _SELECTION_SEED)[0] for table in held_out]
         return {"given": {None: np.array([np.mean(losses)])}}
@@ -161,8 +161,8 @@ def _plane(outcome: Outcome, case: Case) -> tuple[str, NDArray]:
 
 
 def cases_of(protocol: str, table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
-    """The cases of one table. Protocol A has one case with ``count`` seeds; B and C have ``count``
-    cases.
+    """The cases of one table. Protocol A has one case with ``count`` seeds, and B and C have
+    ``count`` cases.
 
     Raises
     ------
@@ -265,7 +265,8 @@ def _clusters(Z: NDArray, K: int, n_init: int, seed: int) -> Partition:
 
 
 def _transformed(model: Any, table: LabeledTable) -> NDArray:
-    """The centered samples, transformed by the metric; one column of zeros if its rank is 0."""
+    """The centered samples, transformed by the metric. If its rank is 0, this is one column of
+    zeros."""
     Z = center(table.X) @ model.components_.T
     return Z if Z.shape[1] else np.zeros((len(table), 1))
 

@@ -85,7 +85,7 @@ _UNSEEN = (
 
 @dataclass(frozen=True)
 class Profiles:
-    """Some sequences, and their annotations.
+    """A part of the sequences, with their annotations.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Profiles:
     members: NDArray
 
     def select(self, places: NDArray) -> Profiles:
-        """Some of these sequences."""
+        """Select some of these sequences."""
         known = [self.known[i] for i in places]
         return Profiles(self.data.select(places), known, self.members[places])
 
@@ -156,13 +156,14 @@ class Segmentations:
 
 
 def _rates(errors: NDArray, data: Profiles) -> NDArray:
-    """Errors in percent of a sequence's annotations; zero, with weight zero, if there are none."""
+    """Errors in percent of a sequence's annotations. Without annotations they are zero, with weight
+    zero."""
     return 100 * errors / np.maximum(data.counts, 1)
 
 
 class Neuroblastoma(Procedure):
-    """The procedure: a case is a training and a test fold; a table is with or without
-    constraints."""
+    """The experiment on annotated profiles. A case is a training and a test fold. A table has
+    results with or without constraints."""
 
     backend = "threads"
     validates_one = True
@@ -310,8 +311,8 @@ class Neuroblastoma(Procedure):
         return f"{model.representation!r}, {model.min_size}"
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:
-        """Errors on held-out profiles; with constraints, for every weight of a sequence's own
-        annotations."""
+        """The errors on held-out profiles. With constraints, there are errors for every weight of a
+        sequence's own annotations."""
         logs = np.log(model.predict_penalties(held_out.data.sequences))
         paths = self._paths_of(model, held_out)
         cases = list(zip(paths, logs, held_out.known))
@@ -324,7 +325,7 @@ class Neuroblastoma(Procedure):
         return {"free": {0.0: np.array(free)}, "constrained": constrained}
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        """Label errors of every sequence, and the predicted segment ends."""
+        """Predict the segment ends of every test sequence, and compute the label errors."""
         test: Profiles = case.test
         apart = case.table == "profiles" or self._unseen is not None
         known = case.train.known if column == "constrained" and not apart else None
@@ -361,8 +362,7 @@ class Neuroblastoma(Procedure):
         return f"{text} (errors held out {choice.losses.sum():g})"
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """Pictures of the sequences of the first direction on which ours and another method differ
-        most.
+        """Make the report, with pictures of sequences on which ours and another method differ most.
 
         The other method is one whose test errors differ from ours on at least one sequence. Among
         these it is the one with the least held-out loss.
@@ -457,7 +457,8 @@ def _errors(ends: Sequence[NDArray], known: Sequence[PartialPartition]) -> NDArr
 
 
 def _of_length(name: str, outcome: Outcome) -> Outcome | None:
-    """An outcome restricted to sequences of some lengths; None if there are none."""
+    """Restrict an outcome to sequences of some lengths. Returns None if there are no such
+    sequences."""
     low, high = _LENGTHS[name]
     test: Profiles = outcome.case.test
     places = np.flatnonzero([low < len(X) <= high for X in test.data.sequences])

@@ -72,7 +72,8 @@ class DefaultSettings(Procedure):
 
 
 class SegmenterSettings(DefaultSettings, Comparison):
-    """The procedure for segmenters: a case is a fold of the training part of a data set."""
+    """The experiment on defaults of segmenters. A case is a fold of the training part of a data
+    set."""
 
     agrees = False
 
@@ -92,8 +93,8 @@ class SegmenterSettings(DefaultSettings, Comparison):
 
 
 class ClusteringSettings(DefaultSettings, Clustering):
-    """The procedure for clusterings: a case is a draw of samples from a table; half of them are
-    held out."""
+    """The experiment on defaults of clusterings. A case is a draw of samples from a table, of which
+    half are held out."""
 
     def cases(self) -> list[Case]:
         cases = []

@@ -1,7 +1,7 @@
 """Learned features compared with linear metrics: encoders of raw signals and of hand-made features.
 
 The encoder's settings are chosen like all others: on folds of the training data. Its loss on the
-test data is the mean over several seeds; the loss of each seed is a separate measure. With
+test data is the mean over several seeds. The loss of each seed is a separate measure. With
 ``seeds_agree`` the models from all seeds are members of the consensus, otherwise only those from
 the first seed.
 """
@@ -29,7 +29,8 @@ from metriclearn.datasets import LabeledSequences
 
 
 class Encoders(AudioAndVideo):
-    """The procedure of a data set or a ``stream``; encoders are fitted from ``seeds`` seeds."""
+    """The experiment on a data set or a ``stream``. Encoders are fitted from ``seeds`` different
+    seeds."""
 
     relative = False  # outputs of encoders are normalized, and seeds compared with one penalty
     backend = "processes"  # torch has one source of random numbers in a process

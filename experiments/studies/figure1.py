@@ -78,8 +78,8 @@ class Stretches:
 
     def training(self, told: bool) -> tuple[list[NDArray], list[NDArray]]:
         """The sequences and labels for training. A method that gets the number of segments
-        (``told``) is trained on the labeled stretches; any other on whole sequences, with −1 for
-        unlabeled samples."""
+        (``told``) is trained on the labeled stretches. All other methods are trained on whole
+        sequences, with −1 for unlabeled samples."""
         stretches = [y[place] for y, place in zip(self.data.labels, self.places)]
         if told:
             return [X[place] for X, place in zip(self.data.sequences, self.places)], stretches
@@ -90,8 +90,8 @@ class Stretches:
 
 
 class Figure1(Comparison):
-    """The procedure: a case is a seed and a fraction; a method may get the true number of
-    segments."""
+    """The experiment of Figure 1. A case is a seed and a labeled fraction. A method may get the
+    true number of segments."""
 
     agrees = False
     validates_one = False
@@ -158,7 +158,7 @@ def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
 
 
 def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
-    """Plot the loss against the labeled fraction, with error bars; the first method is ours."""
+    """Plot the loss against the labeled fraction, with error bars. The first method is ours."""
     first, *others = (mean[-1] for _, mean, _ in curves.values())
     message = f"With all labels the learned metric has a loss of {number(first)}, the best of all "
     message += (

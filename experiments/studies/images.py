@@ -1,9 +1,9 @@
 """Normalized cuts of images: learned similarities, a grid search, Euclidean, scikit-learn.
 
-Section 6.3 of the paper. For every seed some images are for training and the rest for test. All
-hyper-parameters come from the training images: the strength and the loss scale of learned
-similarities by cross-validation, the two scales of the grid by the training loss. Every method sees
-the same features of the same superpixels; losses are over all pixels.
+This is the experiment of section 6.3 of the paper. For every seed some images are for training and
+the rest for test. All hyper-parameters come from the training images: the strength and the loss
+scale of learned similarities by cross-validation, the two scales of the grid by the training loss.
+Every method sees the same features of the same superpixels. Losses are computed over all pixels.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Pictures:
     nodes: list[ImageNodes]
 
     def select(self, indices: Sequence[int] | NDArray) -> Pictures:
-        """Some of the images."""
+        """Select some of the images."""
         return Pictures(self.data.select(indices), [self.nodes[i] for i in indices])
 
     @property
@@ -132,7 +132,8 @@ class Pictures:
 
 
 class Images(Procedure):
-    """The procedure: a case is a seed, which divides the images. CCCP gives no lower bounds."""
+    """The experiment on images. A case is a seed, which divides the images. CCCP gives no lower
+    bounds."""
 
     entries = "image_methods"
     reads_test_root = True
@@ -217,8 +218,8 @@ class Images(Procedure):
         return Story(protocol, artifacts, tables_and_rows(self, outcomes))
 
     def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
-        """Draw test images of the first seed, ordered by the loss of ours; on a narrow screen only
-        the best and the worst.
+        """A function that draws test images of the first seed, ordered by the loss of ours. On a
+        narrow screen it draws only the best and the worst image.
         """
         pair = [by_name[name] for name in self.config.drawn_methods]
         measure = next(iter(self.measures))

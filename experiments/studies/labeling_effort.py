@@ -2,7 +2,7 @@
 
 The annotator is simulated: the answers are the true change-points of the stretches that a strategy
 of :func:`metriclearn.annotate.suggest` chooses, with optional errors. After every batch of answers
-the metric is learned from the answered stretches alone, each treated as one recording; then the
+the metric is learned from the answered stretches alone, each treated as one recording. Then the
 next batch is requested. Test recordings are used for scores only. The curves start at the Euclidean
 metric with a penalty tuned on all labels, and end at the metric learned from all labels.
 """
@@ -90,7 +90,7 @@ class Folder:
     Attributes
     ----------
     length : int
-        Samples of a stretch.
+        Number of samples of a stretch.
     rate : float
         Samples per second.
     learner : estimator
@@ -114,16 +114,16 @@ class Folder:
 
 @dataclass(eq=False)
 class Annotator(BaseEstimator):
-    """A simulated annotator: asks, answers and learns until given parts of a folder are labeled.
+    """Simulates an annotator, who answers for stretches until given parts of a folder are labeled.
 
     Parameters
     ----------
     strategy : str
         A strategy of :func:`metriclearn.annotate.suggest`.
     fractions : sequence of float
-        Shares of labeled samples; the metric is learned again when each is reached.
+        Shares of labeled samples. When each of them is reached, the metric is learned again.
     error : float
-        Probability that a true change is overlooked, and that a stretch gets a false one.
+        Probability that a true change is overlooked, and that a stretch gets a false change.
     learner : estimator, optional
         Replaces the folder's learner.
 
@@ -203,8 +203,8 @@ def made(seed: int, **options: Any) -> tuple[Any, Any]:
 
 
 class LabelingEffort(Procedure):
-    """The procedure: a case is a folder and a seed, and a column is a labeled part of the
-    folder."""
+    """The experiment on labeling effort. A case is a folder and a seed, and a column is a labeled
+    part of the folder."""
 
     backend = "threads"
     entries = "strategies"
@@ -278,8 +278,10 @@ def _column(fraction: float) -> str:
 
 
 def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
-    """How far ours gets with a part of the labels, from the Euclidean metric to all labels. Also
-    the labeled seconds that ours and random need for the same loss.
+    """How far ours gets with a part of the labels, on the way from the Euclidean metric to all
+    labels.
+
+    The result also has the labeled seconds that ours and random need for the same loss.
 
     ``worse`` lists the parts at which the loss of ours exceeds that of random by more than one
     standard error of the paired differences.
@@ -291,7 +293,7 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
         Length of all training recordings.
     rows : rows of the table
     part : float
-        The result is for the largest labeled part that does not exceed this.
+        The result is for the largest labeled part that does not exceed ``part``.
     """
     (parts, ours), (all_parts, chance) = curve_of(rows, OURS)[:2], curve_of(rows, RANDOM)[:2]
     start, end = (curve_of(rows, name)[1, 0] for name in (START, END))

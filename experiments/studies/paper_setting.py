@@ -31,9 +31,10 @@ from metriclearn import Partition
 
 
 class PaperSetting(Comparison):
-    """The procedure: every pair of a setting and a strength is a method without choices.
+    """The experiment on settings. Every pair of a setting and a strength is a method without
+    choices.
 
-    The rows of a setting show its strength with the least validation loss; ``paper_setting.md`` has
+    The rows of a setting show its strength with the least validation loss. ``paper_setting.md`` has
     all strengths, with objective, gap and numbers of segments.
     """
 
@@ -83,7 +84,7 @@ class PaperSetting(Comparison):
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:
-    """The entries of the table for one fit."""
+    """The entries of one fit in the table of ``paper_setting.md``."""
     model = outcome.models["estimated"]
     segmentations = model.predict_change_points(outcome.case.test.sequences)
     return {

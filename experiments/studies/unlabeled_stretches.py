@@ -27,9 +27,10 @@ _NOTE = (
 
 
 class UnlabeledStretches(Comparison):
-    """The procedure: a column is a way to read the training data, that is, an option of the loader.
+    """The experiment on unlabeled stretches. A column is a way to read the training data.
 
-    The first column reads training data like test data. Pictures and models are from this column.
+    These ways are options of the loader. The first column reads training data like test data.
+    Pictures and models are from this column.
     """
 
     measures: Mapping[str, tuple[str, str]] = {
