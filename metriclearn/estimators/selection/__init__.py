@@ -1,4 +1,4 @@
-"""Model selection: regularization paths with cross-validation, and an automatic choice."""
+"""Choosing one of many models, or combining them by a consensus."""
 
 import pkgutil
 

@@ -1,4 +1,4 @@
-"""auto_metric_learner: chooses family, strength, penalty and min_size on groups left out."""
+"""auto_metric_learner: choose a family of learners and its settings on groups left out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Family(NamedTuple):
-    """A learner, the parameter that regularizes it, and its values, the likeliest first."""
+    """A learner, the name of its regularization parameter, and values for this parameter.
+
+    The value that is most often the best comes first.
+    """
 
     learner: MahalanobisSegmenter
     parameter: str
@@ -81,6 +84,7 @@ class AutomaticChoice:
         Mean ‖M − N‖²_F over the sequences of a group, after learning from other groups; with
         partial labels, T times the loss on the labeled parts.
     chosen : int
+        Index of the chosen candidate.
     left_out : list of str
         Candidates for which there was not enough time.
     """
@@ -100,7 +104,7 @@ class AutomaticChoice:
 
 
 class _Trial(NamedTuple):
-    """A candidate with one kind of penalty, and its losses by group."""
+    """A candidate, the way in which its penalty was chosen, and its mean loss on every group."""
 
     name: str
     rank: int
@@ -135,7 +139,7 @@ def auto_metric_learner(
     seconds: float = 120.0,
     n_folds: int = 4,
 ) -> MahalanobisSegmenter:
-    """A fitted learner whose family, strength, penalty and min_size were chosen on groups left out.
+    """Choose family, strength, penalty and min_size of a learner on groups left out, and fit it.
 
     Every family is tried at its strengths by cross-validation over whole groups of sequences. The
     penalty is tuned on the training part, in units of the variance of each sequence, see
@@ -143,11 +147,12 @@ def auto_metric_learner(
     best candidate. We choose the simplest family whose loss exceeds the least one by at most one
     standard error of the paired differences over groups.
 
-    Then we try some changes, one after another, and keep each that lowers the loss by more than one
-    standard error: the penalty as it was learned, or tuned in the unit of the data; half the
-    shortest labeled segment as ``min_size``; and penalties that depend on the sequence or on the
-    boundary (:class:`~metriclearn.FeaturePenalty`). With few groups the standard error is inflated
-    by Student's t for a confidence of 84 %: by 1.8 for two groups, by 1.3 for three, and by 1.2 for
+    Then we try some changes, one after another, and keep each one that lowers the loss by more than
+    one standard error. We first try the penalty as it was learned, and the penalty tuned in the
+    unit of the data. Then ``min_size`` is set to half the length of the shortest labeled segment.
+    Finally the penalty may depend on the sequence or on the boundary
+    (:class:`~metriclearn.FeaturePenalty`). With few groups the standard error is inflated by
+    Student's t for a confidence of 84 %: by 1.8 for two groups, by 1.3 for three, and by 1.2 for
     four. The chosen learner is fitted again to all sequences.
 
     Parameters
@@ -156,20 +161,21 @@ def auto_metric_learner(
     y : labels, change-points or partial labels, for each sequence
         Only the families of ``ChangePointMetricLearner`` learn from partial labels.
     groups : array (N,), optional
-        Group of every sequence, such as its user; groups are left out as a whole. By default every
-        sequence is a group.
+        Group of every sequence, such as the user who recorded it; groups are left out as a whole.
+        By default every sequence is a group.
     families : mapping of names to Family
+        The families, from simple to complex.
     seconds : float
-        Time limit for everything. The first candidate is always tried, but no other is begun after
-        two thirds of this time. Every fit stops after a twentieth of it. ``choice_`` lists the
-        candidates that were left out, and ``solution_`` shows whether a fit was stopped. With
+        Time limit of the whole search. The first candidate is always tried, but no other is begun
+        after two thirds of this time. Every fit stops after a twentieth of it. ``choice_`` lists
+        the candidates that were left out, and ``solution_`` shows whether a fit was stopped. With
         enough time the result is the same on every machine.
     n_folds : int ≥ 2
         Number of folds, at most one per group.
 
     Returns
     -------
-    fitted learner, with ``choice_``, an :class:`AutomaticChoice`, to be printed
+    fitted learner, with ``choice_``: an :class:`AutomaticChoice`, which can be printed
 
     Raises
     ------
@@ -230,7 +236,7 @@ def auto_metric_learner(
 
 @dataclass
 class _Search:
-    """Trials of candidates on groups left out, while there is time."""
+    """Tries candidates on groups left out, while there is time."""
 
     X: Any
     truths: Sequence[Any]
@@ -242,7 +248,7 @@ class _Search:
     left_out: list[str] = field(default_factory=list)
 
     def attempt(self, name: str, rank: int, learner: Any) -> list[_Trial]:
-        """The trials of a candidate, one with each kind of penalty; none if time is up."""
+        """Try a candidate with each way of choosing its penalty; nothing is tried if time is up."""
         if self.trials and time.monotonic() - self.begun > 2 / 3 * self.seconds:
             self.left_out.append(name)
             return []
@@ -267,7 +273,7 @@ class _Search:
 
 
 def _penalized(fitted: Any, penalty: str, X: Any, truths: Sequence[Any]) -> Any:
-    """A copy of a fitted learner with one kind of penalty."""
+    """A copy of a fitted learner whose penalty is chosen as ``penalty`` says."""
     options, model = _PENALTIES[penalty], copy.copy(fitted)
     return model if options is None else model.tune_penalty(X, truths, **options)
 
@@ -295,7 +301,7 @@ def _standard_error(values: NDArray) -> float:
 
 
 def _simplest(trials: Sequence[_Trial]) -> _Trial:
-    """The best of the first family that is within one standard error of the best."""
+    """The best trial of the simplest family within one standard error of the best trial."""
     by_family: dict[int, _Trial] = {}
     for trial in sorted(trials, key=lambda trial: float(trial.losses.mean())):
         by_family.setdefault(trial.rank, trial)
@@ -308,7 +314,10 @@ def _simplest(trials: Sequence[_Trial]) -> _Trial:
 
 
 def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
-    """The best trial: each of the others replaces it if better by more than a standard error."""
+    """The best trial after comparing it with all others, one after another.
+
+    Another trial becomes the best if it is better by more than one standard error.
+    """
     for other in others:
         gain = best.losses - other.losses
         best = other if gain.mean() > _standard_error(gain) else best
@@ -316,7 +325,7 @@ def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
 
 
 def _refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """The changes of a learner to try, in words and as parameters."""
+    """The changes of a learner that are tried: a description of each, and its parameters."""
     changes: dict[str, dict[str, Any]] = {}
     plain = isinstance(learner, ChangePointMetricLearner)
     if isinstance(truths[0], Partition):

@@ -58,22 +58,22 @@ class ClusteringConsensus(ComponentParameters):
     Parameters
     ----------
     members : mapping of names to lists of clusterers
-        Families of members; all families have the same weight:
-        :class:`~metriclearn.ClusteringMetricLearner`,
-        :class:`~metriclearn.NormalizedCutMetricLearner`, or others with ``fit(X, y)`` and
-        ``predict(X, n_clusters)`` for lists of data sets.
+        Families of members; all families have the same weight. A member is a
+        :class:`~metriclearn.ClusteringMetricLearner`, a
+        :class:`~metriclearn.NormalizedCutMetricLearner`, or another clusterer with ``fit(X, y)``
+        and ``predict(X, n_clusters)`` for lists of data sets.
     weights : "held-out" or "uniform"
-        With "held-out", q_j ∝ (least loss / loss)^p, where "loss" is that of a member on the parts
-        left out, and p is the power for which the compromise has the least loss there.
+        With "held-out", q_j ∝ (least loss / loss)^p. Here "loss" is the mean loss of the member on
+        the parts left out, and p is the power for which the compromise has the least loss on them.
     n_clusters : "given" or None
-        With "given", numbers of clusters are known; for the parts left out they come from the
-        labels. With None, models estimate the numbers, and the compromise may have any number of
-        clusters.
+        With "given", the numbers of clusters are known; for the parts left out they come from the
+        labels. With None, the models estimate these numbers, and the compromise may have any number
+        of clusters.
     n_folds : int
         Number of parts that are left out, one at a time. With several data sets, a part consists of
         whole groups of them; with a single table, it is a stratified sample of the rows.
     n_jobs : int, optional
-        Number of fits at the same time, as in joblib.
+        Number of fits that run at the same time, as in joblib.
     verbose : bool, optional
         Show a progress bar of the fits always (True), never (False), or in a terminal (None).
 
@@ -87,8 +87,8 @@ class ClusteringConsensus(ComponentParameters):
     power_ : float
         p; 0 for uniform weights.
     held_out_ : array (members, parts)
-        ‖M − N‖²_F on every data set, or part of the table, for each member, predicted by its model
-        that was fitted without it.
+        The loss ‖M − N‖²_F of each member on every data set, or on every part of a single table. M
+        is predicted by the model of the member that was fitted without these data.
 
     Raises
     ------
@@ -127,14 +127,15 @@ class ClusteringConsensus(ComponentParameters):
     verbose: bool | None = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Fit every member without each part of the data, and weigh it by its losses there.
+        """Fit every member without each part of the data, and compute weights from the losses.
 
         Parameters
         ----------
         X : (T, P) table, or sequence of tables or (H, W, 3) images
         y : labels of the samples, or label maps, −1 where unknown
         groups : array (N,), optional
-            Group of every data set, such as the place of an image; groups are left out as a whole.
+            Group of every data set, such as the place where an image was taken; groups are left out
+            as a whole.
         """
         check_parameters(self)
         parts = self._parts(X, y, groups)
@@ -169,20 +170,20 @@ class ClusteringConsensus(ComponentParameters):
         return self
 
     def predict(self, X: Any, n_clusters: int | Sequence[int] | None = None) -> Any:
-        """Cluster of every sample, numbered by first appearance: (T,), or (H, W) for an image.
+        """The cluster of every sample, (T,), or (H, W) for an image, numbered by first appearance.
 
         Parameters
         ----------
         X : table, image, or a sequence of these
         n_clusters : int or sequence of int, optional
-            K. By default every model uses its default. The compromise then has the same number of
-            clusters as the models if all models agree on it and ``n_clusters="given"``; otherwise
-            it may have any number.
+            K. By default every model uses its default. With ``n_clusters="given"``, the compromise
+            then has the same number of clusters as the models if this is the same for all models.
+            Otherwise the compromise may have any number of clusters.
         """
         return self._of_each(X, n_clusters, lambda form, found, shape: found.labels.reshape(shape))
 
     def expected_loss(self, X: Any, n_clusters: int | Sequence[int] | None = None) -> Any:
-        """Mean ‖M − N_j‖²_F between the prediction M and those of the models, for each data set."""
+        """For each data set, the mean ‖M − N_j‖²_F of the consensus M over the models' N_j."""
         return self._of_each(X, n_clusters, lambda form, found, _: form.expected_loss(found))
 
     def score(self, X: Any, y: Any) -> float:
@@ -207,7 +208,7 @@ class ClusteringConsensus(ComponentParameters):
         return -float(np.mean(losses))
 
     def _parts(self, X: Any, y: Any, groups: ArrayLike | None) -> list[Any]:
-        """For every part a pair: (X, y) of the data to fit to, and (X, y) of the part left out."""
+        """For every part, a pair of the data to fit to and the data left out, each as (X, y)."""
         who = type(self).__name__
         if _is_single(X):
             if groups is not None:
@@ -260,7 +261,10 @@ class ClusteringConsensus(ComponentParameters):
     def _agreed(
         self, given: Sequence[Partition], weights: NDArray, n_clusters: int | None = None
     ) -> Partition:
-        """The compromise; with "given" it has as many clusters as the members, if they agree."""
+        """The compromise of given partitions.
+
+        With "given", it has the same number of clusters as the partitions if they all agree on it.
+        """
         numbers = {one.n_clusters for one in given}
         if self.n_clusters == "given" and n_clusters is None and len(numbers) == 1:
             n_clusters = numbers.pop()

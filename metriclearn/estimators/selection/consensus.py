@@ -68,18 +68,19 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     """The segmentation with the least expected loss over many models; no model is chosen.
 
     With few recordings, the error of choosing one model is larger than the differences between
-    models. Here every member is fitted without each part of the recordings, and once to all
-    recordings. All these models are kept. The models of a member share one penalty, tuned on all
-    recordings left out. It is tuned twice: in the unit of the data, and in units of the variance of
-    each sequence. Few recordings do not determine the penalty well, so each model predicts with
-    half, once and twice the tuned penalty. The best compromise between the predictions N_j of all
-    models for a new recording is
+    models. Here every member, that is, every segmenter in ``members``, is fitted several times:
+    without each part of the recordings in turn, and once to all recordings. All these models are
+    kept. The models of a member share one penalty, which is tuned on all recordings left out. This
+    is done twice, in the unit of the data and in units of the variance of each sequence. Few
+    recordings do not determine the penalty well, so each model predicts with 0.5, 1 and 2 times the
+    tuned penalty. The best compromise between the predictions N_j of all models for a new recording
+    is
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F.
 
-    An exact program over the segment ends of all N_j finds it, see
-    :mod:`metriclearn.oracles.expected_loss`. The program also finds the names of segments, if
-    members predict names.
+    An exact dynamic program over the segment ends of all N_j finds this compromise, see
+    :mod:`metriclearn.oracles.expected_loss`. It also finds the names of segments, if members
+    predict names.
 
     Parameters
     ----------
@@ -88,26 +89,26 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         :func:`~metriclearn.auto_metric_learner` at all their strengths. If labels are names, frame
         classifiers and named learners are added.
     weights : "held-out" or "uniform"
-        With "held-out", q_j ∝ (least loss / loss)^p, where "loss" is that of a member on the
-        recordings left out. The power p is chosen by the loss on recordings whose labels were used
-        neither to fit the models nor to compute the weights, but only to tune penalties. All models
-        of a member with the same penalty have the same weight.
+        With "held-out", q_j ∝ (least loss / loss)^p, where "loss" is the mean loss of a member on
+        the recordings left out. The power p is chosen by the loss of the compromise on recordings
+        whose labels were used neither to fit the models nor to compute the weights, but only to
+        tune penalties. All models of a member with the same penalty have the same weight.
     names : bool, optional
         Whether labels mean the same in all recordings. By default this is assumed if some label
         recurs within a recording after a different label, and recordings of two groups share a
         label.
     n_folds : int
-        Number of parts of the recordings that are left out, one at a time; parts consist of whole
+        Number of parts of the recordings that are left out, one at a time. Parts consist of whole
         groups, so there are at most as many parts as groups.
     name_loss : float, optional
-        β, the cost of a sample whose name differs from a member's, added to ‖M − N_j‖². By default
-        it is the number of segments divided by the number of samples in the training data, where a
-        partly labeled recording counts as one segment.
+        β, which is added to ‖M − N_j‖² for every sample whose name differs from the name that model
+        j predicts. By default it is the number of segments divided by the number of samples in the
+        training data, where a partly labeled recording counts as one segment.
     for_streams : bool
         Use penalties in the unit of the data only, because the variance of a sequence is not known
         before its end. Then :meth:`stream` works if all members can follow a stream.
     n_jobs : int, optional
-        Number of fits at the same time, as in joblib.
+        Number of fits that run at the same time, as in joblib.
     verbose : bool, optional
         Show a progress bar of the fits always (True), never (False), or in a terminal (None).
 
@@ -115,7 +116,8 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     ----------
     models_ : list of fitted segmenters
     fits_ : list of int
-        The number of the fit of each model. Models of one fit differ only in their penalties.
+        For each model, the number of the fit from which it comes. Models from the same fit differ
+        only in their penalties.
     families_ : list of str
         The family of each model.
     weights_ : array (models,)
@@ -123,12 +125,12 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     power_ : float
         p; 0 for uniform weights.
     held_out_ : array (members and penalties, N)
-        ‖M − N‖²_F on every recording, for each member with each of its penalties. M is predicted by
-        the model that was fitted without the recording; only the penalty was tuned on it. NaN for
-        recordings that were never left out.
+        The loss ‖M − N‖²_F on every recording, for each member with each of its penalties. M is
+        predicted by the model that was fitted without the recording; only the penalty was tuned on
+        it. NaN for recordings that were never left out.
     left_out_ : mapping of int to Partition
-        The consensus for every recording that was left out, by the models fitted without it; not
-        saved.
+        The consensus of the models that were fitted without a recording, for every recording that
+        was left out. It is not saved.
     distances_ : array (boundaries, 1 + members and penalties)
         Distance from each boundary in ``left_out_`` to the nearest true boundary, and to the
         nearest boundary of each member with each of its penalties.
@@ -177,14 +179,15 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     verbose: bool | None = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Fit every member without each part, and to all; tune penalties on the parts left out.
+        """Fit all members, tune their penalties on the parts left out, and compute the weights.
 
         Parameters
         ----------
         X : sequence of (T_i, P) arrays, at least two
         y : labels, change-points or partial labels, for each sequence
         groups : array (N,), optional
-            Group of every recording, such as its user; groups are left out as a whole.
+            Group of every recording, such as the user who recorded it; groups are left out as a
+            whole.
         """
         check_parameters(self)
         who = type(self).__name__
@@ -230,7 +233,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         X, y
             All training data.
         left_out : sequence of int arrays
-            For each fold, the recordings that its models were not fitted to.
+            For each fold, the indices of the recordings to which its models were not fitted.
         **parameters
             Parameters of the consensus.
         """
@@ -255,7 +258,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     def _classes(
         self, y: Any, data: DataSets, truths: Sequence[Any], units: Sequence[int]
     ) -> NDArray | None:
-        """The labels, if they are names."""
+        """The labels, sorted, if they are names; else None."""
         if self.names is False:
             return None
         try:
@@ -351,7 +354,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         Raises
         ------
         ValueError
-            If none can.
+            If no model can follow a stream.
         """
         check_is_fitted(self, "models_")
         for i in np.argsort(-self.weights_, kind="stable"):
@@ -380,7 +383,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         return self._of_each(X, n_segments, known, lambda form, found: found.change_points)
 
     def predict(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """The label of every sample if labels are names, else the number of its segment, (T,)."""
+        """The name of every sample if labels are names, else the number of its segment, (T,)."""
 
         def labels(form: ConsensusForm, found: Partition) -> NDArray:
             if isinstance(found, NamedPartition) and self.classes_ is not None:
@@ -390,25 +393,26 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         return self._of_each(X, n_segments, known, labels)
 
     def expected_loss(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """Mean ‖M − N_j‖²_F between the prediction M and those of the models, for each recording.
+        """For each recording, the mean ‖M − N_j‖²_F of the consensus M over the models' N_j.
 
-        This measures how much models disagree. It is the expected loss if one model, drawn with
-        probabilities q, is right.
+        It measures how much the models disagree. It is the expected loss of M if one of the models,
+        drawn with probabilities q, is right.
         """
         return self._of_each(X, n_segments, known, _without_names)
 
     def boundary_shares(
         self, X: Any, n_segments: Any = None, tolerance: int = 0, known: Any = None
     ) -> Any:
-        """The share of models with a change-point near every predicted one, (K−1,).
+        """For every predicted change-point, the total weight of the models that have one near it.
+
+        The result is (K−1,) for each recording, with values from 0 to 1.
 
         Parameters
         ----------
-        X : (T, P) array or sequence of such arrays
-        n_segments : int or sequence of int, optional
+        X, n_segments, known
+            As for :meth:`predict_change_points`.
         tolerance : int ≥ 0
-            In samples.
-        known : partial labels of each array, optional
+            Change-points at most this many samples apart are near each other.
         """
         number(whole=True).check(type(self).__name__, "tolerance", tolerance)
         return self._of_each(X, n_segments, known, partial(_shares, tolerance=tolerance))
@@ -418,9 +422,9 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     ) -> Any:
         """The probability that a true change-point is near each predicted one, (K−1,).
 
-        A logistic regression predicts whether a boundary is true from the log odds of the share of
-        models that find it. The regression is fitted to recordings left out in ``fit``, with the
-        models that were fitted without them.
+        A logistic regression predicts whether a boundary is true, from the log odds of its
+        :meth:`boundary_shares`. The regression is fitted to recordings that were left out in
+        ``fit``; their shares come from the models that were fitted without them.
 
         Parameters
         ----------
@@ -460,7 +464,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     def _answers(
         self, data: DataSets, n_segments: Any, known: Any = None
     ) -> list[tuple[ConsensusForm, Partition]]:
-        """The form of the members' predictions, and its best segmentation, for every recording."""
+        """For every recording, the form of the models' predictions and its best segmentation."""
         who = type(self).__name__
         counts = read_counts(who, "n_segments", n_segments, data, optional=True)
         facts = self._facts(data, known)
@@ -473,7 +477,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         return pairs
 
     def _facts(self, data: DataSets, known: Any) -> Sequence[PartialPartition | None]:
-        """The partial labels of each recording, with names if the members have names."""
+        """The partial labels of each recording, with names if the models predict names."""
         if known is None:
             return [None] * len(data.arrays)
         who = type(self).__name__
@@ -494,8 +498,8 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     ) -> list[list[Partition]]:
         """The predictions of models for all recordings, with names as codes of ``classes_``.
 
-        Models with the same number in ``fits`` come from one fit and differ in their penalties. The
-        recordings are read once for all of them.
+        Models with the same number in ``fits`` come from one fit and differ only in their
+        penalties. The recordings are read only once for all of them.
         """
         groups: dict[Any, dict[Any, list[int]]] = {}
         for place, fit in enumerate(range(len(models)) if fits is None else fits):
@@ -528,9 +532,9 @@ class Consensus(Streaming, SegmenterWithoutMetric):
 def _at_penalties(
     models: Sequence[Any], data: DataSets, n_segments: Any
 ) -> Sequence[Sequence[Partition]]:
-    """The predictions of models of one fit, which differ only in their penalties.
+    """The predictions of models that come from one fit and differ only in their penalties.
 
-    ``data`` come from read_data.
+    ``data`` are the data sets as ``read_data`` returns them.
     """
     first = models[0]
     if isinstance(first, FrameClassifier):
@@ -545,7 +549,7 @@ def _at_penalties(
 
 
 def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
-    """The recordings of each fold; no recording may be in two folds.
+    """Read the indices of the recordings in each fold; no recording may be in two folds.
 
     Raises
     ------
@@ -580,10 +584,11 @@ def _distances(
     answers: Sequence[Mapping[int, Partition]],
     truths: Sequence[Any],
 ) -> NDArray[np.float64]:
-    """Distances from every boundary of the compromises to the nearest true boundary.
+    """Distances from every boundary of the compromises to other boundaries.
 
-    The further columns have the distances to the nearest boundary of each member. The shape is
-    (boundaries, 1 + members), over the fully labeled recordings that were left out.
+    There is a row for every boundary in the fully labeled recordings that were left out. The first
+    column is the distance to the nearest true boundary. The other columns are the distances to the
+    nearest boundary of each member.
     """
     rows = [np.empty((0, 1 + len(answers)))]
     for i, best in found.items():
@@ -596,7 +601,7 @@ def _distances(
 
 
 def _shares(form: ConsensusForm, found: Partition, tolerance: int) -> NDArray[np.float64]:
-    """The share of members with a change-point near each predicted one."""
+    """For each predicted change-point, the total weight of the members that have one near it."""
     near = np.zeros(found.n_clusters - 1)
     for q, member in zip(form.weights, form.members):
         near += q * true_changes(found.change_points, member, tolerance)
@@ -610,7 +615,7 @@ def _log_odds(shares: NDArray) -> NDArray[np.float64]:
 
 
 def _without_names(form: ConsensusForm, found: Partition) -> float:
-    """The expected loss of the boundaries alone."""
+    """The expected loss of the boundaries alone, without that of the names."""
     plain = copy.copy(form)
     plain.name_loss = 0.0
     return plain.expected_loss(found)

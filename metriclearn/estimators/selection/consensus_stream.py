@@ -20,25 +20,26 @@ from metriclearn.running.parameters import Needs, check_parameters, component, e
 
 @dataclass(eq=False, repr=False)
 class ConsensusStream(SegmenterStream):
-    """Change-points of a stream of samples, by a fitted consensus.
+    """Find change-points in a stream of samples with a fitted consensus.
 
-    Every model follows the samples by a stream, whose segments are final. Let C be the last
-    position up to which the segments of all models are final. Up to C, ends of segments and their
-    overlaps are the same as in the whole sequence. The recursion of
+    Every model follows the samples with a separate stream, which returns final segments. Let C be
+    the last position up to which the segments of all models are final. Up to C, the segment ends of
+    the models and their overlaps are the same as in the whole sequence. The recursion of
     :mod:`metriclearn.oracles.expected_loss` depends only on earlier samples, so it advances to C
-    with the same numbers. Changes that the segmentations of all its live starts share are final. So
+    with the same numbers. It keeps all positions at which the current segment may begin. The best
+    segmentations up to these positions begin with the same changes, which are final. So
     :meth:`push` and :meth:`finish` together return the segments that ``predict_change_points``
     returns for all samples at once.
 
-    If a model finds no change, nothing becomes final. The weight of a boundary depends on the
-    lengths of the segments around it, so C cannot be beyond the last segment end of any model.
+    The weight of a boundary depends on the lengths of the segments around it, so C cannot be beyond
+    the last final segment end of any model. If a model finds no change, nothing becomes final.
     Memory is that of the models' streams, plus O(ends of their segments since the last final
     change).
 
     Parameters
     ----------
     segmenter : fitted Consensus
-        Its ``stream()`` makes the stream.
+        Streams are made by calling its method ``stream()``.
     max_delay : int, optional
         A change becomes final after at most this many samples. The streams of the models have half
         this limit.
@@ -63,7 +64,7 @@ class ConsensusStream(SegmenterStream):
     References
     ----------
     Šrámek, Brejová & Vinař, On-line Viterbi algorithm for analysis of long biological sequences,
-    WABI 2007 (changes that all live starts share are final).
+    WABI 2007 (a change is final if all segmentations that can still win have it).
 
     Examples
     --------
@@ -114,11 +115,11 @@ class ConsensusStream(SegmenterStream):
 
     @property
     def classes(self) -> NDArray | None:
-        """The labels that codes of names stand for."""
+        """The names that the consensus has learned, or None."""
         return self.segmenter.classes_
 
     def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
-        """Read checked rows; returns the segments that become final, in parts."""
+        """Process rows that have been checked; returns a list of segments that become final."""
         found = []
         # With max_delay, changes are decided at the ends of blocks.
         size = max(1, len(X) if self.max_delay is None else self.max_delay // 8)
@@ -134,15 +135,15 @@ class ConsensusStream(SegmenterStream):
         return found
 
     def rest(self) -> list[StreamedSegments]:
-        """The remaining segments, in parts."""
+        """A list of the remaining segments, as at the end of the stream."""
         self._end_models()
         return [self._segments(self._path())]
 
     def pending(self, margins: bool = False) -> StreamedSegments:
         """The current best segments of the samples since the last final change.
 
-        They are the segments that ``predict_change_points`` finds after the last final change if
-        there are no more samples. Every model searches for its pending segments.
+        They are the segments that ``predict_change_points`` would find after the last final change
+        if the sequence ended here. Every model searches for its pending segments.
 
         Parameters
         ----------
@@ -170,11 +171,11 @@ class ConsensusStream(SegmenterStream):
         return whole
 
     def _end_models(self) -> None:
-        """Advance to the last sample, including samples that wait for their neighbors in time."""
+        """Advance to the last sample, including samples that still wait for their neighbors."""
         self._follow_models([stream.joined(stream.rest()) for stream in self.streams_])
 
     def _follow_models(self, found: list[StreamedSegments]) -> None:
-        """Advance the program to the first position that all models have reached."""
+        """Advance the program to the last position up to which all models have final segments."""
         self.exact_ = self.exact_ and all(stream.exact_ for stream in self.streams_)
         classes = self.classes
         for j, part in enumerate(found):
@@ -202,7 +203,7 @@ class ConsensusStream(SegmenterStream):
         self._forget_ends(int(places[-1]))
 
     def _advance(self) -> None:
-        """Advance the program to all positions."""
+        """Advance the program to the last of its positions."""
         n, used = len(self.places_), len(self.best_)
         more = np.zeros(n - used, dtype=np.int64)
         self.best_, self.back_ = np.append(self.best_, 1.0 * more), np.append(self.back_, more)
@@ -219,7 +220,7 @@ class ConsensusStream(SegmenterStream):
         return self.segmenter.weights_ / self.segmenter.weights_.sum()
 
     def _count_votes(self, places: NDArray) -> None:
-        """Extend the cumulative votes for names, known at ``places[0]``, to all other positions."""
+        """Extend the cumulative votes for names from ``places[0]`` to all later positions."""
         if self.segmenter.classes_ is None or not any(map(len, self.codes_)):
             return
         start, stop = int(places[0]), int(places[-1])
@@ -235,7 +236,11 @@ class ConsensusStream(SegmenterStream):
         self.votes_ = np.vstack([self.votes_, sums])
 
     def _shared_segments(self) -> StreamedSegments:
-        """Segments up to the last change that the segmentations of all live starts share."""
+        """Segments up to the last final change.
+
+        This is the last change that is common to the best segmentations up to all positions at
+        which the current segment may begin.
+        """
         needed = set(self.live_.tolist())
         while len(needed) > 1:
             latest = max(needed)
@@ -252,9 +257,9 @@ class ConsensusStream(SegmenterStream):
         return found
 
     def _decided_segments(self) -> StreamedSegments:
-        """Segments in the oldest half of the delay, by the current best segmentation.
+        """The segments of the current best segmentation in the oldest half of the delay.
 
-        After this, no other change before ``earliest_`` is possible.
+        After this, no further change before ``earliest_`` is possible.
         """
         assert self.max_delay is not None
         whole = self._ended()
@@ -276,7 +281,7 @@ class ConsensusStream(SegmenterStream):
         return whole._segments(decided)
 
     def _forget_ends(self, position: int) -> None:
-        """Drop segments of the models before the one that holds the sample after a position."""
+        """Drop the segments of the models that end at or before a position."""
         for j, ends in enumerate(self.ends_):
             n_done = int(np.searchsorted(ends, position, side="right"))
             if n_done:
@@ -284,7 +289,7 @@ class ConsensusStream(SegmenterStream):
             self.ends_[j], self.codes_[j] = ends[n_done:], self.codes_[j][n_done:]
 
     def _path(self, last: int | None = None) -> NDArray[np.int64]:
-        """The best segment ends up to a position, by default the last, as indices of positions."""
+        """The best segment ends up to a position (by default the last), as indices of positions."""
         found, u = [], len(self.places_) - 1 if last is None else last
         while u > 0:
             found.append(u)

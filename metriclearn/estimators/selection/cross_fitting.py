@@ -1,4 +1,4 @@
-"""Models of all folds: their fits, the penalty that they share, and the weights of members."""
+"""Fitting members in all folds, tuning the penalty that their models share, and weighting them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
 
 
 def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
-    """The requirement of a mapping of names to lists of accepted items."""
+    """The requirement that a parameter is a mapping of names to lists of accepted items."""
 
     def are(given: Any) -> bool:
         if given is None:
@@ -62,7 +62,7 @@ def default_members(named: bool = False, partial: bool = False) -> dict[str, lis
     named : bool
         Whether to add frame classifiers and named learners.
     partial : bool
-        Whether to include only learners that take partial labels.
+        Whether to include only learners that can learn from partial labels.
     """
     members = {
         name: [
@@ -87,16 +87,17 @@ def default_members(named: bool = False, partial: bool = False) -> dict[str, lis
 def cross_fitted(
     estimator: Any, members: Mapping[str, Sequence[Any]], calls: Sequence[Any], n_folds: int
 ) -> dict[str, list[list[Any]]]:
-    """The members of every family, each with its models of all folds, from delayed fits.
+    """Run delayed fits; returns the models of all folds for every member of every family.
 
     Parameters
     ----------
     estimator : with ``n_jobs`` and ``verbose``
     members : mapping of names to families
     calls : sequence of joblib.delayed
-        One call for every family, member and fold. A member is left out if one of its calls returns
-        a ValueError.
+        One call for every family, member and fold, in this order. A member is left out if one of
+        its calls returns a ValueError.
     n_folds : int
+        Number of calls for each member.
     """
     hidden = None if estimator.verbose is None else not estimator.verbose
     fits = joblib.Parallel(estimator.n_jobs, prefer="threads", return_as="generator")(calls)
@@ -124,7 +125,7 @@ def fitted_to(
 ) -> Any:
     """A member fitted to a part of the recordings.
 
-    If the fit may fail, a ValueError is returned instead of raised.
+    If ``may_fail`` is true, a ValueError is returned instead of raised.
     """
     learner = clone(member)
     for name, value in (("verbose", False), ("n_jobs", 1)):
@@ -146,11 +147,12 @@ def fitted_to(
 def variants(
     row: Sequence[Any], parts: Sequence[tuple[Any, Any]], units: Sequence[tuple]
 ) -> list[list[Any]]:
-    """Copies of a member's models with half, once and twice the tuned penalty, for every unit.
+    """Copies of a member's models with 0.5, 1 and 2 times the tuned penalty.
 
-    In each unit the penalty is tuned on all data left out, for all models together. A model without
-    a part was fitted to all data and gets the same penalty. Models without a penalty, or with a
-    zero metric, do not change.
+    There are such copies for every unit of the penalty: squared distances, or the variance of each
+    sequence. In each unit, one penalty is tuned for all models of the member, on all data left out.
+    A model that was fitted to all data has no part in ``parts``, but gets the same penalty. Models
+    without a penalty, or with a zero metric, do not change.
     """
     able = [
         place
@@ -189,26 +191,31 @@ def weigh(
     loss: Callable[[Partition, Any], float],
     least: float = 1e-12,
 ) -> tuple[float, NDArray, NDArray, dict[int, Partition]]:
-    """The power with the least loss on data left out, with the weights, losses and compromises.
+    """Choose the power by which weights decrease with the loss, and compute the weights.
 
-    Predictions come from models that were fitted without the data. To try a power on a fold,
-    weights are computed from the losses in the other folds, if there are any.
+    The power is the one for which compromises have the least loss on data left out. Predictions
+    come from models that were fitted without these data. To try a power on a fold, weights are
+    computed from the losses in the other folds, if there are any. Returns the power, the weights of
+    the members, their losses on all data sets (NaN if not left out), and the compromises for the
+    data sets left out.
 
     Parameters
     ----------
     families : sequence of str
         The family of each member.
     answers : sequence of mappings of int to Partition
-        For each member, its predictions for the data sets that were left out, by their numbers.
+        For each member, its prediction for every data set that was left out, by the data set's
+        index.
     truths : sequence
         The true partitions of all data sets.
     left_out : sequence of int arrays
-        The data sets of each fold.
+        The indices of the data sets in each fold.
     powers : sequence of float
+        The powers to try.
     agree : callable
         Computes the compromise of weighted partitions.
     loss : callable
-        Loss of a partition against a truth.
+        Computes the loss of a partition against a true one.
     least : float
         Smaller mean losses are raised to this value.
     """

@@ -38,24 +38,26 @@ from metriclearn.running.parameters import Needs, check_parameters, component, s
 
 @dataclass(eq=False, repr=False)
 class GapSegmenter(ComponentParameters):
-    """A learner for sequences with unknown samples: rows with a NaN have weight 0 in every sum.
+    """Segment sequences with unknown samples: rows with a NaN have weight 0 in every sum.
 
     With weights w_t ∈ {0, 1} the value of a segment (s, u] is
 
         ‖Σ w_t z_t‖² / Σ w_t − λ,      t in (s, u],
 
-    and the loss is ‖M − N‖² over the entries of known samples only. Neither depends on where in a
-    gap a segment ends, and a segment without a known sample only costs λ. So the best weighted
-    segmentation is the best segmentation of the known samples alone, and learning and predicting
-    from known samples is exact. Gaps are not interpolated, and their lengths do not matter.
+    and the loss is ‖M − N‖² over the entries of known samples only. Neither the value nor the loss
+    depends on where in a gap a segment ends. A segment without a known sample only costs λ. So the
+    best weighted segmentation is the best segmentation of the known samples alone, and it is exact
+    to learn and to predict from the known samples. Gaps are not interpolated, and their lengths do
+    not matter.
 
     A change within a gap of m unknown rows is placed in the middle of the gap, after ⌊m/2⌋ of these
-    rows. Unknown rows at the ends belong to the first and to the last segment. ``min_size`` and
-    ``n_segments`` count known samples only.
+    rows. Unknown rows at the beginning and at the end of a sequence belong to the first and to the
+    last segment. ``min_size`` is a number of known samples.
 
     Labels of unknown rows are used: a change within a gap becomes a change between the known rows
-    around it, and a segment without any known row is ignored. If a partial label ends in a gap, its
-    certain part is kept. If labels are names, only the names of known rows are used.
+    around it, and a segment without any known row is ignored. If a region of a partial label begins
+    or ends in a gap, only the certain part of the information is kept. If labels are names, only
+    the names of known rows are used.
 
     Parameters
     ----------
@@ -115,7 +117,7 @@ class GapSegmenter(ComponentParameters):
             A row is unknown if one of its features is NaN or None.
         y : labels, change-points or partial labels of all T samples, for each sequence
         **options
-            For the learner's ``fit``, such as ``sample_weight`` or ``groups``.
+            Further arguments of the learner's ``fit``, such as ``sample_weight`` or ``groups``.
         """
         check_parameters(self)
         if _reads_neighbors(self.learner):
@@ -145,7 +147,9 @@ class GapSegmenter(ComponentParameters):
         return data.as_passed(ends)
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
-        """The learner's label of every sample, (T,); unknown rows get the label of their segment.
+        """The label that the learner predicts for every sample, (T,).
+
+        Unknown rows get the label of the segment to which they belong.
 
         Parameters
         ----------
@@ -163,8 +167,8 @@ class GapSegmenter(ComponentParameters):
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of all T samples, at best 0.
 
-        The score is comparable with that of a learner on the same sequences with filled gaps.
-        With partial labels only the labeled parts count.
+        The score is comparable with that of a learner on the same sequences with filled gaps. With
+        partial labels, the loss is on the labeled parts only.
         """
         data, _ = self._fitted(X)
         truths = read_labelings("GapSegmenter", y, data, segments=True, partial=True)
@@ -173,14 +177,15 @@ class GapSegmenter(ComponentParameters):
         return -float(np.mean([KnownLoss()(Partition(ends=ends), truth) for ends, truth in pairs]))
 
     def known(self, X: Any, y: Any) -> tuple[list[Any], list[Any]]:
-        """The data sets without unknown rows, and their labels, for other methods of ``learner_``.
+        """The data sets without unknown rows, and their labels.
 
-        For example ``segmenter.learner_.tune_penalty(*segmenter.known(X, y))``.
+        Use them for other methods of ``learner_``, for example
+        ``segmenter.learner_.tune_penalty(*segmenter.known(X, y))``.
         """
         return self._restricted(*self._fitted(X), y)
 
     def _fitted(self, X: Any) -> tuple[DataSets, list[NDArray[np.int64]]]:
-        """Data for predictions."""
+        """Read and check the data for predictions, and find the known rows."""
         check_is_fitted(self, "learner_")
         data, rows = self._read(X)
         return check_features(self, data), rows
@@ -226,7 +231,7 @@ class GapSegmenter(ComponentParameters):
 
 
 def _reads_neighbors(learner: Any) -> bool:
-    """Whether a learner's features of a sample depend on other samples near it."""
+    """Whether a learner uses features of a sample that depend on its neighbors."""
     if isinstance(learner, Consensus):
         if learner.members is None:
             return learner.names is not False
@@ -249,18 +254,19 @@ def _tables(data: DataSets, rows: list[NDArray[np.int64]]) -> list[Any]:
 
 
 def _borders(known: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The position of a change between neighboring known rows, (n−1,): the middle of their gap."""
+    """The positions of changes between neighboring known rows, (n−1,): the middle of each gap."""
     return (known[:-1] + known[1:] + 1) // 2
 
 
 def _restriction(
     truth: Partition | PartialPartition, known: NDArray[np.int64]
 ) -> Partition | PartialPartition:
-    """The labeling of the known rows.
+    """Convert the labels of all rows to labels of the known rows.
 
     A change between the neighboring known rows k_{c−1} and k_c stands for changes at one or more of
-    the positions k_{c−1} + 1 … k_c. So it is excluded if all these positions are excluded. It
-    satisfies a region that needs a change if the region contains one of these positions.
+    the positions k_{c−1} + 1 … k_c. So no change is allowed there if none is allowed at any of
+    these positions. A region that needs a change can be satisfied by this one if the region
+    contains one of these positions.
     """
     if isinstance(truth, Partition):
         return Partition.from_runs(truth.labels[known])

@@ -22,13 +22,13 @@ _FRAMES = 16  # more frames than the deltas of a frame depend on
 def json_lines(
     model: Any, source: IO[str], rate: float | None = None, delay: float | None = None
 ) -> Iterator[str]:
-    """Segments of a growing text stream, each as a line of JSON once it is final.
+    """Segments of a text stream that is still being written, each as a line of JSON once final.
 
     Parameters
     ----------
     model : see :func:`live_segments`
     source : text file
-        Lines of CSV, or raw sound in its ``buffer``, see :func:`pulse_code`.
+        It contains lines of CSV, or raw sound in its ``buffer``, see :func:`pulse_code`.
     rate : float, optional
         Samples per second of raw sound.
     delay : float, optional
@@ -37,7 +37,7 @@ def json_lines(
     Raises
     ------
     ValueError
-        For input whose kind differs from that of the training data.
+        If the model was not trained on input of this kind.
     """
     extractor = getattr(model, "extractor", None)
     needed = getattr(extractor, "sampling_rate", None)
@@ -71,18 +71,18 @@ def live_segments(
 ) -> Iterator[Segment]:
     """Segments (start, end, label) in seconds, each as soon as it is final.
 
-    A consensus with models that cannot follow a stream is replaced by its best model that can.
-    Neighbors with the same label are joined, so a labeled segment is returned only after the next
-    one.
+    If a consensus has models that cannot follow a stream, its best model that can takes its place.
+    Neighboring segments with the same label are joined, so a labeled segment is returned only when
+    the next one is final.
 
     Parameters
     ----------
     model : fitted RecordingSegmenter, or segmenter with ``stream()``
-        Without a recording segmenter, times are in rows.
+        For another segmenter than a RecordingSegmenter, times are in rows.
     chunks : iterable of (n, P) arrays
-        Features.
+        The features of the next n rows.
     max_delay : int, optional
-        In rows, see :class:`~metriclearn.SegmenterStream`.
+        A number of rows, see :class:`~metriclearn.SegmenterStream`.
     """
     learner = getattr(model, "learner_", model)
     if hasattr(learner, "streaming_model"):  # a consensus
@@ -118,7 +118,7 @@ def live_segments(
 
 
 def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.float64]]:
-    """Rows of CSV as they arrive, (1, P) each, with the columns of these names.
+    """Read rows of CSV as they arrive, (1, P) each, with the columns in ``names``.
 
     The first line may hold names of columns; columns that are not in ``names`` are ignored. Without
     such a line, columns are in the order of ``names``.
@@ -152,16 +152,17 @@ def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.floa
 
 
 def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np.float64]]:
-    """Features of sound as it arrives, the same as those of the whole recording, (n, P) each.
+    """Compute features of sound as it arrives, (n, P) at a time.
 
-    A frame depends only on nearby sound. So we compute features of stretches with enough sound on
-    both sides. Stretches begin at multiples of a block, where both a row and a frame begin.
+    They are the same as the features of the whole recording. A frame depends only on nearby sound,
+    so we compute features of stretches with enough sound on both sides. Stretches begin at
+    multiples of a block, where both a row and a frame begin.
 
     Parameters
     ----------
     extractor : AudioFeatures
     chunks : iterable of arrays (n,)
-        Samples at its ``sampling_rate``, from −1 to 1.
+        Samples at the extractor's ``sampling_rate``, from −1 to 1.
     """
     frames_in_row = Fraction(extractor.sampling_rate, extractor.hop)
     frames_in_row /= Fraction(extractor.rate).limit_denominator(1000)
@@ -180,9 +181,9 @@ def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np
 
 
 def pulse_code(stream: IO[bytes]) -> Iterator[NDArray[np.float32]]:
-    """Samples of raw sound as they arrive, from −1 to 1.
+    """Read samples of raw sound as they arrive, and convert them to numbers from −1 to 1.
 
-    One channel of signed 16-bit integers, little-endian.
+    The stream has one channel of signed 16-bit integers, little-endian.
     """
     rest = b""
     while read := stream.read1(1 << 16):  # type: ignore[attr-defined]

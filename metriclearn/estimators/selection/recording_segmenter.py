@@ -42,52 +42,54 @@ _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
 
 @dataclass(eq=False, repr=False)
 class RecordingSegmenter(ComponentParameters):
-    """Segments of recordings, with names: a learned metric, its penalty, and scores of labels.
+    """Learn from labeled recordings to divide new ones into segments and to name these.
 
-    Boundaries come from a consensus of metrics of several families and, if labels recur, of
-    classifiers of rows. Each model is learned without some of the recordings; from a single
-    recording only one metric is learned. A segment gets the name that the consensus predicts. If
-    the consensus predicts no names, it gets the label with the largest mean score over its rows,
-    by linear discriminant analysis with shrinkage (Ledoit & Wolf) of all training rows. Neighboring
-    segments with the same label are joined. If labels are not classes, as for shots, segments get
-    no labels.
+    Boundaries come from a consensus of several families of metric learners and, if labels recur, of
+    classifiers of rows. The models are learned from different parts of the recordings; from a
+    single recording only one metric is learned. A segment gets the name that the consensus
+    predicts. If the consensus predicts no names, every label has a linear score of a row, and a
+    segment gets the label with the largest mean score over its rows. These scores come from linear
+    discriminant analysis of all training rows, with shrinkage (Ledoit & Wolf). Neighboring segments
+    with the same label are joined. If labels are not classes, as for the shots of a film, segments
+    get no labels.
 
     Parameters
     ----------
     extractor : extractor, optional
-        Features of a file, such as ``AudioFeatures()``; None if sequences are already tables.
+        Computes features of a file, for example ``AudioFeatures()``; None if sequences are already
+        tables.
     learner : segmenter, optional
         By default ``Consensus()``, or ``WhitenedMetricLearner(retune=True)`` for a single
         recording. Any other learner is fitted once without each group of recordings, and the models
         form a consensus.
     rate : float
-        Rows per second, for tables; an extractor has its own.
+        Number of rows per second in tables; an extractor has a rate already.
     n_folds : int
         Number of parts of the recordings that are left out, one at a time; at most one per group,
         and none for a single recording.
     tolerance : float, optional
-        A boundary counts as found if it is at most this many seconds off; by default a tenth of the
-        median labeled segment, but at least one row.
+        A boundary counts as found if it is at most this many seconds off. By default this is a
+        tenth of the median length of labeled segments, but at least one row.
 
     Attributes
     ----------
     learner_ : fitted Consensus, or learner for a single recording
     labels_ : list of str
-        Empty if labels are not classes, see
+        The labels, sorted; empty if labels are not classes, see
         :func:`~metriclearn.datasets.sequences.name_classes`.
     label_weights_, label_intercepts_ : arrays (n labels, P) and (n labels,)
         Linear scores of the labels.
     validation_loss_ : float or None
-        Mean ‖M − N‖² of recordings left out, segmented by models that were fitted without them.
+        Mean ‖M − N‖² on recordings left out, which models segment that were fitted without them.
         Only the penalties and the power of the weights were tuned on these recordings, see
-        :class:`~metriclearn.Consensus`.
+        :class:`~metriclearn.Consensus`. None for a single recording.
     validation_ : dict or None
-        Figures for the same recordings: "one segment", the mean loss without any boundary; "equal
-        cuts" and "Euclidean", the losses of segments of equal length and of the Euclidean metric of
-        standardized features, with the length and the penalty tuned on other recordings; "found",
-        the share of true boundaries with a predicted one within the tolerance; "right", the share
-        of predicted boundaries with a true one; "boundaries", the number of true boundaries;
-        "tolerance", in seconds.
+        Further results for the same recordings. "one segment" is the mean loss without any
+        boundary. "equal cuts" and "Euclidean" are the mean losses of segments of equal length, and
+        of the Euclidean metric of standardized features; their length and penalty are tuned on
+        other recordings. "found" is the fraction of true boundaries with a predicted one within the
+        tolerance, and "right" the fraction of predicted boundaries with a true one. "boundaries" is
+        the number of true boundaries, and "tolerance" is in seconds.
     feature_names_ : list of str
     trained_on_ : list of str
         Names of the recordings.
@@ -130,7 +132,7 @@ class RecordingSegmenter(ComponentParameters):
         Parameters
         ----------
         data : LabeledSequences
-            As :func:`metriclearn.datasets.load_recordings` reads it with the same extractor.
+            The result of :func:`metriclearn.datasets.load_recordings` with the same extractor.
             Samples with the label −1 or NaN are left out, and so are stretches of one sample.
         progress : bool, optional
             Whether to show a progress bar; None shows it only in a terminal.
@@ -287,7 +289,7 @@ class RecordingSegmenter(ComponentParameters):
         return metriclearn.save(self, path)
 
     def _name_labels(self, data: LabeledSequences) -> None:
-        """Linear scores of every label, by linear discriminant analysis of all rows, O(T P²)."""
+        """Learn linear scores of labels by linear discriminant analysis of all rows; O(T P²)."""
         names = np.concatenate([np.asarray(labels).astype(str) for labels in data.labels])
         self.labels_ = sorted(set(names.tolist())) if data.has_classes else []
         self.label_weights_ = np.zeros((len(self.labels_), len(data.feature_names)))
@@ -336,7 +338,7 @@ def _plain_losses(
 
 
 def in_words(model: RecordingSegmenter) -> dict[str, str]:
-    """A description of a fitted model: its training data and its quality, a text for each title."""
+    """Describe a fitted model, its training data and its quality: a text for each title."""
     learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
     models = getattr(learner, "models_", [learner])
     shares = getattr(learner, "weights_", [1.0])

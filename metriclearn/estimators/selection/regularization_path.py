@@ -75,7 +75,8 @@ class RegularizationPath:
         Weights of the features (diagonal metrics), or eigenvalues of B in decreasing order, in the
         units to which the regularizer applies.
     validation_loss : array (S,), array (S, F) or None
-        Mean loss ℓ on the validation data, or on the validation data of every fold.
+        Mean loss ℓ on the validation data at every strength; after cross-validation with F folds,
+        on the data that each fold leaves out.
     diagonal : bool
         Whether ``weights`` are weights of features.
     """
@@ -92,7 +93,7 @@ class RegularizationPath:
 
     @property
     def best(self) -> int:
-        """Index of the least validation loss, the strongest regularization among equals."""
+        """Index of the strength with the least validation loss; the strongest one of equals."""
         if self.validation_loss is None:
             raise ValueError(
                 "RegularizationPath needs validation data to choose a strength, got none; pass "
@@ -102,7 +103,7 @@ class RegularizationPath:
         return int(np.argmin(losses.mean(axis=1)))
 
     def plot(self, ax: Any = None, feature_names: Sequence[str] | None = None) -> Any:
-        """Plot weights against strength, above the validation loss if there is one."""
+        """Plot the weights against the strength and, if there is one, the validation loss."""
         from metriclearn.plots import plot_regularization_path
 
         if not self.diagonal:
@@ -134,10 +135,10 @@ def regularization_path(
     sample_weight: ArrayLike | None = None,
     ratio: float = 1e-3,
 ) -> RegularizationPath:
-    """Fit a learner at decreasing strengths, each starting from the previous point and its cuts.
+    """Fit a learner at decreasing strengths; each fit starts from the previous solution.
 
-    Cuts of the risk do not depend on the regularizer, so a warm start needs few oracle calls;
-    every solution has its own gap.
+    The cuts of the risk do not depend on the regularizer, so a fit also starts with all earlier
+    cuts, and needs few oracle calls. Every solution has a separate gap.
 
     Parameters
     ----------
@@ -146,9 +147,9 @@ def regularization_path(
     X, y, sample_weight
         As for the ``fit`` of the learner.
     strengths : int or array (S,)
-        The strengths, or their number, see Notes.
+        The strengths, or the number of strengths in a grid, see Notes.
     validation : (X, y), optional
-        Data sets on which every learner's loss is measured, with ``score``.
+        Data sets on which the loss of every learner is measured by its method ``score``.
     ratio : float
         Ratio of the least to the greatest strength of a grid.
 
@@ -168,10 +169,10 @@ def regularization_path(
     So if μ is the largest eigenvalue (or diagonal entry) of H, no B ≠ 0 lowers the risk by more
     than μ Tr B.
 
-    With partial labels, completion and learning alternate at every strength from a separate start,
-    as in ``fit``, and the solution is that of the last metric step. There is no warm start from the
-    previous strength, so each strength costs as much as a ``fit``. The grid comes from the first
-    completions.
+    With partial labels, completing labels and learning the metric alternate at every strength, as
+    in ``fit``, and the solution is that of the last metric step. There is no warm start from the
+    previous strength, so each strength costs as much as a ``fit``. The grid is computed from the
+    first completions.
 
     References
     ----------
@@ -222,7 +223,7 @@ def regularization_path(
 
 
 def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> NDArray:
-    """The given strengths in decreasing order, or a grid with this number of strengths.
+    """The given strengths in decreasing order, or a grid if ``strengths`` is their number.
 
     See the notes of :func:`regularization_path`.
     """
@@ -252,20 +253,20 @@ def _weights(problem: Problem, solution: Solution) -> NDArray:
 
 @dataclass(eq=False, repr=False)
 class ChangePointMetricLearnerCV(ChangePointMetricLearner):
-    """Metric learner whose strength has the least mean loss on left-out sequences.
+    """Learn a metric with the strength that has the least mean loss on left-out sequences.
 
-    As in scikit-learn's ``LassoCV``, there is one warm-started path of strengths for each fold over
-    whole sequences, and then one on all sequences. With partial labels every pair of a fold and a
-    strength is a whole fit, in which completion and learning alternate, and the loss on left-out
-    sequences counts only their labeled parts.
+    As in scikit-learn's ``LassoCV``, there is one warm-started path of strengths for each fold, and
+    then one on all sequences. Folds consist of whole sequences. With partial labels, there is a
+    whole fit for every pair of a fold and a strength, in which completing labels and learning the
+    metric alternate. The loss is then on the labeled parts of the left-out sequences only.
 
     Parameters
     ----------
     strengths : int or array (S,)
-        The strengths to choose from, or their number, in geometric progression from one at which L1
-        and trace give B = 0.
+        The strengths to choose from, or their number. A number stands for a geometric progression
+        that begins at a strength at which L1 and trace give B = 0.
     ratio : float
-        Ratio of the least to the greatest strength, for a number of strengths.
+        Ratio of the least to the greatest strength, if ``strengths`` is a number.
     cv : int, cross-validation splitter or iterable, optional
         As in scikit-learn; by default 5 folds, or as many as there are sequences.
     metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
@@ -281,9 +282,9 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     loss_path_ : array (S, F)
         Mean loss ℓ on the left-out sequences of every fold.
     path_ : RegularizationPath
-        The path on all sequences, with the losses of the folds; ``path_.plot()`` draws both. It is
-        not saved: a loaded learner has ``strengths_``, ``loss_path_`` and ``strength_``, but no
-        ``path_``.
+        The path on all sequences, with the losses of the folds; ``path_.plot()`` draws both. The
+        path is not saved: a loaded learner has ``strengths_``, ``loss_path_`` and ``strength_``,
+        but no ``path_``.
     components_, penalty_, solution_, scale_, n_features_in_, feature_names_in_
         As in :class:`ChangePointMetricLearner`, at the chosen strength.
 
@@ -332,7 +333,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         X, y, sample_weight
             Several sequences, see :meth:`ChangePointMetricLearner.fit`.
         groups : array (N,), optional
-            Sequences of one group stay together; a splitter in ``cv`` has to use groups.
+            Group of every sequence. The sequences of a group are in the same fold; if ``cv`` is a
+            splitter, it has to take the groups into account.
         """
         if unknown:
             refuse_unknown(self, unknown)
@@ -379,7 +381,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         return self
 
     def _folds(self, n: int, groups: Any) -> list[tuple[NDArray, NDArray]]:
-        """Positions of the sequences to train on and to leave out, for each fold."""
+        """For each fold, the indices of the sequences to train on and to leave out."""
         who, places = type(self).__name__, np.arange(n)
         try:
             number_of_folds = min(5, n) if self.cv is None else self.cv
