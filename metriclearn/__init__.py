@@ -13,19 +13,20 @@
 
 To learn from
 
-* segmented sequences: ChangePointMetricLearner, ChangePointMetricLearnerCV (chooses the strength),
-  WhitenedMetricLearner (few sequences, many features);
-* clustered tables: ClusteringMetricLearner, WhitenedClusteringLearner;
-* segmented images: NormalizedCutMetricLearner;
-* recordings: RecordingSegmenter, and the commands of ``metriclearn --help``;
-* partial labels: −1 for unlabeled samples, or PartialPartition.
+* segmented sequences, use ChangePointMetricLearner, ChangePointMetricLearnerCV (which chooses the
+  strength of regularization), or WhitenedMetricLearner (for few sequences with many features);
+* clustered tables, use ClusteringMetricLearner or WhitenedClusteringLearner;
+* segmented images, use NormalizedCutMetricLearner;
+* recordings, use RecordingSegmenter, or the commands that ``metriclearn --help`` lists;
+* partial labels, use −1 for unlabeled samples, or PartialPartition.
 
 X is a list of (T, P) arrays or data frames, and y a list of labels or of change-points. A single
-array with its labels is one data set; a one-dimensional array is a signal with one feature. The
-other folders are baselines, clusterers, datasets, features, indices (measures of agreement),
-oracles, plots, similarities and solvers: ``help(metriclearn.indices)``.
+array with its labels is one data set. A one-dimensional array is a signal with one feature. Other
+parts of the package are baselines, clusterers, datasets, features, indices (measures of agreement),
+oracles, plots, similarities and solvers; see, for example, ``help(metriclearn.indices)``.
 
-``__init__.pyi`` lists the public names. They load on first use, so that the import is instant.
+``__init__.pyi`` lists the public names. They load on first use, so that importing metriclearn is
+fast.
 """
 
 import pkgutil

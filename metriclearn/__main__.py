@@ -1,8 +1,9 @@
 """The command ``metriclearn``, or ``python -m metriclearn``: learn, segment, compare, inspect.
 
-Exit status: 0 if done, 1 after an error of the input (one sentence), 2 for a wrong command line,
-130 if interrupted. ``--help`` of a command shows its docstring and the annotations of its
-parameters. Keyword-only parameters are options.
+The exit status is 0 if all went well, 1 after an error that the user can fix (told in one
+sentence), 2 for a wrong command line, and 130 if interrupted. ``--help`` of a command shows the
+docstring of its function and the annotations of the parameters. Keyword-only parameters are
+options.
 """
 
 from __future__ import annotations
@@ -124,12 +125,13 @@ def fit(
       monday,0.0,12.5,speech
       monday,12.5,47.0,music
 
-    with times in seconds; monday is the name of the file without its ending. If the table has no
-    labels, or no label recurs, it gives boundaries without classes, such as shots. Files of Praat
-    ('*.TextGrid'), ELAN ('*.eaf'), Audacity ('*.txt'), RTTM and JAMS replace the table: --segments.
+    Times are in seconds; monday is the name of a file without its ending. If the table has no
+    labels, or if each label occurs only once, only boundaries are learned, as for shots of a video.
+    Files of Praat ('*.TextGrid'), ELAN ('*.eaf'), Audacity ('*.txt'), RTTM and JAMS can be used
+    instead of the table, with --segments.
 
-    Or FOLDER holds one CSV file per sequence, with a row per sample. The labels are in a column
-    (--label) or in a table segments.csv in FOLDER; all other columns are features.
+    FOLDER can also hold CSV files, one for each sequence, with a row for each sample. The labels
+    are in a column (--label) or in a table segments.csv in FOLDER. All other columns are features.
 
     examples:
       metriclearn fit songs --out songs.model
@@ -191,22 +193,22 @@ def segment(
 ) -> None:
     """segment recordings
 
-    Writes next to every FILE, or to --out FOLDER:
+    Writes these files next to every FILE, or into the folder given by --out:
 
       NAME.segments.csv   table recording,start,end,label with times in seconds
       NAME.labels.txt     label track for Audacity (File, Import, Labels)
       NAME.vtt            WebVTT subtitles for browsers and VLC
       NAME.timeline.png   picture of the segments
 
-    --formats names others in place of the first three: NAME.TextGrid for Praat, NAME.eaf for ELAN,
-    NAME.rttm, NAME.jams.
+    With --formats, other files are written instead of the first three: NAME.TextGrid for Praat,
+    NAME.eaf for ELAN, NAME.rttm or NAME.jams.
 
-    For CSV files, seconds count from the first row. If a FILE cannot be read, the others are still
-    segmented.
+    For CSV files, times are seconds since the first row. If a FILE cannot be read, the others are
+    still segmented.
 
-    If FILE is -, the standard input is followed while it grows: lines of CSV, or with --rate raw
-    sound (one channel of signed 16-bit integers). Every segment is written to the standard output
-    as a line of JSON, once it is final.
+    If FILE is -, the standard input is read as long as it lasts. It consists of lines of CSV or,
+    with --rate, of raw sound (one channel of signed 16-bit integers). Every segment is written to
+    the standard output as a line of JSON, as soon as it is final.
 
     examples:
       metriclearn segment new.wav --model songs.model
@@ -267,8 +269,8 @@ def label(
     """label recordings in a browser while the model learns
 
     Opens a page that only this computer can reach. FOLDER holds recordings, or tables (CSV,
-    Parquet, npz) with a row per sample. Every change is saved at once in FOLDER/metriclearn.json
-    and FOLDER/segments.csv, and metriclearn fit learns from both.
+    Parquet, npz) with a row for each sample. Every change is saved at once, in
+    FOLDER/metriclearn.json and FOLDER/segments.csv. metriclearn fit learns from these files.
 
     examples:
       metriclearn label songs
@@ -301,8 +303,8 @@ def compare(
     """compare predicted segments with the truth
 
     Compares two tables recording,start,end,label, or files of Praat, ELAN, Audacity, RTTM or JAMS.
-    A folder stands for all tables NAME.segments.csv in it, or with --rate or --time for CSV files
-    with a column of labels.
+    A folder stands for all tables NAME.segments.csv in it. With --rate or --time, the folder of the
+    truth holds CSV files with a column of labels instead.
 
     examples:
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
@@ -352,7 +354,7 @@ def compare(
 
 
 def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, tolerance: float) -> None:
-    """Print the table, with the measures of action segmentation if labels are names."""
+    """Print the table of results. If labels are names, include measures of action segmentation."""
     head, form, note = "", "{:7.2f} {:9.2f} {:6.2f} {:9.2f} {:6.2f} {:7.1%}", "."
     if names:
         head, form = "   edit  F1@10  F1@25  F1@50", form + 4 * " {:6.2f}"
@@ -371,8 +373,11 @@ def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, toleranc
 def _segments_of(
     path: Path, label: str = "", rate: float | None = None, ignore: Collection[str] = ()
 ) -> dict[str, list[Segment]]:
-    """Segments by recording, from a table, all tables in a folder, or runs of labels in its CSV
-    files."""
+    """Read the segments of every recording.
+
+    ``path`` is a table, or a folder with tables NAME.segments.csv. If ``rate`` is given, it is a
+    folder of CSV files, in which every run of equal labels is a segment.
+    """
     from metriclearn.datasets.files import load_files
     from metriclearn.datasets.formats import read_labels
     from metriclearn.problem.partition import Partition
@@ -399,7 +404,8 @@ def _segments_of(
 def info(model: Annotated[Path, "model file written by fit"]) -> None:
     """describe a model
 
-    Prints labels, recordings, features, validation loss, rank, penalty and heaviest features.
+    Prints the labels, recordings and features, the validation loss, the rank of the metric, the
+    penalty and the features with the largest weights.
 
     example:
       metriclearn info songs.model
@@ -433,7 +439,7 @@ def _print(lines: Mapping[str, str]) -> None:
 
 
 def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> None:
-    """Print the segments of the standard input, each as soon as it is final."""
+    """Segment the standard input, and print each segment as soon as it is final."""
     from metriclearn.estimators.selection.live import json_lines
 
     for line in json_lines(segmenter, sys.stdin, rate, delay):
@@ -441,7 +447,7 @@ def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> No
 
 
 def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
-    """The beginning of the names of result files, for every input file."""
+    """For every input file, the path of its results without their endings."""
     if out is not None and out.suffix and not out.is_dir():
         raise ValueError(
             f"metriclearn segment needs --out FOLDER, got {str(out)!r}, which looks like a file; "
@@ -457,7 +463,7 @@ def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
 
 
 def _to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
-    """Replace every folder by the CSV files, or the recordings, in it."""
+    """Replace every folder by the CSV files in it (if ``tables``) or by the recordings in it."""
     from metriclearn.datasets.files import sequence_files
     from metriclearn.datasets.recordings import recording_files
 
@@ -475,7 +481,7 @@ def _to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
 
 
 def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment]) -> None:
-    """Warn if one table ends long before the other."""
+    """Warn if the true segments end long before the predicted ones, or the other way round."""
     ends = true[-1][1], found[-1][1]
     if max(ends) > 2 * min(ends):
         warnings.warn(
@@ -486,7 +492,7 @@ def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment
 
 
 def _sentence(error: BaseException) -> str:
-    """The message of an error, in one line."""
+    """The message of an error on one line."""
     text = str(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         text = f"{error.filename} cannot be used: {error.strerror}."
@@ -494,7 +500,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _refuse(kind: str, folder: Path, **options: Any) -> None:
-    """Raise if an option is given that needs another kind of folder."""
+    """Raise an error if any of the options is given, because it needs another kind of folder."""
     if given := [f"--{name}" for name, value in options.items() if value is not None]:
         raise ValueError(
             f"{', '.join(given)} cannot be used with {str(folder)!r}, only with {kind}; leave "
@@ -503,7 +509,10 @@ def _refuse(kind: str, folder: Path, **options: Any) -> None:
 
 
 def _holds_recordings(folder: Path, segments: str) -> bool:
-    """Whether a folder holds recordings, with or without their table, and not CSV files."""
+    """Whether a folder is one of recordings, with or without a table of segments.
+
+    Otherwise it is one of CSV files with labels. If it has neither, an error is raised.
+    """
     from metriclearn.datasets.recordings import recording_files
     from metriclearn.features.media.decoding import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 
@@ -526,7 +535,10 @@ def _recorded(
     gap: str | None,
     cache: Path | None,
 ) -> tuple[Any, Any]:
-    """Extractor and data of a folder of recordings, with defaults that suit them."""
+    """Read a folder of recordings, and return the extractor of features and the data.
+
+    The kind of features and the rate are chosen to suit the recordings unless they are given.
+    """
     from metriclearn.annotate.project import read_project
     from metriclearn.datasets.formats import read_labels
     from metriclearn.datasets.recordings import load_recordings, recording_files
@@ -554,7 +566,10 @@ def _segment(
     true: list[Segment] | None,
     cache: Path | None,
 ) -> tuple[list[Segment], list[Path]]:
-    """Segment a file; returns the segments, and the files written (TARGET.segments.csv, …)."""
+    """Segment a file and write the results, such as TARGET.segments.csv.
+
+    Returns the segments and the files that were written.
+    """
     from metriclearn.datasets.files import read_features
     from metriclearn.datasets.formats import FORMATS, write_file
 
@@ -585,7 +600,7 @@ def _segment(
 
 
 def _extractor(kind: str, rate: float) -> Any:
-    """Extractor of features of sound ("audio"), pictures ("video") or "both"."""
+    """Make an extractor of the features of sound ("audio"), of pictures ("video") or of both."""
     from metriclearn.features.media.audio import AudioFeatures
     from metriclearn.features.media.gist import Gist
     from metriclearn.features.media.video import ColorHistogram, VideoFeatures
@@ -598,7 +613,7 @@ def _extractor(kind: str, rate: float) -> Any:
 
 
 def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture: Path) -> None:
-    """Draw the timeline, with sound and pictures if the model uses them."""
+    """Draw a timeline of the segments, with sound and pictures if the model uses them."""
     import numpy as np
 
     from metriclearn.features.media.decoding import audio_blocks, duration, video_frames
