@@ -38,7 +38,7 @@ class ClosedFormMetric(StandardizedMetric):
     Raises
     ------
     ValueError
-        If parameters, data or labels are unusable, or a prediction is made before ``fit``.
+        If parameters, data or labels are unusable, or the metric is used before ``fit``.
 
     References
     ----------

@@ -56,7 +56,7 @@ class MMC(StandardizedMetric):
     Raises
     ------
     ValueError
-        If parameters, data or labels are unusable, or a prediction is made before ``fit``.
+        If parameters, data or labels are unusable, or the metric is used before ``fit``.
 
     References
     ----------

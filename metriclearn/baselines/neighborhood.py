@@ -18,9 +18,9 @@ from metriclearn.running.parameters import Needs, component, either, number, rea
 class NeighborhoodComponents(StandardizedMetric):
     """Neighborhood components analysis (Goldberger et al., NIPS 2004), by scikit-learn.
 
-    L is learned by gradient ascent on the expected accuracy of stochastic nearest neighbors, which
-    is not concave. Data are centered per data set and standardized. Clusters of different data sets
-    are different classes. With n samples, a step costs O(n²P) time and O(n²) memory.
+    L is learned by gradient ascent on the expected accuracy of stochastic nearest neighbors. This
+    objective is not concave. Data are centered per data set and standardized. Clusters of different
+    data sets are different classes. With n samples, a step costs O(n²P) time and O(n²) memory.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class NeighborhoodComponents(StandardizedMetric):
     Raises
     ------
     ValueError
-        If parameters, data or labels are unusable, or a prediction is made before ``fit``.
+        If parameters, data or labels are unusable, or the metric is used before ``fit``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -81,9 +81,9 @@ class MetricKMeans(MahalanobisClusterer):
 
 @dataclass(eq=False, repr=False)
 class TunedSegmenter(MahalanobisSegmenter):
-    """Change-point detection with a metric that ``baseline`` learns and the best training penalty.
+    """Change-point detection with a metric that ``baseline`` learns, and with a tuned penalty.
 
-    The penalty minimizes the training loss. Its minimum is found exactly.
+    The penalty minimizes the training loss. The minimum is found exactly.
 
     Parameters
     ----------

@@ -21,7 +21,10 @@ from metriclearn.similarities import NodeLabels, Nodes
 
 
 class WeighedSimilarity(NormalizedCutSegmenter, ABC):
-    """Normalized cuts under exp(−Σ w_p (x_p − y_p)²) of standardized features, with chosen w."""
+    """Normalized cuts with the similarity exp(−Σ w_p (x_p − y_p)²) of standardized features.
+
+    Subclasses choose the weights w.
+    """
 
     def fit(self, X: Any, y: Any) -> Self:
         """Standardize features and choose w. The labels also give the numbers of clusters.
@@ -53,7 +56,7 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
 
 @dataclass(eq=False, repr=False)
 class EuclideanSimilarity(WeighedSimilarity):
-    """Normalized cuts under exp(−s‖x − y‖²/P) of standardized features.
+    """Normalized cuts with the similarity exp(−s‖x − y‖²/P) of standardized features.
 
     Parameters
     ----------
@@ -82,7 +85,7 @@ class SimilarityGridSearch(WeighedSimilarity):
     first : sequence of int
         Columns of the features with the first weight, such as the position.
     scales : sequence of float
-        Candidates for both weights. They are weights of standardized features.
+        Candidates for both weights. They weight squared differences of standardized features.
     similarity, features, rounding, balance
         See :class:`metriclearn.NormalizedCutMetricLearner`.
 

@@ -211,8 +211,8 @@ def _assign(
 ) -> tuple[NDArray[np.int64], int]:
     """Make one pass over the samples. Returns their labels and the number of clusters.
 
-    Labels from len(means) on are new clusters. A block of samples is compared with all means at
-    once. The first sample that is too far from all of them opens a cluster, and later samples may
+    Labels of len(means) or more are new clusters. A block of samples is compared with all means at
+    once. The first sample that is too far from all means opens a cluster, and later samples may
     join it.
     """
     labels, start = np.empty(len(X), dtype=np.int64), 0

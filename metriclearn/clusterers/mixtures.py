@@ -90,11 +90,11 @@ def assignment_probabilities(
     prior_variance: float,
     penalty: float,
 ) -> NDArray[np.float64]:
-    """Probabilities that a sample joins each of K clusters or, the last one, opens a new cluster.
+    """K + 1 probabilities: that a sample joins each of K clusters, and that it opens a new cluster.
 
     They are n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ)), divided by their sum (Kulis &
-    Jordan 2012, section 3.1). The other samples' clusters are given. Logarithms are used, so the
-    probabilities are exact for arbitrarily small σ. The cost is O(Kd).
+    Jordan 2012, section 3.1). The clusters of the other samples are given. Logarithms are used, so
+    the probabilities are exact for arbitrarily small σ. The cost is O(Kd).
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class DirichletProcess:
     log_opening: float
 
     def log_weights(self, x: NDArray, counts: NDArray, means: NDArray) -> NDArray[np.float64]:
-        """Log probabilities, up to a constant, that x joins each cluster or, last, opens one."""
+        """Log probabilities, up to a constant, of joining each cluster and, last, of a new one."""
         with np.errstate(divide="ignore"):  # an empty cluster is never joined
             joining = np.log(counts) - np.sum((means - x) ** 2, axis=1) / (2.0 * self.variance)
         opening = self.log_opening - x @ x / (2.0 * (self.prior_variance + self.variance))

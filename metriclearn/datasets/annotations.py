@@ -194,7 +194,7 @@ def numbered(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Path:
-    """Write a CSV file that :func:`read_segments` reads: recording, start, end, label."""
+    """Write a CSV file (recording, start, end, label), which :func:`read_segments` reads."""
     return _write(path, segments_text(tables))
 
 

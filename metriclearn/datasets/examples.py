@@ -46,7 +46,7 @@ def load_example(name: str, **options: Any) -> Any:
     Returns
     -------
     LabeledSequences, LabeledImages or LabeledTable
-        What the loader of this kind of data returns.
+        The data set, in the class of its loader.
 
     Raises
     ------

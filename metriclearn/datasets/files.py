@@ -233,10 +233,10 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
 
 
 def read_columns(file: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, NDArray]]:
-    """Read a file as a data frame, and the further arrays of an npz file.
+    """Read a file into a data frame. For npz files, also return the other arrays.
 
-    The data frame of an npz file is its array ``X`` with the names in ``feature_names``. All its
-    other arrays are the second result, which is empty for other kinds of files. ``options`` are
+    The data frame of an npz file is its array ``X``, with column names from ``feature_names``. The
+    second result holds all its other arrays. For other kinds of files it is empty. ``options`` are
     passed to ``pandas.read_csv``.
 
     Raises

@@ -105,7 +105,10 @@ def _read_textgrid(name: str, path: Path) -> list[Segment]:
 
 
 def _write_elan(name: str, segments: Sequence[Segment], path: Path) -> None:
-    """Write an ELAN file. ELAN has whole milliseconds; a document property keeps exact times."""
+    """Write an ELAN file.
+
+    ELAN stores times in whole milliseconds, so exact times are kept in a property of the document.
+    """
     document = optional("pympi", "label").Elan.Eaf()
     document.add_tier(_TIER)
     document.remove_tier("default")

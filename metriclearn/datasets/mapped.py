@@ -29,8 +29,8 @@ class LazyArrays(Sequence[NDArray]):
     read : callable
         ``read(places[i])`` reads array i.
     places : array (N, …)
-        Where each array is, such as the path of its file, or its first row in a file and the row
-        after its last one.
+        The place of each array, such as the path of its file, or its first row in a file and the
+        row after its last one.
     """
 
     def __init__(self, read: Callable[[Any], NDArray], places: NDArray) -> None:
@@ -63,10 +63,10 @@ class _OnDisk:
 class SequenceFolder(_OnDisk):
     """A folder with one file per sequence, which is read when the sequence is indexed.
 
-    The folder has the layout of :func:`~metriclearn.datasets.load_files`. It may also have two more
-    kinds of sequences. ``NAME.npy`` holds features (T, P), which are memory-mapped, and
-    ``NAME.labels.npy`` their labels. ``NAME.zarr`` is a Zarr group with the arrays ``X`` and ``y``.
-    Files are sorted by name.
+    The folder has the layout of :func:`~metriclearn.datasets.load_files`. It may also hold
+    sequences in two other formats. ``NAME.npy`` holds features (T, P), which are memory-mapped, and
+    ``NAME.labels.npy`` holds their labels. ``NAME.zarr`` is a Zarr group with the arrays ``X`` and
+    ``y``. Files are sorted by name.
 
     Parameters
     ----------
@@ -126,8 +126,8 @@ class PackedSequences(_OnDisk):
     """Many sequences in one memory-mapped array. Features in float64 are used without a copy.
 
     :func:`pack_sequences` writes three files. ``X.npy`` (ΣT, P) holds the features of all
-    sequences, one after another, and ``labels.npy`` (ΣT,) their labels. ``ends.npy`` (N,) holds
-    the index of the row after each sequence.
+    sequences, one after another, and ``labels.npy`` (ΣT,) holds their labels. ``ends.npy`` (N,)
+    holds the index of the row after the last row of each sequence.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Source:
-    """Where the files of a data set come from.
+    """The source of a data set's files.
 
     Parameters
     ----------

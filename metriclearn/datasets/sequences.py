@@ -58,7 +58,7 @@ class Items:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabeledSequences(Items):
-    """N sequences with one label per sample. Shapes and values are checked when it is made.
+    """N sequences with one label per sample. The constructor checks shapes and values.
 
     A segment is a maximal run of equal labels, so a label may recur later in a sequence.
 

@@ -163,8 +163,8 @@ def _draw_segments(
     """Segment number of every sample in a random segmentation.
 
     First the number of segments is drawn. Then all segmentations into that many segments of at
-    least ``size`` samples are equally likely: moving change-point k back by k · (size − 1) maps
-    them one-to-one to all sets of distinct positions.
+    least ``size`` samples are equally likely. If change-point k is moved back by k · (size − 1),
+    they correspond one-to-one to all sets of distinct positions, from which one is drawn.
     """
     count = rng.randint(fewest, most + 1)
     free = n_samples - count * size + count - 1

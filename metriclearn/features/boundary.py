@@ -38,9 +38,9 @@ class BoundaryFeatures(StatelessTransformer):
     Parameters
     ----------
     windows : sequence of int
-        h ≥ 1, in samples.
+        The window lengths h ≥ 1, in samples.
     statistics : sequence of str
-        Among ``mean`` and ``deviation``.
+        One or both of ``mean`` and ``deviation``.
     unit : "sequence" or "data"
         With "data", columns are not divided, so σ = 1. Then a row depends only on the samples of
         its windows, so it can also be computed on streams: they wait for the samples of the window

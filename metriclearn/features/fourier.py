@@ -64,7 +64,8 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Number D of features.
     kernel : "gaussian", "laplacian" or "cauchy"
     metric : None, (d, d) matrix B, (d,) weights, or an object with ``get_mahalanobis_matrix``
-        The matrix B, by default the identity. Fitted metric learners have this method.
+        The matrix B, by default the identity. A fitted metric learner can be passed, since it has
+        ``get_mahalanobis_matrix``.
     gamma : float > 0
         Scale γ of the squared distance.
     random_state : int, RandomState or None
@@ -117,7 +118,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
 
 class PrimalSolution(NamedTuple):
-    """The solution: w, the interval of optimal intercepts, and ½‖w‖² + C Σ ξ."""
+    """Solution of the primal SVM: w, the interval of optimal intercepts, and ½‖w‖² + C Σ ξ."""
 
     w: NDArray[np.float64]
     intercepts: tuple[float, float]

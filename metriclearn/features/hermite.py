@@ -108,7 +108,7 @@ _SCALES = {"robust": robust_scale, "noise": noise_scale, "standard": lambda X: n
 
 
 def series_scale(X: NDArray, scale: Scale) -> NDArray[np.float64]:
-    """σ of every column, (T, P) -> (P,), always positive.
+    """The scale σ of every column, (T, P) -> (P,). It is always positive.
 
     If more than half of the values in a column are equal, the chosen scale may be 0. Then σ is the
     "robust" scale or, if that is 0 as well, the "standard" one. A constant column has σ = 1.
@@ -120,7 +120,7 @@ def series_scale(X: NDArray, scale: Scale) -> NDArray[np.float64]:
 
 
 class _PerSeries(TransformerMixin, ComponentParameters, ABC):
-    """Transformer of series, each by itself. X is one series (T, P), or a list of series."""
+    """Transforms one series (T, P), or a list of series, each independently of the others."""
 
     n_features_in_: int
 

@@ -19,7 +19,7 @@ _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants f
 
 
 def _logs(scale: Callable[[NDArray], NDArray], X: NDArray) -> NDArray[np.float64]:
-    """The logarithm of the scale of every column. Tiny scales are raised, so that it is finite."""
+    """The logarithm of the scale of every column. A lower bound of the scale keeps it finite."""
     exponents = binary_exponents(X)
     Z = np.ldexp(X, -exponents)
     largest = np.max(np.abs(Z), axis=0)
@@ -51,11 +51,11 @@ class SequenceFeatures(StatelessTransformer):
     Parameters
     ----------
     names : sequence of str
-        Among ``log_length``, ``log_log_length``, ``log_noise`` (median absolute difference of
-        neighboring samples, scaled to a standard deviation), ``log_spread`` (median absolute
-        deviation, scaled likewise), ``log_deviation`` and ``log_step_deviation`` (standard
-        deviation of the values, and of the steps), and ``log_range``. No names give a constant
-        penalty.
+        Names of the features: ``log_length``, ``log_log_length``, ``log_noise`` (median absolute
+        difference of neighboring samples, scaled to a standard deviation), ``log_spread`` (median
+        absolute deviation, scaled likewise), ``log_deviation`` (standard deviation of the values),
+        ``log_step_deviation`` (standard deviation of the steps) or ``log_range``. An empty sequence
+        of names gives a constant penalty.
     window : int, optional
         With a window, there is a row for every position 0 … T instead of one row per sequence. A
         row describes the ``window`` samples before its position (fewer near the beginning; position

@@ -70,7 +70,7 @@ def regular(
 
     See Also
     --------
-    change_times : the times of change-points.
+    change_times : gives the times of change-points.
     GapSegmenter : learns and predicts without the rows that are unknown.
 
     Examples

@@ -452,7 +452,7 @@ def serve(
     port: Annotated[float, "port (default 9090)"] = 9090.0,
     consensus: Annotated[bool, "learn many models that vote, in minutes"] = False,
 ) -> None:
-    """answer Label Studio, learn on submit
+    """answer Label Studio, and learn from submitted annotations
 
     In the settings of a project of Label Studio, under Model, connect http://localhost:9090. Label
     Studio then sends every annotation that is submitted, and asks for predictions.

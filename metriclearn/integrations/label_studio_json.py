@@ -45,7 +45,7 @@ class Interface:
     time_column, time_format : str or None
         Column of the times, and their format.
     separator : str
-        Separator of the columns.
+        Separator of the columns in tables.
     """
 
     from_name: str

@@ -108,10 +108,10 @@ class MetricChangePointDetector(BaseDetector):
         """Read the next samples, and return the events that have become final.
 
         Without y the model does not change, and ``"ilocs"`` count from the first sample that was
-        passed to ``update`` or ``update_predict`` after ``fit``. The events of all calls together
-        are those of ``predict`` on all samples that were passed, except that events are missing
-        that are not final yet, see :class:`~metriclearn.SegmenterStream`. With y, ``fit`` learns
-        again from all data, and the events are those of ``predict(X)``.
+        passed to ``update`` or ``update_predict`` after ``fit``. Together, the events of all calls
+        are those that ``predict`` finds in all of these samples, apart from events that are not
+        final yet, see :class:`~metriclearn.SegmenterStream`. With y, ``fit`` learns again from all
+        data, and the events are those of ``predict(X)``.
         """
         if y is not None:
             return super().update_predict(X, y)
@@ -120,7 +120,7 @@ class MetricChangePointDetector(BaseDetector):
         return events[None] if None in events else pd.concat(events)
 
     def _final_events(self, borders: list[int], labels: NDArray) -> pd.DataFrame:
-        """The events of the segments between the borders. ``labels`` are those of the segments."""
+        """The events of the segments that lie between the borders and have these labels."""
         return pd.DataFrame({"ilocs": borders[1:]})
 
     def _predict(self, X: pd.DataFrame) -> pd.DataFrame:
@@ -206,7 +206,8 @@ def instances(table: pd.DataFrame) -> Mapping[Any, pd.DataFrame]:
 def labels_of(who: str, events: pd.DataFrame, n_samples: int, names: bool = False) -> NDArray:
     """Convert the events of a series to the segment number of every sample, −1 outside of segments.
 
-    With ``names``, intervals have the names in the column ``"labels"`` instead of numbers.
+    With ``names``, the result holds the names of intervals, from the column ``"labels"``, instead
+    of numbers.
     """
     ilocs: Any = events.get("ilocs", pd.Series(["no column of this name"]))
     if isinstance(ilocs.dtype, pd.IntervalDtype):

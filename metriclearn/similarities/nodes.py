@@ -95,7 +95,7 @@ class Nodes:
         return np.append(self.features, self.sizes)
 
     def once(self, name: str, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The result of ``make``, cached under a name until another key is used."""
+        """The result of ``make``, which is cached under ``name`` until ``key`` changes."""
         if name not in self._kept or self._kept[name][0] != key:
             self._kept[name] = key, make()
         return self._kept[name][1]
@@ -307,11 +307,11 @@ class NodeLabels:
 def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None) -> Partition:
     """Find a partition H of the nodes that agrees with the labels and has a large ⟨A, H⟩.
 
-    This is kernel K-means, which keeps the labels. It runs twice, and the better result counts.
-    First, each node starts in the most similar cluster of labeled samples. Then the start is the
-    result of constrained spectral clustering. Each run ends in a local maximum, and each of its
-    rounds costs a product of A with K vectors. A label is one of the K clusters if it is the most
-    frequent label of some node.
+    This is kernel K-means, which keeps the labels. It runs twice, and the better result is
+    returned. In the first run, each node starts in the most similar cluster of labeled samples. The
+    second run starts from constrained spectral clustering. Each run ends in a local maximum, and
+    each of its rounds costs a product of A with K vectors. K is the number of labels that are the
+    most frequent label of some node.
     """
     K = int(known.nodes.labels.max()) + 1
     spectral = spectral_completion(form, K, known.nodes)

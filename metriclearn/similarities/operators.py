@@ -281,7 +281,7 @@ class SumOperator(Operator):
 
 @dataclass(eq=False)
 class SimilarityForm:
-    """A − κN + cI with A a similarity: the form that loss-augmented inference maximizes over nodes.
+    """The form A − κN + cI with a similarity A, which loss-augmented inference maximizes.
 
     Parameters
     ----------

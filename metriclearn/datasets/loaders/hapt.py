@@ -90,7 +90,7 @@ def load_hapt(
     root : path, optional
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     window : int
-        Samples per window, at least 2; 25 are 0.5 s.
+        Samples per window, at least 2. 25 samples are 0.5 s.
     features : {"basic", "extended", "raw", "both"}
         ``"basic"`` computes six features of each of the six channels, with names such as
         ``acc_x_mean``. Three are the mean, the sd and the mean absolute difference of neighboring

@@ -33,16 +33,17 @@ def load_texts(
     """Documents that are joined from excerpts of several texts, with a row for every sentence.
 
     Features are the TF–IDF of words after a truncated SVD, summed over three sentences and scaled
-    to length 1. The last feature compares the three sentences before a row with the three from the
-    row on: it is the cosine similarity of their words. The published documents share excerpts. Here
-    every excerpt is in only one document: a document keeps the excerpts that no earlier document
-    has. If these are fewer than three, it is left out. Labels are segment numbers, and every
-    document is a group.
+    to length 1. The last feature is the cosine similarity between the words of the three sentences
+    before a row and the words of the three that begin with it. The published documents share
+    excerpts. Here every excerpt is in only one document: a document keeps the excerpts that no
+    earlier document has. If these are fewer than three, the document is left out. Labels are
+    segment numbers, and every document is a group.
 
     With ``held_out``, a random fraction of the excerpts is removed from these documents, and
-    further documents are made of only these excerpts. The further documents share excerpts with
-    each other, so they are grouped. Some of them that have no excerpt in common each start a group.
-    Every other one joins the group whose first document shares the most excerpts with it.
+    further documents are made of only the removed excerpts. The further documents share excerpts
+    with each other, so they are grouped. First, documents that have no excerpt in common each start
+    a group. Then every other document joins the group whose first document shares the most excerpts
+    with it.
 
     Data: Choi, Advances in domain independent linear text segmentation, NAACL 2000. Cost
     O(sentences · words in a sentence · components).
@@ -164,7 +165,7 @@ def _documents(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PenaltyTargets(Items):
-    """Features of N sequences, and with how many of the experts' labels each penalty disagrees.
+    """Features of N sequences, and the number of errors of each penalty on experts' labels.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class AnnotatedSeries:
     values : array (T, d)
         The series; d is 1 for most series. Units are as in the source.
     missing : bool array (T,)
-        Whether a sample has no value in the file. There ``values`` is interpolated linearly.
+        True for samples that have no value in the file. Their ``values`` are interpolated linearly.
     feature_names : list of d str
     annotations : dict of str to array
         For every annotator, the segment ends as in ruptures (the last one is T). ``[T]`` means
@@ -73,7 +73,7 @@ def load_tcpd(
     Returns
     -------
     list of AnnotatedSeries
-        They have ``values`` of shape (T, d) and ``annotations`` by annotator.
+        Each has ``values`` of shape (T, d), and ``annotations`` by annotator.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def load_tcpd(
 def _series(
     name: str, content: dict[str, Any], annotations: dict[str, list[int]]
 ) -> AnnotatedSeries:
-    """Make a series of the content of its file and its annotations. Gaps are filled linearly.
+    """Make a series from the content of its file and its annotations. Gaps are filled linearly.
 
     Raises
     ------

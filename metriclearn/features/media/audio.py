@@ -228,7 +228,7 @@ class AudioFeatures(RecordingTransformer):
 
 @dataclass(eq=False, repr=False)
 class SoundWindows(RecordingTransformer):
-    """Features that a descriptor, such as a pretrained network, computes of windows of sound.
+    """Features that a descriptor, such as a pretrained network, computes from windows of sound.
 
     There are ``rate`` rows per second. Row t describes ``seconds`` of sound around (t + ½)/rate,
     with silence beyond the ends. All samples of a file are held in memory, but only some windows at

@@ -114,7 +114,7 @@ class Position(ComponentParameters):
 
 
 class Centrality(ComponentParameters):
-    """(2x)² and (2y)²: 0 on the image's axes, 1 at its border."""
+    """(2x)² and (2y)² of a node's center (x, y): 0 on the image's axes, 1 at its border."""
 
     names: ClassVar = ["(2x)² [widths²]", "(2y)² [heights²]"]
 
@@ -322,7 +322,7 @@ class ImageFeatures(ComponentParameters):
     groups : sequence of groups
         ``Color``, ``Position``, ``Centrality``, ``GradientEnergy``, ``GaborEnergy``,
         ``ColorContext``, ``BorderContrast``, or any callable that maps a ``Picture`` to features of
-        its nodes, (S, p). It has ``names``, one per feature, with its unit.
+        its nodes, (S, p). Such a callable has ``names``, one per feature, with its unit.
 
     Raises
     ------
