@@ -1,6 +1,6 @@
-"""Reading the data sets that users pass to estimators, and their features.
+"""Reading the data sets that users pass to estimators, and checking their features.
 
-Everything is checked here, once; results of these functions are not checked again.
+Everything is checked once, here; the results of these functions are not checked again.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Data = TypeVar("Data", bound="DataSets")
 
 
 class Measures(NamedTuple):
-    """Lengths of the data sets, (N,), and magnitudes and deviations of their features, (N, P).
+    """The lengths of the data sets, (N,), and the scales of their features, (N, P).
 
-    A magnitude is the largest absolute value; a deviation is the standard deviation around the
-    mean.
+    The magnitude of a feature is its largest absolute value in a data set, and the deviation is its
+    standard deviation.
     """
 
     lengths: NDArray[np.int64]
@@ -46,13 +46,13 @@ def measure(arrays: Iterable[NDArray]) -> Measures:
 
 
 class NamedColumns(np.ndarray):
-    """An array (T, P) whose ``columns`` have names, like those of a data frame."""
+    """An array (T, P) with an attribute ``columns`` for their names, like that of a data frame."""
 
     columns: Any
 
     @classmethod
     def of(cls, array: NDArray, names: Iterable[str]) -> NamedColumns:
-        """The array, not copied, with names (P,) of its columns."""
+        """A view of the array with names (P,) for its columns."""
         named = array.view(cls)
         named.columns = list(names)
         return named
@@ -65,7 +65,7 @@ class DataSets:
     Attributes
     ----------
     arrays : list of float64 arrays or StoredArrays
-        Stored arrays (:mod:`metriclearn.running.stored`) are read only when they are needed.
+        Stored arrays are read only when they are needed, see :mod:`metriclearn.running.stored`.
     single : bool
         Whether the user passed one (T, P) array, and so expects one result.
     feature_names : array of str or None
@@ -91,7 +91,7 @@ class DataSets:
 
     @cached_property
     def measures(self) -> Measures:
-        """Length, magnitude and deviation of every data set, in one pass."""
+        """The lengths of the data sets, and the magnitudes and deviations of their features."""
         if isinstance(self.arrays, StoredArrays) and self.executor is not None:
             parts = self.executor.each(self.executor.place(self.arrays.parts()), measure)
             return Measures(*map(np.concatenate, zip(*parts)))
@@ -109,7 +109,7 @@ class DataSets:
         return results[0] if self.single else results
 
     def subset(self, places: NDArray) -> Self:
-        """The data sets at the given places, with their measurements."""
+        """The data sets at the given positions, with their measures."""
         if isinstance(self.arrays, StoredArrays):
             chosen = replace(self, arrays=self.arrays.subset(places))
         else:
@@ -118,9 +118,10 @@ class DataSets:
         return chosen
 
     def pooled_deviation(self, who: str, weights: NDArray | None = None) -> NDArray:
-        """Standard deviations around the means of the data sets, pooled over samples, (P,).
+        """Standard deviations of features within data sets, pooled over all samples, (P,).
 
-        A feature that is constant in every data set gets ∞: divided by ∞, it has no weight.
+        They are deviations from the mean of each data set. A feature that is constant in every data
+        set gets ∞: divided by ∞, it has no weight.
 
         Parameters
         ----------
@@ -149,9 +150,9 @@ class DataSets:
         return np.where(varies, ratios * unit, np.inf)
 
     def varying(self, estimator: Any) -> tuple[Self, NDArray]:
-        """The data sets without features that are constant in every data set.
+        """Leave out the features that are constant in every data set.
 
-        Also returns which features are kept, (P,).
+        Returns the data sets without them, and which features are kept, (P,).
         """
         who = type(estimator).__name__
         deviations = self.pooled_deviation(who)
@@ -165,7 +166,7 @@ class DataSets:
 
 
 def _check_rows(who: str, X: list[Any]) -> None:
-    """Raise if X is a list of rows of one data set, and the rows have different lengths."""
+    """Raise a ValueError if X is a list of the rows of one data set and their lengths differ."""
     if all(isinstance(row, (list, tuple)) for row in X):
         sizes = sorted({len(row) for row in X})
         if len(sizes) > 1:
@@ -184,22 +185,21 @@ def read_data_sets(
     missing: bool = False,
     executor: Executor | None = None,
 ) -> DataSets:
-    """Check data sets: all have the same features, finite numbers and at least one sample.
+    """Read data sets; all must have the same features, finite numbers and at least one sample.
 
     Parameters
     ----------
     who : str
         Name used in errors.
     X : (T, P) array-like or data frame, (N, T, P) array, or a sequence of (T_i, P) arrays
-        A (T,) array is a signal with one feature, also in a list or an array of objects.
-        Another sequence with ``__len__`` and ``__getitem__`` is read and checked one data set at a
-        time.
+        A (T,) array is a signal with one feature, also in a list or an array of objects. Any other
+        object with ``__len__`` and ``__getitem__`` is read and checked one data set at a time.
     single_precision : bool
         Leave float32 arrays as they are; otherwise all become float64.
     missing : bool
         Allow NaN for unknown values, which the caller handles.
     executor : Executor, optional
-        Measures the data sets of a sequence that is read one data set at a time.
+        Measures data sets that are read one at a time.
 
     Raises
     ------
@@ -271,9 +271,9 @@ def check_features(estimator: Any, data: Data) -> Data:
 
 
 def check_range(who: str, what: str, values: NDArray, most: float) -> None:
-    """Raise unless positive ``values`` lie from 1/``most`` to ``most``.
+    """Raise a ValueError unless all positive ``values`` lie between 1/``most`` and ``most``.
 
-    Their squares can then be summed.
+    Within these limits their squares can be added.
     """
     if values.size and not 1.0 / most <= values.min() <= values.max() <= most:
         raise ValueError(
@@ -283,7 +283,7 @@ def check_range(who: str, what: str, values: NDArray, most: float) -> None:
 
 
 def keep_features(estimator: Any, data: DataSets) -> None:
-    """Store number and names of the features to which an estimator is fitted, as scikit-learn does.
+    """Store the number and the names of the features of the data, as scikit-learn does.
 
     States learned in an earlier fit belong to the old metric, so they are removed.
     """
@@ -296,7 +296,7 @@ def keep_features(estimator: Any, data: DataSets) -> None:
 
 
 def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
-    """Warn of features that get no weight, by name: those that are False in ``varies`` (P,)."""
+    """Warn of features that get no weight, because they are constant: False in ``varies`` (P,)."""
     constant = np.flatnonzero(~varies)
     if len(constant):
         named = getattr(estimator, "feature_names_in_", np.arange(len(varies)))[constant]
@@ -310,7 +310,7 @@ def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
 
 
 def _sort_of(X: Any) -> str:
-    """Whether X is "one" data set, or a sequence of "several", or a "lazy" one.
+    """Whether X is "one" data set, a list of "several", or a "lazy" sequence of data sets.
 
     A lazy sequence has ``__len__`` and ``__getitem__``, but is not an array, list or table. Several
     data sets are an array of three dimensions, or a list or array of objects that contains an

@@ -1,6 +1,6 @@
-"""Reading labels, names, numbers of clusters, weights and groups that users pass.
+"""Reading the labels, names, numbers of clusters, weights and groups that users pass.
 
-Everything is checked here, once; results of these functions are not checked again.
+Everything is checked once, here; the results of these functions are not checked again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_LIST = (str, bytes, Mapping, Set, type)
 
 
 def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
-    """One labeling per data set, not yet read.
+    """Check that there is one labeling for each data set, and return these as they were passed.
 
     Raises
     ------
@@ -61,21 +61,22 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
 def read_labelings(
     who: str, y: Any, data: DataSets, *, segments: bool, partial: bool = False
 ) -> list[Any]:
-    """Check that there is a labeling of the right length per data set, and read it as a partition.
+    """Read one labeling of the right length for each data set as a partition.
 
     Parameters
     ----------
     who : str
         Name used in errors.
     y : sequence of (T_i,) labels, of Partition or of PartialPartition; or a single one
-        For segments also change-points as in ruptures, increasing whole numbers up to T_i. This is
-        never ambiguous: the only list that could be both is 1, 2, …, T_i, and it means the same
-        partition as change-points and as labels.
+        With ``segments``, a labeling may also be a list of change-points as in ruptures: increasing
+        whole numbers up to T_i. This is never ambiguous: the only list that could be both is
+        1, 2, …, T_i, and it means the same partition as change-points and as labels.
     data : DataSets
     segments : bool
-        Whether every run of equal labels is a cluster. If not, all equal labels are one cluster.
+        Whether every run of equal labels is a cluster. If not, all samples with equal labels form
+        one cluster.
     partial : bool
-        Whether labels may be partial: −1, or a PartialPartition.
+        Whether labels may be partial: −1 for unknown labels, or a PartialPartition.
 
     Returns
     -------
@@ -101,7 +102,7 @@ def read_labelings(
 
 
 def alike(truths: list[Any]) -> list[Any]:
-    """The partitions; if one is partial, all are returned as partial ones."""
+    """Return the partitions, but convert all to PartialPartition if one of them is partial."""
     if PartialPartition not in map(type, truths):
         return truths
     given = PartialPartition.from_partition
@@ -109,7 +110,7 @@ def alike(truths: list[Any]) -> list[Any]:
 
 
 def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
-    """Raise a ValueError if no data set has any label."""
+    """Raise a ValueError if no data set has a label."""
     if all(isinstance(truth, PartialPartition) and not truth.constraints for truth in truths):
         raise ValueError(
             f"{who} needs labels, but all labels of all data sets are unknown (−1); label some."
@@ -160,9 +161,12 @@ def read_labeled(
 
     Returns
     -------
-    tuple of a copy of the estimator, to be fitted, with the names of features; data sets; truths
-        ``fit`` works on the copy and takes over its attributes at the end, so a fit that fails
-        leaves the estimator unchanged.
+    fitted : estimator
+        A copy of the estimator that knows the features of the data. ``fit`` works on this copy and
+        takes over its attributes at the end, so a fit that fails leaves the estimator unchanged.
+    data : DataSets
+    truths : list of Partition or PartialPartition
+        The labels; empty if ``segments`` is None.
     """
     check_parameters(estimator)
     fitted, who = copy.copy(estimator), type(estimator).__name__
@@ -179,7 +183,7 @@ def read_labeled(
 def read_counts(
     who: str, name: str, given: Any, data: Any, *, optional: bool, min_size: int = 1
 ) -> list[int | None]:
-    """One number of clusters per data set, or None if that is ``optional``.
+    """Read one number of clusters for each data set, or None where a number is ``optional``.
 
     Parameters
     ----------
@@ -187,9 +191,11 @@ def read_counts(
         Names of the estimator and of the parameter, for errors.
     given : int, None, or a sequence of int
     data : DataSets or Graphs
-        T_i samples, or nodes, hold at most T_i / ``min_size`` clusters, but at least one.
+        A data set of T_i samples or nodes can have T_i / ``min_size`` clusters, but at least one.
     optional : bool
+        Whether None is allowed in place of a number.
     min_size : int
+        Smallest number of samples in a cluster.
 
     Raises
     ------
@@ -239,7 +245,7 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
 
 
 def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
-    """Group numbers of ``n`` sequences, (n,); by default each sequence is a separate group."""
+    """Read the groups of ``n`` sequences as numbers, (n,); by default each one is a group."""
     units = np.arange(n)
     if groups is not None:
         try:
@@ -260,7 +266,10 @@ def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
 
 
 def sample_labels(labeling: Any, length: int) -> NDArray | None:
-    """The labels of the samples, (T,); None for partitions, change-points and regions."""
+    """The labels of the samples, (T,), or None if a labeling has another form.
+
+    Other forms are partitions, change-points and partial labels.
+    """
     if isinstance(labeling, (Partition, PartialPartition)):
         return None
     values = label_array(labeling)
@@ -270,10 +279,10 @@ def sample_labels(labeling: Any, length: int) -> NDArray | None:
 def read_names(
     who: str, y: Any, data: DataSets, truths: Sequence[Any], classes: NDArray | None = None
 ) -> tuple[list[NDArray[np.int64]], NDArray]:
-    """The name of every sample as a code, −1 where it is unknown, and the names (C,), sorted.
+    """Read the name of every sample as a code, −1 where it is unknown.
 
-    Labels are names that mean the same in all data sets. Partitions, change-points and partial
-    labels have none.
+    Names are labels that mean the same in all data sets. Partitions, change-points and partial
+    labels have no names. Also returns the names (C,), sorted; the code c is that of names[c].
 
     Parameters
     ----------
@@ -326,7 +335,7 @@ def read_names(
 
 
 def read_parts(kind: type, models: Any, parts: Any) -> list[tuple[Any, Any]]:
-    """Pairs of a model and the data and labels (X, y) that belong to it, for the first models.
+    """Pair each of the first models with the data and labels (X, y) that belong to it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Methods of all estimators with a fitted Mahalanobis metric, and metrics from covariances."""
+"""The methods of all estimators with a fitted Mahalanobis metric, and metrics from covariances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from metriclearn.running.parameters import real_array
 
 @runtime_checkable
 class MetricEstimator(Protocol):
-    """An estimator, of any package, that learns ``components_`` Lᵀ from data sets."""
+    """An estimator that learns a metric with ``components_`` = Lᵀ; it may be from any package."""
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from data sets and their labels."""
@@ -48,7 +48,7 @@ class LearnedMetric(  # type: ignore[call-arg]
     n_features_in_: int
 
     def transform(self, X: Any) -> Any:
-        """X L, so that Euclidean distances are the learned ones, (T, P) -> (T, r)."""
+        """Compute X L, (T, r): Euclidean distances between its rows are the learned distances."""
         data = self.read_data(X)
         if len(self.components_) == 0:
             warnings.warn(
@@ -59,7 +59,7 @@ class LearnedMetric(  # type: ignore[call-arg]
         return data.as_passed([self._to_frame(a @ self.components_.T, X) for a in data.arrays])
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
-        """Learned distance √((x−x′)ᵀB(x−x′)) of every pair, (n, 2, P) -> (n,)."""
+        """The learned distance √((x−x′)ᵀB(x−x′)) for every pair, (n, 2, P) -> (n,)."""
         check_is_fitted(self)
         pairs = real_array(type(self).__name__, "pairs", pairs, None)
         if pairs.shape[1:] != (2, self.n_features_in_):
@@ -70,10 +70,10 @@ class LearnedMetric(  # type: ignore[call-arg]
         return np.linalg.norm((pairs[:, 0] - pairs[:, 1]) @ self.components_.T, axis=1)
 
     def get_metric(self) -> Callable[..., float]:
-        """The learned distance of two samples, ``metric(u, v, squared=False)``, for scikit-learn.
+        """The learned distance as a function ``metric(u, v, squared=False)`` of two samples.
 
-        For example ``NearestNeighbors(metric=learner.get_metric())``. The returned function does
-        not change if the learner is fitted again.
+        Pass it to scikit-learn, for example ``NearestNeighbors(metric=learner.get_metric())``. The
+        returned function does not change if the learner is fitted again.
         """
         check_is_fitted(self)
         components = self.components_.copy()
@@ -86,12 +86,12 @@ class LearnedMetric(  # type: ignore[call-arg]
         return metric
 
     def get_mahalanobis_matrix(self) -> NDArray:
-        """B = LLᵀ in the units of the data, (P, P)."""
+        """The matrix B = LLᵀ, (P, P), which applies to data in their original units."""
         check_is_fitted(self)
         return self.components_.T @ self.components_
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Have ``transform`` return "default" arrays or "pandas" frames, as in scikit-learn."""
+        """Choose whether ``transform`` returns arrays ("default") or data frames ("pandas")."""
         if transform not in (None, "default", "pandas"):
             raise ValueError(
                 f'{type(self).__name__} needs "default" or "pandas" output, got {transform!r}.'
@@ -131,7 +131,10 @@ class LearnedMetric(  # type: ignore[call-arg]
 
 
 def spread(components: NDArray, varies: NDArray) -> NDArray:
-    """Extend components (r, Q) of the Q features that vary, marked in ``varies``, to all P."""
+    """Extend components from the Q features that vary, (r, Q), to all P features, (r, P).
+
+    ``varies`` (P,) is true for the features that vary. All others get the weight 0.
+    """
     whole = np.zeros((len(components), len(varies)))
     whole[:, varies] = components
     return whole
@@ -140,9 +143,10 @@ def spread(components: NDArray, varies: NDArray) -> NDArray:
 def covariances(
     arrays: Sequence[NDArray], truths: Sequence[Partition], weights: NDArray | None = None
 ) -> tuple[NDArray, NDArray]:
-    """Covariances around the means of data sets, and around the means of clusters, (P, P) each.
+    """The total covariance, (P, P), and the covariance within clusters, (P, P).
 
-    They are pooled over samples, with the weights of the data sets. O(TP²).
+    The total covariance is around the mean of each data set. Both are pooled over all samples, with
+    the weights of the data sets. O(TP²).
     """
     weights = np.ones(len(arrays)) if weights is None else weights
     mass = sum(weight * len(array) for weight, array in zip(weights, arrays))
@@ -153,10 +157,10 @@ def covariances(
 
 
 def principal_components(arrays: Sequence[NDArray], n_components: int) -> tuple[NDArray, NDArray]:
-    """Leading eigenvalues of the pooled correlation matrix, (r,), and components Lᵀ, (r, P).
+    """The leading eigenvalues of the pooled correlation matrix, (r,), and components Lᵀ, (r, P).
 
-    Components are eigenvectors divided by the standard deviations of the features, so that they
-    apply to unscaled data. Constant features are not divided. O(TP² + P³).
+    The components are the eigenvectors, divided by the standard deviations of the features so that
+    they apply to unscaled data. The entries of constant features are not divided. O(TP² + P³).
     """
     rows = [center(array) for array in arrays]
     covariance = sum(Z.T @ Z for Z in rows) / sum(map(len, rows))
@@ -170,10 +174,11 @@ def principal_components(arrays: Sequence[NDArray], n_components: int) -> tuple[
 def whitening(
     total: NDArray, within: NDArray, shrinkage: float, n_components: int | None = None
 ) -> NDArray:
-    """W, (r, P), with W S Wᵀ = I, the directions with the largest total variance first; O(P³).
+    """Compute W, (r, P), with W S Wᵀ = I; O(P³).
 
-    S is (1 − ``shrinkage``) ``within`` + ``shrinkage`` times its diagonal, which helps with few
-    samples. We add 1e-12 of the total variances, for features that are constant within clusters.
+    The rows of W with the largest total variance come first, or only these. S is
+    (1 − ``shrinkage``) ``within`` + ``shrinkage`` times its diagonal, which helps with few samples.
+    We add 1e-12 of the total variances, because features may be constant within clusters.
     """
     floor = 1e-12 * np.diag(total)
     S = (1 - shrinkage) * within + np.diag(shrinkage * np.diag(within) + floor)
