@@ -80,9 +80,10 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A learned metric with a penalty > 0. If at least two labels are in use, it has names, too.
+    """A learned metric with a positive penalty, and possibly a classifier of the segments' names.
 
-    If ``is_joint`` is true, the probabilities of the names also influence the boundaries.
+    Names are learned if at least two labels are in use. If ``is_joint`` is true, the probabilities
+    of the names also influence the boundaries.
     """
 
     learner: Any
@@ -94,8 +95,9 @@ class Model:
     ) -> BoundaryMargins:
         """Find the best segmentation that agrees with the labels, with margins of its boundaries.
 
-        The losses of changes that a person has labeled are infinite. These changes divide X into
-        parts, which are segmented separately, because this is faster.
+        The loss of a boundary is how much the score decreases without it. It is infinite for
+        changes that a person has labeled. These changes divide X into parts, which are segmented
+        separately, because this is faster.
         """
         scores, penalty = None, float(self.learner.penalty_)
         if self.is_joint and self.names is not None:
@@ -162,10 +164,10 @@ class Check(NamedTuple):
         return Check(*map(sum, zip(self, other)))
 
     def as_json(self) -> dict[str, Any]:
-        """A point of the curve that the page shows.
+        """Convert the counts to a point of the curve that the page shows.
 
-        It has the counts, and Wilson's 95 % interval of the fraction of boundaries that agree. This
-        interval is not empty even if all of only a few boundaries agree.
+        The point also has Wilson's 95 % confidence interval for the fraction of boundaries that
+        agree. Its width is positive even if there are only a few boundaries and all of them agree.
         """
         n = self.agreed + self.missed + self.extra
         if not n:
@@ -547,8 +549,8 @@ def strategy_for(model: Model | None) -> str:
 
     With names it is "combined", which draws every second stretch at random. Names are learned best
     from all kinds of stretches, but "margin" selects the same doubtful kinds again and again. On
-    training users of HAPT, the fraction of rows with the right name was .85 with "margin" and .91
-    with "combined".
+    training users of the data set HAPT, the fraction of rows with the right name was .85 with
+    "margin" and .91 with "combined".
     """
     if model is None:
         return "diversity"

@@ -1,4 +1,4 @@
-"""Combine the annotations of a person and the predicted segments to the segments on the page.
+"""Combine a person's annotations and predicted segments into the segments that the page shows.
 
 Annotations keep their exact times. Boundaries of predicted segments are between rows.
 """

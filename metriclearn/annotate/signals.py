@@ -233,8 +233,8 @@ def open_recordings(
         As for ``metriclearn fit``. By default, features are those of sound if there is an audio
         file, and those of pictures otherwise.
     media_rate
-        Rows per second of sound and pictures, by default four. It is used if the folder has tables,
-        whose rate is ``rate``, or if ``rate`` is not given.
+        Rows per second of sound and pictures, by default four. If the folder has no tables and
+        ``rate`` is given, ``rate`` is used instead.
 
     Raises
     ------

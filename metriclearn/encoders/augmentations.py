@@ -81,7 +81,7 @@ class Channels(_Checked):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     See Also
     --------
@@ -132,7 +132,7 @@ class Scaling(Channels):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     References
     ----------
@@ -173,7 +173,7 @@ class Rotation(Channels):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     References
     ----------
@@ -217,7 +217,7 @@ class Noise(_Checked):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     References
     ----------
@@ -251,7 +251,7 @@ class TimeReversal(Channels):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     References
     ----------

@@ -178,7 +178,7 @@ _ALL_PAIRS = Needs("{a} {name} such as GaussianSimilarity() of all pairs or None
 
 
 class GaussianSimilarities:
-    """A_Z = W/T with W_ij = exp(−‖z_i − z_j‖²) of the nodes of a graph: normalized cuts.
+    """A_Z = W/T with the similarities W_ij = exp(−‖z_i − z_j‖²), for normalized cuts of a graph.
 
     With G = W∘M, the gradient of ⟨A_Z, M⟩ for a fixed M = FFᵀ is 4(GZ − Diag(G1)Z)/T. In the hinge,
     the maximizer M̂ is the projector onto the leading eigenvectors. Labels are given as
@@ -193,8 +193,9 @@ class GaussianSimilarities:
     Raises
     ------
     ValueError
-        For another similarity, or for one with a neighborhood, because outputs have no positions.
-        The loss also raises it if the nodes do not fit into the ``memory`` of the similarity.
+        If the similarity is of another kind, or if it has a neighborhood, because outputs have no
+        positions. The loss also raises it if the nodes do not fit into the ``memory`` of the
+        similarity.
 
     References
     ----------

@@ -105,7 +105,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     checkpoint : path, optional
         File in which the state is saved after every epoch. The same call resumes from it.
     callbacks : sequence of callbacks
-        As for linear learners, where a round is an epoch and the objective is the mean hinge.
+        They are called as for linear learners. A round is an epoch, and the objective is the mean
+        hinge.
     device : str
         Device of the network, such as "cuda", in training and prediction. The search over
         segmentations always runs on the CPU.
@@ -146,7 +147,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     ValueError
         If parameters, data or labels cannot be used, or if predicting before ``fit``.
     TypeError
-        By ``pair_distance``, because the encoder needs the neighbors of a sample in time.
+        If ``pair_distance`` is called, because the encoder needs the neighbors of a sample in time.
 
     Notes
     -----
@@ -422,7 +423,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return first, network.to(self.device, torch.float32)
 
     def _held_out(self, count: int, groups: ArrayLike | None) -> NDArray[np.bool_]:
-        """Whether each recording is held out for validation, (N,). Whole groups are drawn."""
+        """Draw the groups to hold out for validation. Returns a mask of the recordings, (N,)."""
         names = np.arange(count) if groups is None else Partition.from_labels(groups).labels  # type: ignore[arg-type]
         if len(names) != count:
             raise ValueError(

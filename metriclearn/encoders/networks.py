@@ -47,7 +47,7 @@ _SIZES |= {"n_channels": either(None, _COUNT), "dropout": number(0, 1)}
 class Standardization(nn.Module):
     """Standardize every column to (X − mean) / scale.
 
-    ``fit`` sets ``mean`` and ``scale``, which are saved with the weights of the network. Before,
+    ``fit`` sets ``mean`` and ``scale``, which are saved with the weights of the network. Until then
     inputs stay unchanged.
 
     Parameters
@@ -58,7 +58,7 @@ class Standardization(nn.Module):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     See Also
     --------
@@ -131,7 +131,7 @@ class TemporalBlock(nn.Module):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     See Also
     --------
@@ -196,7 +196,7 @@ class TemporalConvolution(nn.Module):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     References
     ----------
@@ -279,7 +279,7 @@ class WindowEncoder(nn.Module):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     See Also
     --------
@@ -327,7 +327,7 @@ class Columns(nn.Module):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     See Also
     --------
@@ -373,7 +373,7 @@ class Normalized(nn.Module):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     References
     ----------
@@ -422,7 +422,7 @@ class Ensemble(nn.Module):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     References
     ----------
@@ -483,7 +483,7 @@ class FrozenEncoder(nn.Module):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     References
     ----------
@@ -619,7 +619,7 @@ class FrozenFeatures(StatelessTransformer):
     Raises
     ------
     ValueError
-        For invalid parameters.
+        If a parameter is invalid.
 
     References
     ----------

@@ -260,7 +260,7 @@ class ScoresOfNames(nn.Linear):
     def weights(self, classes: NDArray, scale: float = 1.0) -> NameWeights:
         """Convert the layer to the NameWeights that segmenters use.
 
-        The weights are multiplied by ``scale``, as if the outputs were.
+        The weights are multiplied by ``scale``, which is not 1 if the network has ensembles.
         """
         parts = (scale * self.weight, self.bias[:, None])
         coef = torch.cat(parts, dim=1).detach().cpu().double().numpy()

@@ -1,4 +1,6 @@
-"""Compare two labelings of a graph's nodes: random walk index and VI with neighbors.
+"""Compare two labelings of a graph's nodes, by the random walk index or by VI with neighbors.
+
+VI is the variation of information, and VIN stands for VI with neighbors.
 
 The indices use the edges, so they depend on where the labelings differ. Other functions build the
 graph from points or from the pixels of an image.

@@ -283,7 +283,8 @@ def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | 
     n1, n2 : int
         Sizes of the samples, from 1 to 1000.
     alpha : float or str
-        Level between 0 and 1. A float stands for the decimal number as which it prints.
+        Level between 0 and 1. A float is converted to the decimal number that Python prints for it,
+        so 0.05 is exactly 5/100.
 
     Returns
     -------
@@ -336,12 +337,12 @@ def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]
 
 
 def _discordant(table: ContingencyTable) -> int:
-    """Number of pairs of samples that rows and columns put into opposite orders.
+    """Number of discordant pairs of samples, whose rows and columns are in opposite orders.
 
-    Cells are sorted by row, so these pairs are the inversions of the sequence of their columns. A
-    merge sort counts inversions in O(cells log cells) time. When two halves of a block are merged,
-    a cell of the left half forms an inversion with all samples of the right half that come before
-    it.
+    Cells are sorted by row, so these pairs are the inversions in the sequence of the columns. A
+    merge sort counts them in O(cells log cells) time. When two halves of a block are merged, each
+    sample of the left half forms an inversion with every sample of the right half that is put
+    before it.
     """
     n_cells = len(table.counts)
     size = 1 << (n_cells - 1).bit_length()

@@ -68,8 +68,8 @@ def segmental_f1(
     ----------
     C. Lea, M. D. Flynn, R. Vidal, A. Reiter and G. D. Hager, "Temporal convolutional networks for
     action segmentation and detection", CVPR 2017. Y. Abu Farha and J. Gall, "MS-TCN: multi-stage
-    temporal convolutional network for action segmentation", CVPR 2019, whose program sums true and
-    false segments over videos.
+    temporal convolutional network for action segmentation", CVPR 2019. Their program adds the
+    counts of all videos before it computes F1.
     """
     if not 0.0 < overlap <= 1.0:
         raise ValueError(f"segmental_f1 needs an overlap above 0 and up to 1, got {overlap}.")
@@ -225,7 +225,7 @@ def weighted_adjusted_rand_score(
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     slope : float ≥ 0
-        How much the weight grows per sample.
+        How much the weight of a sample grows if d grows by 1.
 
     Returns
     -------
@@ -263,7 +263,7 @@ def weighted_normalized_mutual_info_score(
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     slope : float ≥ 0
-        How much the weight grows per sample.
+        How much the weight of a sample grows if d grows by 1.
 
     Returns
     -------

@@ -28,10 +28,11 @@ def plot_margins(
 ) -> Figure:
     """Draw change-points, how good a change at every sample is, and how far changes may move.
 
-    The curve is the score of the best segmentation with a change at that sample, compared with the
-    best of all. It is 0 at the change-points. Elsewhere, values close to 0 mark alternatives that
-    are nearly as good. Dashed lines mark the change-points, and the numbers above them are their
-    confidences. Blue bands are the intervals to which they may move. It takes O(T + K) time.
+    For every sample, the curve is the score of the best segmentation that has a change there, minus
+    the score of the best segmentation of all. It is 0 at the change-points. Elsewhere, values close
+    to 0 mark alternatives that are nearly as good. Dashed lines mark the change-points, and the
+    numbers above them are their confidences. Blue bands are the intervals within which the
+    change-points may move. It takes O(T + K) time.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ def plot_embeddings(
     labels : array (T,)
         The class of every sample. The legend names the classes if there are at most ten.
     title : str, optional
-        The message.
+        Title of the figure. It should state the message.
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made. In narrow axes, panels are stacked.
 

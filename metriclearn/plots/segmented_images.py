@@ -50,7 +50,7 @@ def plot_image_segmentations(
     names : sequence of str, optional
         A title for every column.
     title : str, optional
-        The message.
+        Title of the figure. It should state the message.
 
     Returns
     -------

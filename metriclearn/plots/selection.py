@@ -145,9 +145,9 @@ def plot_regularization_path(
 ) -> Figure:
     """Draw the learned weights against the strength of regularization.
 
-    Below is a panel with the validation loss, if it is given. At most six features have a color and
-    a name; the others are gray. These are the features with the largest weights at the strength
-    with the least validation loss or, without validation loss, at any strength.
+    If the validation loss is given, it is drawn in a second panel below. At most six features have
+    a color and a name: those with the largest weights at the strength with the least validation
+    loss or, without validation loss, at any strength. The others are gray.
 
     Parameters
     ----------

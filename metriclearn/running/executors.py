@@ -124,7 +124,7 @@ class ThreadExecutor(BaseEstimator):
     Raises
     ------
     ValueError
-        By the learner's ``fit``, if a parameter is out of range.
+        If a parameter is out of range. It is raised by the ``fit`` of a learner.
 
     See Also
     --------

@@ -183,7 +183,7 @@ def check_scale(who: str, X: NDArray) -> None:
 
 
 def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
-    """For a metric that a user passes, compute L, (d, d), with B = LLᵀ, in O(d³) time.
+    """Factorize a metric with the matrix B: compute L, (d, d), with B = LLᵀ, in O(d³) time.
 
     Parameters
     ----------
