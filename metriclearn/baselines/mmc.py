@@ -131,7 +131,10 @@ def spread_apart(pairs: NDArray, diagonal: bool, max_iter: int, tol: float) -> t
 
 
 def similar_covariance(arrays: list[NDArray], truths: list[Partition]) -> NDArray:
-    """Mean of (x−x′)(x−x′)ᵀ over all pairs in S, plus a small multiple of the identity, O(TP²)."""
+    """Mean of (x−x′)(x−x′)ᵀ over all pairs of samples in the same cluster, O(TP²).
+
+    A small multiple of the identity is added.
+    """
     P = arrays[0].shape[1]
     total, n_pairs = np.zeros((P, P)), 0.0
     for array, truth in zip(arrays, truths):

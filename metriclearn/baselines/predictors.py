@@ -93,7 +93,8 @@ class TunedSegmenter(MahalanobisSegmenter):
     min_size : int
         Smallest number of samples in a segment.
     penalty : "tuned" or float ≥ 0
-        With a number as penalty, labels are needed only if the baseline needs them.
+        With "tuned", the penalty with the least training loss is chosen. With a number as penalty,
+        labels are needed only if the baseline needs them.
 
     Attributes
     ----------

@@ -83,9 +83,10 @@ class DPMeans(ClusterMixin, BaseEstimator):
         The penalty λ. With 0, every distinct sample is a cluster.
     order : "given", "random" or "farthest-first"
         Order in which samples are visited. The result depends on it. "farthest-first" begins with
-        the sample that is farthest from the global mean. Then comes the sample that is farthest
-        from the mean and from all samples visited before, as long as its distance to them exceeds
-        √λ. So the order of the rows does not matter.
+        the sample that is farthest from the global mean. Each next sample is the one farthest from
+        the mean and from all samples before it, as long as this distance exceeds √λ. All other
+        samples follow in the given order. So the order of the rows matters only if a later pass
+        opens a cluster, which is rare.
     n_init : int
         Number of runs. The run with the lowest objective is kept. The first run uses ``order``, the
         others visit the samples in random order.

@@ -1,10 +1,11 @@
 """Evidence accumulation: many K-means partitions vote on which samples belong together.
 
-The co-association of two samples is the fraction of R partitions in which they are together. The
-clusters are those of single link on it (Fred & Jain, Combining multiple clusterings using evidence
-accumulation, IEEE Transactions on Pattern Analysis and Machine Intelligence 27(6), 2005). The
-signature of a sample holds its labels in all runs. Single link is the minimum spanning tree of the
-Hamming distances between distinct signatures, so no n×n array is needed.
+The co-association of two samples is the fraction of R partitions in which they are together.
+Single-link clustering with this similarity gives the clusters (Fred & Jain, Combining multiple
+clusterings using evidence accumulation, IEEE Transactions on Pattern Analysis and Machine
+Intelligence 27(6), 2005). The signature of a sample holds its labels in all runs. Single link needs
+only a minimum spanning tree of the Hamming distances between distinct signatures, so there is no
+n×n array.
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
     """Cluster by the votes of many K-means partitions with random K (Fred & Jain 2005).
 
     It finds clusters of any shape that can be covered by chains of compact pieces. It also finds
-    the number of clusters. Its time is that of the K-means runs, plus O(Ru²/2) for u ≤ n distinct
-    signatures. Its memory is O(Rn), one or two bytes per label.
+    the number of clusters. In addition to the K-means runs, it takes O(Ru²/2) time for u ≤ n
+    distinct signatures. Its memory is O(Rn), one or two bytes per label.
 
     Parameters
     ----------

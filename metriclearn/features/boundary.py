@@ -31,9 +31,9 @@ class BoundaryFeatures(StatelessTransformer):
         mean       √(n/P Σ_p (m′_p − m_p)²),        1/n = 1/n_left + 1/n_right,
         deviation  √(1/P Σ_p (log s′_p − log s_p)²),
 
-    with m, m′ the means and s² = (Σ (x − m)² + 1)/(h + 1) the variances of the windows, each
-    regularized by an additional sample at distance σ. The features are large at a change of level
-    or of spread; noise alone gives similar values everywhere.
+    where m and m′ are the means of the two windows, and s and s′ their deviations. The variance
+    s² = (Σ (x − m)² + 1)/(h + 1) is regularized by an additional sample at distance σ. The features
+    are large at a change of level or of spread. Noise alone gives similar values everywhere.
 
     Parameters
     ----------

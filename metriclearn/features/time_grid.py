@@ -34,9 +34,10 @@ def regular(
     """Put a time-stamped table on a regular grid, and cut it into pieces at long gaps.
 
     The grid t_0 + i/rate starts at the first time. Columns of numbers are interpolated linearly at
-    the times of the grid, between the last known number and the next one. Every other column keeps
-    its previous value. If two successive numbers of any column are more than ``longest_gap``
-    seconds apart, there are no rows between them, and a new piece begins. Nothing is extrapolated.
+    the times of the grid, between the last known number and the next one. In every other column, a
+    row has the last value known by then. If two successive numbers of any column are more than
+    ``longest_gap`` seconds apart, there are no rows between them, and a new piece begins. Nothing
+    is extrapolated.
 
     Interpolation uses only the two samples next to a time of the grid. If ``rate`` is far below the
     rate of the data, average first (``frame.resample`` in pandas). The cost is O(rows of the table
@@ -55,7 +56,8 @@ def regular(
         The column of the times. By default the times are the index. Times are seconds, time stamps
         or durations.
     held : sequence of str
-        Columns of numbers that also keep their previous value, such as codes of labels.
+        Columns of numbers that are not interpolated, but have the last known value, such as codes
+        of labels.
 
     Returns
     -------

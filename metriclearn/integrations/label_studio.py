@@ -70,14 +70,13 @@ class Backend:
     Parameters
     ----------
     folder : path
-        The folder of the recordings, or of the tables of time series. The files have the names that
-        the tasks give.
+        The folder of the recordings, or of the tables of time series. Tasks name these files.
     state : path, optional
         Folder for annotations and models. By default it is ``.label_studio`` in ``folder``.
     rate : float
         Rows per second of the features of sound, and of tables without a column of times.
     learner : learner, optional
-        As for :class:`~metriclearn.RecordingSegmenter`. By default it is
+        The learner of :class:`~metriclearn.RecordingSegmenter`. By default it is
         ``WhitenedMetricLearner(retune=True)``, which learns in seconds.
 
     Raises
@@ -321,7 +320,7 @@ def _labels(one: Task, segments: Sequence[Segment], plain: bool) -> NDArray[np.s
     begins there.
 
     ``plain`` means that all regions of the project have the same label. Then every region gets a
-    label of its own, so that every boundary is learned from.
+    separate label, so that every boundary is learned from.
     """
     names = [f"{one.name} {i}" if plain else label for i, (*_, label) in enumerate(segments)]
     labels = np.full(len(one.X), _UNKNOWN, dtype=f"U{max(map(len, [_UNKNOWN, *names]))}")

@@ -278,7 +278,7 @@ def write_tasks(
     folder, rate
         As for :func:`read_tasks`.
     data : dict, optional
-        The data of the task of every recording, by its name. By default they hold only this name,
+        For every recording, by its name, the data of its task. By default they hold only the name,
         under the key of the configuration.
     scores : dict, optional
         The scores of the segments of every recording.

@@ -45,7 +45,7 @@ class NormalizedCut:
 
     @cached_property
     def _leading(self) -> NDArray:
-        """The eigenvector r√d. Every graph has it, with the eigenvalue 1."""
+        """The eigenvector r√d with the eigenvalue 1, which every graph has."""
         leading = self.operator.root**2 / self._normalized.root
         return leading / np.linalg.norm(leading)
 
@@ -55,7 +55,7 @@ class NormalizedCut:
         return self.operator.root**4 / self._normalized.root**2
 
     def matvec(self, V: NDArray) -> NDArray:
-        """The normalized similarity with its first eigenvector removed."""
+        """Multiply V by the normalized similarity from which the first eigenvector is removed."""
         flat = V.reshape(len(V), -1)
         rest = self._normalized.matvec(flat) - np.outer(self._leading, self._leading @ flat)
         return rest.reshape(V.shape)

@@ -1,8 +1,8 @@
 """Similarity matrices as operators (dense, in blocks, sparse or of low rank), and their forms.
 
 Every operator stands for A = Diag(r) W Diag(r), where r_s² is the fraction of all samples that are
-in node s. This S×S matrix gives partitions of the nodes the same value as the T×T matrix W/T gives
-those of the samples.
+in node s. For a partition of the nodes, this S×S matrix gives the same value ⟨A, M⟩ as the T×T
+matrix W/T gives for the corresponding partition of the samples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GIST: the layout of a picture as local energies of a bank of Gabor filters.
+"""GIST, which describes the layout of a picture by local energies of a bank of Gabor filters.
 
 A. Oliva & A. Torralba, Modeling the shape of the scene: a holistic representation of the spatial
 envelope, IJCV 42(3), 2001, with the constants of the authors' program (LMgist). This is the image

@@ -1,4 +1,4 @@
-"""Picture features at a fixed rate: descriptors of the picture on screen at every step."""
+"""Features of a video at a fixed rate. Each row describes the picture on screen at its time."""
 
 from __future__ import annotations
 
