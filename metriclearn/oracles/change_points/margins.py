@@ -221,7 +221,8 @@ def boundary_margins(
         forward, backward = problem.both_sides(-form.shift)
         through = forward + backward
         sides = Sides(forward, np.ascontiguousarray(backward), _NO_LAYERS, _NO_LAYERS, 0)
-        without, _ = _without(problem.signal.penalized(-form.shift), sides, ends[:-1], tolerance)
+        signal = problem.signal._replace(c=float(form.shift))
+        without, _ = _without(signal, sides, ends[:-1], tolerance)
     else:
         ends = problem.solve_count(n_clusters)
         through, without = _given_count(problem, ends, tolerance)
@@ -241,7 +242,7 @@ def _with_states(
     W takes a separate program for every boundary.
     """
     T, without = problem.n_samples, np.full(len(boundaries), -np.inf)
-    signal = problem.signal.penalized(penalty)
+    signal = problem.signal._replace(c=-penalty)
     rules = np.array(segment_rules((), T)) if problem.known is None else np.array(signal.rules)
     for k, t in enumerate(boundaries.tolist()):
         fewer = rules.copy()
@@ -300,7 +301,7 @@ def _given_count(
         return through, np.empty(0)
     # Both sides and all deficits are computed at one penalty, at which K segments are nearly best.
     penalty, window = _tight_penalty(problem, ends)
-    signal, turned = (p.signal.penalized(penalty) for p in (problem, problem.mirrored()))
+    signal, turned = (p.signal._replace(c=-penalty) for p in (problem, problem.mirrored()))
     forward, backward = map(np.ascontiguousarray, problem.both_sides(penalty))
     through = forward + backward
     lost = forward[-1] - through - (0.0 if problem.penalties is None else problem.penalties)

@@ -244,7 +244,7 @@ class PenalizedSegmentation:
                 f"{penalty:g}; change the unit."
             )
         if self._latest[0] != penalty:
-            signal = self.signal.penalized(penalty)
+            signal = self.signal._replace(c=-float(penalty))
             if self.has_states:
                 states = best_named(signal, self.names)
                 self._latest = penalty, states[0].max(axis=1), states[2]
@@ -394,7 +394,7 @@ class PenalizedSegmentation:
         rounding = 1e-11 * (abs(best) + abs(penalty) * n_segments)
         order = np.argsort(-through[1:], kind="stable") + 1
         order = order[through[order] > -np.inf]
-        signal, count, floor = self.signal.penalized(penalty), 2 * n_segments + 50, -np.inf
+        signal, count, floor = self.signal._replace(c=-penalty), 2 * n_segments + 50, -np.inf
         layers: Any = partial(best_layers, signal)
         if self.has_states:
             layers = partial(best_named_layers, signal, self.names)
@@ -429,8 +429,8 @@ class PenalizedSegmentation:
         """
         turned = self.mirrored()
         if self.has_states:
-            F, H, _ = best_named(self.signal.penalized(penalty), self.names)
-            rest = best_named(turned.signal.penalized(penalty), turned.names)[0][::-1].copy()
+            F, H, _ = best_named(self.signal._replace(c=-penalty), self.names)
+            rest = best_named(turned.signal._replace(c=-penalty), turned.names)[0][::-1].copy()
         else:
             F, rest = self.best(penalty)[0], turned.best(penalty)[0][::-1].copy()
         # The segments before and after t share no charge. Only the value before t includes p_t.

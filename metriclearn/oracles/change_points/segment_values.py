@@ -150,10 +150,6 @@ class Signal(NamedTuple):
         given = None if self.rules is None else names.given
         return self._replace(emissions=names.emissions, given=given)
 
-    def penalized(self, penalty: float) -> Signal:
-        """The same signal with this penalty of a segment."""
-        return self._replace(c=-float(penalty))
-
 
 @called
 def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
