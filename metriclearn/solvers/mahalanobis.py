@@ -26,13 +26,14 @@ _NEGLIGIBLE = 1e-12
 
 @runtime_checkable
 class Metric(Protocol):
-    """A family of positive semidefinite matrices and its flat coordinates.
+    """A family of positive semidefinite matrices and its flat coordinates."""
 
-    ``polyhedral`` is true if the cone consists of nonnegative coordinates. A linear regularizer
-    then makes the master problem a linear program.
-    """
+    @property
+    def polyhedral(self) -> bool:
+        """Whether the cone consists of nonnegative coordinates.
 
-    polyhedral: bool
+        A linear regularizer then makes the master problem a linear program.
+        """
 
     def coordinates(self, R: NDArray) -> NDArray:
         """Coordinates of RᵀR, projected on the family, for R (k, P); (n,)."""
@@ -198,9 +199,10 @@ class PenalizedMetric:
     metric: Metric
     n_weights: int
 
-    def __post_init__(self) -> None:
-        # v adds nonnegative coordinates.
-        self.polyhedral = self.metric.polyhedral
+    @property
+    def polyhedral(self) -> bool:
+        """As for the metric, because v adds nonnegative coordinates."""
+        return self.metric.polyhedral
 
     def split(self, w: NDArray) -> tuple[NDArray, NDArray]:
         """Split w into the coordinates of B and the weights v."""
@@ -216,7 +218,7 @@ class PenalizedMetric:
         return self.metric.components(self.split(w)[0])
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
-        if self.polyhedral:
+        if self.metric.polyhedral:
             return self.metric.linearize(v)
         cut = len(v) - self.n_weights
         weights, (point, jacobian) = v[cut:], self.metric.linearize(v[:cut])
