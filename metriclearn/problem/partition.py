@@ -261,7 +261,7 @@ class Partition:
     def project(self, X: NDArray) -> NDArray:
         """The matrix M X, (T, P) -> (T, P), in O(TP). It holds the mean of each row's cluster."""
         means = self.pool(X) / self.sizes.reshape(-1, *([1] * (X.ndim - 1)))
-        return means[self.labels]
+        return np.repeat(means, self.sizes, axis=0) if self.contiguous else means[self.labels]
 
     def intersections(
         self, other: Partition
