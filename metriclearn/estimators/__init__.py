@@ -1,4 +1,4 @@
-"""Estimators that users fit, by the contract of scikit-learn."""
+"""Estimators for users, with the interface of scikit-learn."""
 
 import pkgutil
 

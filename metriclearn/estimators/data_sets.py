@@ -46,7 +46,7 @@ def measure(arrays: Iterable[NDArray]) -> Measures:
 
 
 class NamedColumns(np.ndarray):
-    """An array (T, P) with an attribute ``columns`` for their names, like that of a data frame."""
+    """An array (T, P) with the names of its columns in ``columns``, as in a data frame."""
 
     columns: Any
 
@@ -195,16 +195,17 @@ def read_data_sets(
         A (T,) array is a signal with one feature, also in a list or an array of objects. Any other
         object with ``__len__`` and ``__getitem__`` is read and checked one data set at a time.
     single_precision : bool
-        Leave float32 arrays as they are; otherwise all become float64.
+        Whether to keep float32 arrays as they are. If not, all arrays become float64.
     missing : bool
-        Allow NaN for unknown values, which the caller handles.
+        Whether to allow NaN for unknown values, which the caller handles.
     executor : Executor, optional
         Measures data sets that are read one at a time.
 
     Raises
     ------
     ValueError
-        The message names the data set and, for a bad value, its row and feature.
+        If data cannot be used. The message names the data set and, for a bad value, its row and
+        feature.
     """
     if X is None:
         raise ValueError(f"{who} needs data, got none; pass X, such as a list of (T, P) arrays.")
@@ -296,7 +297,7 @@ def keep_features(estimator: Any, data: DataSets) -> None:
 
 
 def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
-    """Warn of features that get no weight, because they are constant: False in ``varies`` (P,)."""
+    """Warn that constant features, False in ``varies`` (P,), get no weight; names them."""
     constant = np.flatnonzero(~varies)
     if len(constant):
         named = getattr(estimator, "feature_names_in_", np.arange(len(varies)))[constant]
@@ -310,7 +311,7 @@ def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
 
 
 def _sort_of(X: Any) -> str:
-    """Whether X is "one" data set, a list of "several", or a "lazy" sequence of data sets.
+    """The kind of X: "one" data set, a list of "several", or a "lazy" sequence of data sets.
 
     A lazy sequence has ``__len__`` and ``__getitem__``, but is not an array, list or table. Several
     data sets are an array of three dimensions, or a list or array of objects that contains an

@@ -183,7 +183,7 @@ def read_labeled(
 def read_counts(
     who: str, name: str, given: Any, data: Any, *, optional: bool, min_size: int = 1
 ) -> list[int | None]:
-    """Read one number of clusters for each data set, or None where a number is ``optional``.
+    """Read one number of clusters for each data set; it may be None if it is ``optional``.
 
     Parameters
     ----------
@@ -191,7 +191,8 @@ def read_counts(
         Names of the estimator and of the parameter, for errors.
     given : int, None, or a sequence of int
     data : DataSets or Graphs
-        A data set of T_i samples or nodes can have T_i / ``min_size`` clusters, but at least one.
+        A data set of T_i samples or nodes may have up to T_i / ``min_size`` clusters. One cluster
+        is always allowed.
     optional : bool
         Whether None is allowed in place of a number.
     min_size : int
@@ -282,7 +283,7 @@ def read_names(
     """Read the name of every sample as a code, −1 where it is unknown.
 
     Names are labels that mean the same in all data sets. Partitions, change-points and partial
-    labels have no names. Also returns the names (C,), sorted; the code c is that of names[c].
+    labels have no names. Also returns the sorted names (C,); the code c stands for names[c].
 
     Parameters
     ----------

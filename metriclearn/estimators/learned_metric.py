@@ -176,9 +176,10 @@ def whitening(
 ) -> NDArray:
     """Compute W, (r, P), with W S Wᵀ = I; O(P³).
 
-    The rows of W with the largest total variance come first, or only these. S is
-    (1 − ``shrinkage``) ``within`` + ``shrinkage`` times its diagonal, which helps with few samples.
-    We add 1e-12 of the total variances, because features may be constant within clusters.
+    The rows of W are directions, ordered by the total variance along them, the largest first.
+    ``n_components`` is the number of directions to keep. S is (1 − ``shrinkage``) ``within`` +
+    ``shrinkage`` times the diagonal of ``within``, which helps with few samples. We add 1e-12 of
+    the total variances to S, because features may be constant within clusters.
     """
     floor = 1e-12 * np.diag(total)
     S = (1 - shrinkage) * within + np.diag(shrinkage * np.diag(within) + floor)

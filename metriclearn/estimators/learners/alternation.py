@@ -249,9 +249,9 @@ class Turns(Iteration):
         self.rows = np.empty((0, 3))
 
     def identity(self) -> Sequence[Any]:
-        """What identifies the problem in a checkpoint.
+        """The values that identify the problem in a checkpoint.
 
-        These are the cuts at w = 0, the settings of the hinge, and the first completions.
+        They are the cuts at w = 0, the settings of the hinge, and the first completions.
         """
         cuts = self.hinge(np.zeros(self.problem.cone.size))
         return *cuts, self.hinge.identity, *(truth.labels for truth in self.hinge.truths)

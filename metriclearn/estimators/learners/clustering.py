@@ -116,7 +116,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         α also multiplies the strength; with L1 and trace it has no other effect.
     n_clusters : "given", int or None
         With "given", inference is given K. In training K comes from the labels, and
-        :meth:`predict` has a parameter for it. A number has the same effect, and is also the
+        :meth:`predict` has a parameter for K. A number has the same effect in training, and is the
         default of :meth:`predict`. With None, K is unknown, and each cluster has a penalty.
     oracle : Oracle
         Loss-augmented inference: ``SpectralRelaxation`` (an upper bound on the hinge, the default),

@@ -30,7 +30,7 @@ class MetricOfData(LearnedMetric, ABC):
     """Learn a metric without labels; subclasses compute its ``_components(data)``, (r, P)."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from one or several (T, P) arrays; y is not used. At most O(TP² + P³)."""
+        """Learn from one or several (T, P) arrays in at most O(TP² + P³); y is not used."""
         fitted, data, _ = read_labeled(self, X)
         data, varies = data.varying(fitted)
         fitted.components_ = spread(self._components(data), varies)

@@ -67,10 +67,10 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         default (``trial_rounds=1``) only the best start is continued after one outer step from
         every start. ``CCCP()`` continues all starts, at about three times the cost.
     similarity : Similarity
-        ``GaussianSimilarity`` has the entries above, for all pairs or in a sparse neighborhood,
-        within a memory budget. ``FourierSimilarity`` approximates them by random features. With
-        ``GivenSimilarities``, data sets are (n, S, S) arrays of similarities, and learning their
-        weights is a convex problem.
+        ``GaussianSimilarity`` computes W_B for all pairs or in a sparse neighborhood, within a
+        memory budget. ``FourierSimilarity`` approximates W_B by random features. With
+        ``GivenSimilarities``, each data set is an array (n, S, S) of n similarities, and learning
+        their weights is a convex problem.
     features : ImageFeatures
         Computes features of images; not used for feature arrays.
     rounding : Rounding
@@ -89,11 +89,11 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         regions in an image; their ordinary hinge is least for a metric near 0. With the ramp, the
         objective is minimized by descent, without majorants.
     balance : float
-        b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k is the number of labeled
-        samples in the same cluster, and n the number of all labeled samples. b = 0 gives the loss
-        of the paper, in which all regions have the same influence. With b = −1 their influence is
-        proportional to their sizes, as in the covering index. With b = 1 small regions have more
-        influence.
+        b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b). For a sample in cluster k, n_k is
+        the number of labeled samples in k, and n is the number of all labeled samples. b = 0 gives
+        the loss of the paper, in which all regions have the same influence. With b = −1 their
+        influence is proportional to their sizes, as in the covering index. With b = 1 small regions
+        have more influence.
     starts : sequence of float
         Factors by which the Euclidean metric of standardized features is multiplied. Training
         begins at each of the products, and continues from the one with the least objective.

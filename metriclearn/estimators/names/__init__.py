@@ -1,1 +1,1 @@
-"""Segments with names: features of single samples, and the learner of names and boundaries."""
+"""Estimators of segments with names, and the features of single samples that they use."""

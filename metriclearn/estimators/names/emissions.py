@@ -63,8 +63,8 @@ class StandardWindows:
     def scores(self, X: NDArray, coef: NDArray) -> NDArray[np.float64]:
         """Compute ``transform(X) @ coef.T`` for weights ``coef`` (C, (2·context + 1)·P).
 
-        The wide array of :meth:`transform` is not made. There is one product for each position in
-        the window.
+        The wide result of :meth:`transform` is never stored. Instead there is one product for each
+        position in the window.
         """
         padded, weights = self._padded(X), coef.reshape(len(coef), -1, X.shape[1])
         total = np.zeros((len(X), len(coef)))
@@ -133,11 +133,11 @@ class NeighborFeatures(ComponentParameters):
         return self
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """φ of every sample, (T, Q)."""
+        """The emission features φ of every sample, (T, Q)."""
         return np.hstack([self.windows_.transform(X), np.ones((len(X), 1))])
 
     def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
-        """φ of the training recording ``index``, computed as for a new recording."""
+        """The features φ of the training recording ``index``, computed as for a new recording."""
         return self.transform(X)
 
 
@@ -254,12 +254,12 @@ class FramePosteriors(ComponentParameters):
         return self
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """φ of every sample of a new recording, (T, C + 1)."""
+        """The emission features φ of every sample of a new recording, (T, C + 1)."""
         rows = self.windows_.transform(X)
         return self._logs(np.mean([self._probabilities(m, rows) for m in self.models_], axis=0))
 
     def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
-        """φ of the training recording ``index``, from models fitted without its group."""
+        """The features φ of training recording ``index``, by models fitted without its group."""
         rows, folds = self.windows_.transform(X), self.fold_of_[index][: len(X)]
         probabilities = np.empty((len(X), self.n_names_))
         for fold in np.unique(folds):
@@ -330,7 +330,7 @@ class NameWeights:
     n_features : int
         Q, the number of emission features.
     coef : array (C, Q)
-        W.
+        W; the score of name c in a sample with features φ is ⟨W_c, φ⟩.
     transitions : array (C, C) or None
         τ, the cost of a segment with the second name after a segment with the first, in addition to
         the penalty of a segment; ∞ on the diagonal if neighbors must differ.

@@ -317,7 +317,7 @@ class NamedSegmentations(Segmentations):
         return NamedLoss(float(weight))
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], Any]:
-        """As for segments without names, and the scores of names."""
+        """The terms for segments without names, together with those for scores of names."""
         terms, _ = super().terms(training, unit)
         extra: Any = self._name_weights(training)
         metric = PenalizedMetric(self.learner.metric, extra.n_columns)

@@ -122,7 +122,8 @@ class FeaturePenalty(ComponentParameters):
         Raises
         ------
         ValueError
-            If features do not have these shapes, or are not the same for all sequences.
+            If a feature returns another shape than those above, or not the same number of features
+            for all sequences.
         """
         check_parameters(self)
         means, variances, ranges = [], [], []
@@ -179,7 +180,7 @@ class FeaturePenalty(ComponentParameters):
         return np.hstack(parts)
 
     def reach(self) -> tuple[int, int]:
-        """The numbers of samples before and after a position on which its features depend.
+        """How many samples before a position, and how many after it, its features depend on.
 
         Raises
         ------

@@ -96,7 +96,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
     products: float = 0.0
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to n intervals.
+        """Fit the function to n intervals.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         return float(np.average(inside, weights=weights))
 
     def _rows(self, X: ArrayLike, reset: bool) -> NDArray[np.float64]:
-        """X as floats, (n, P); P may be 0."""
+        """Check X, and return it as floats, (n, P); P may be 0."""
         rows = real_array("IntervalRegression", "X", X, allow=("empty",))
         if len(rows) == 0:
             raise ValueError("IntervalRegression needs at least one row in X, got 0 sample(s).")

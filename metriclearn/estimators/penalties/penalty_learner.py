@@ -364,7 +364,11 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return -errors / max(1, sum(counts))
 
     def _begin(self, X: Any) -> tuple[Self, DataSets, list[NDArray]]:
-        """A copy with the identity as its metric, the data sets, and their representations."""
+        """Begin a fit.
+
+        Returns a copy of the estimator with the identity as its metric, the data sets, and the
+        sequences after ``representation``.
+        """
         fitted, data, _ = read_labeled(self, X)
         fitted.representation_ = None
         if self.representation is not None:
@@ -424,8 +428,8 @@ class BayesianCriterion(PenaltyLearner):
     Parameters
     ----------
     representation, sequence_features, regression, min_size, max_segments, own_weight
-        As for :class:`PenaltyLearner`. ``sequence_features`` has no effect here, and of
-        ``regression`` only the margin has one, if ``own_weight`` is positive.
+        As for :class:`PenaltyLearner`, but ``sequence_features`` is not used. Of ``regression``,
+        only the margin is used, and only if ``own_weight`` is positive.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Converting margins to probabilities: how often changes with a similar loss were true."""
+"""Converting margins to probabilities, by how often changes with a similar loss were true."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ class EqualCuts(SegmenterWithoutMetric):
     """Cut into segments of equal length: a trivial baseline that every method should beat.
 
     At most a hundred lengths are tried, and the one with the least mean loss ‖M − N‖²_F on the
-    training recordings is chosen. If several are equally good, it is the shortest. Features are not
-    used.
+    training recordings is chosen. If several lengths are equally good, the shortest of them is
+    chosen. Features are not used.
 
     Parameters
     ----------

@@ -345,8 +345,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         """Learn states from recurring labels; :meth:`predict_states` gives them to segments.
 
         In ``fit`` every run of equal labels is a separate segment, because the search for
-        change-points returns only contiguous segments. Here all samples with equal labels form one
-        cluster, which is a state.
+        change-points returns only contiguous segments. For states, all samples with equal labels
+        form one cluster.
 
         Parameters
         ----------

@@ -145,7 +145,7 @@ class SegmenterStream(ComponentParameters):
     n_samples_ : int
         Number of rows pushed so far.
     exact_ : bool
-        Whether ``max_delay`` has not decided any change so far.
+        True as long as ``max_delay`` has not decided a change.
 
     Raises
     ------
@@ -483,7 +483,7 @@ class SegmenterStream(ComponentParameters):
         return changes(self.positions_[0], now, int(self.clock_[BASE]))
 
     def _told(self, ends: NDArray[np.int64]) -> StreamedSegments:
-        """Segments between positions of the program, counted from the start of the stream."""
+        """Convert positions of the program to segments, counted from the start of the stream."""
         names, classes = None, self.classes
         if classes is not None and self.emissions_ is not None:
             starts = np.append(self.clock_[BASE], ends[:-1])

@@ -14,7 +14,10 @@ from metriclearn.running.components import ComponentParameters
 
 
 class SegmenterWithoutMetric(ComponentParameters):
-    """Segment without a metric; subclasses define ``segmented``: a partition for every data set."""
+    """Reads data and computes the score of a segmenter without a metric.
+
+    Subclasses define ``segmented``, which returns a partition for every data set.
+    """
 
     segmented: Callable[..., list[Any]]
 

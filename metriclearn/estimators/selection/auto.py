@@ -273,7 +273,7 @@ class _Search:
 
 
 def _penalized(fitted: Any, penalty: str, X: Any, truths: Sequence[Any]) -> Any:
-    """A copy of a fitted learner whose penalty is chosen as ``penalty`` says."""
+    """A copy of a fitted learner with its penalty chosen in the way that ``penalty`` names."""
     options, model = _PENALTIES[penalty], copy.copy(fitted)
     return model if options is None else model.tune_penalty(X, truths, **options)
 

@@ -46,8 +46,8 @@ class ClusteringConsensus(ComponentParameters):
     """A clustering with a small expected loss over many models, for tables and for images.
 
     It is like :class:`~metriclearn.Consensus`, which is for segmentations. The data are divided
-    into parts. For each part, every member is fitted without it, and all these models are kept. The
-    result for new data is a compromise between their predictions N_j,
+    into parts. For each part, every clusterer in ``members`` is fitted without it, and all these
+    models are kept. The result for new data is a compromise between their predictions N_j,
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
 
@@ -183,7 +183,10 @@ class ClusteringConsensus(ComponentParameters):
         return self._of_each(X, n_clusters, lambda form, found, shape: found.labels.reshape(shape))
 
     def expected_loss(self, X: Any, n_clusters: int | Sequence[int] | None = None) -> Any:
-        """For each data set, the mean ‖M − N_j‖²_F of the consensus M over the models' N_j."""
+        """The mean ‖M − N_j‖²_F over all models, for each data set.
+
+        M is the consensus, and N_j is the prediction of model j.
+        """
         return self._of_each(X, n_clusters, lambda form, found, _: form.expected_loss(found))
 
     def score(self, X: Any, y: Any) -> float:

@@ -223,7 +223,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         left_out: Sequence[NDArray],
         **parameters: Any,
     ) -> Self:
-        """A consensus of models that have been fitted already.
+        """Make a consensus of models that have been fitted already.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         classes: NDArray | None,
         left_out: Sequence[NDArray],
     ) -> None:
-        """Tune penalties on recordings left out, and weigh the models by their losses there."""
+        """Tune penalties on recordings left out, and weight the models by their losses on these."""
         parts = [([data.arrays[i] for i in p], [labels[i] for i in p]) for p in left_out]
         rows = [(name, row) for name, family in members.items() for row in family]
         named = [m for _, row in rows for m in row if getattr(m, "classes_", None) is not None]
@@ -393,10 +393,11 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         return self._of_each(X, n_segments, known, labels)
 
     def expected_loss(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """For each recording, the mean ‖M − N_j‖²_F of the consensus M over the models' N_j.
+        """The mean ‖M − N_j‖²_F over all models with weights q_j, for each recording.
 
-        It measures how much the models disagree. It is the expected loss of M if one of the models,
-        drawn with probabilities q, is right.
+        M is the consensus, and N_j is the prediction of model j. The mean measures how much the
+        models disagree. It is the expected loss of M if one of the models, drawn with probabilities
+        q, is right.
         """
         return self._of_each(X, n_segments, known, _without_names)
 
@@ -420,7 +421,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     def boundary_probabilities(
         self, X: Any, n_segments: Any = None, tolerance: int = 0, known: Any = None
     ) -> Any:
-        """The probability that a true change-point is near each predicted one, (K−1,).
+        """For each predicted change-point, the probability that a true one is near it, (K−1,).
 
         A logistic regression predicts whether a boundary is true, from the log odds of its
         :meth:`boundary_shares`. The regression is fitted to recordings that were left out in

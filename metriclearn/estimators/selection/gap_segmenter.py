@@ -46,13 +46,13 @@ class GapSegmenter(ComponentParameters):
 
     and the loss is ‖M − N‖² over the entries of known samples only. Neither the value nor the loss
     depends on where in a gap a segment ends. A segment without a known sample only costs λ. So the
-    best weighted segmentation is the best segmentation of the known samples alone, and it is exact
-    to learn and to predict from the known samples. Gaps are not interpolated, and their lengths do
-    not matter.
+    best weighted segmentation is the best segmentation of the known samples alone, and learning and
+    predicting from these alone is exact. Gaps are not interpolated, and their lengths do not
+    matter.
 
     A change within a gap of m unknown rows is placed in the middle of the gap, after ⌊m/2⌋ of these
     rows. Unknown rows at the beginning and at the end of a sequence belong to the first and to the
-    last segment. ``min_size`` is a number of known samples.
+    last segment. ``min_size`` counts known samples only.
 
     Labels of unknown rows are used: a change within a gap becomes a change between the known rows
     around it, and a segment without any known row is ignored. If a region of a partial label begins
@@ -265,8 +265,8 @@ def _restriction(
 
     A change between the neighboring known rows k_{c−1} and k_c stands for changes at one or more of
     the positions k_{c−1} + 1 … k_c. So no change is allowed there if none is allowed at any of
-    these positions. A region that needs a change can be satisfied by this one if the region
-    contains one of these positions.
+    these positions. If a region needs a change, a change between k_{c−1} and k_c satisfies it if
+    the region contains one of these positions.
     """
     if isinstance(truth, Partition):
         return Partition.from_runs(truth.labels[known])

@@ -22,7 +22,7 @@ _FRAMES = 16  # more frames than the deltas of a frame depend on
 def json_lines(
     model: Any, source: IO[str], rate: float | None = None, delay: float | None = None
 ) -> Iterator[str]:
-    """Segments of a text stream that is still being written, each as a line of JSON once final.
+    """Segments of a stream that is still being written, each as a line of JSON once it is final.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def json_lines(
     rate : float, optional
         Samples per second of raw sound.
     delay : float, optional
-        ``max_delay`` in seconds.
+        The limit of the delay in seconds, see ``max_delay`` of :func:`live_segments`.
 
     Raises
     ------
@@ -71,9 +71,9 @@ def live_segments(
 ) -> Iterator[Segment]:
     """Segments (start, end, label) in seconds, each as soon as it is final.
 
-    If a consensus has models that cannot follow a stream, its best model that can takes its place.
-    Neighboring segments with the same label are joined, so a labeled segment is returned only when
-    the next one is final.
+    If a consensus has models that cannot follow a stream, it is replaced by the best of its other
+    models. Neighboring segments with the same label are joined, so a labeled segment is returned
+    only when the next one is final.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def live_segments(
     chunks : iterable of (n, P) arrays
         The features of the next n rows.
     max_delay : int, optional
-        A number of rows, see :class:`~metriclearn.SegmenterStream`.
+        The limit of the delay in rows, see :class:`~metriclearn.SegmenterStream`.
     """
     learner = getattr(model, "learner_", model)
     if hasattr(learner, "streaming_model"):  # a consensus

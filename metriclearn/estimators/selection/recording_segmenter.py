@@ -42,16 +42,15 @@ _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
 
 @dataclass(eq=False, repr=False)
 class RecordingSegmenter(ComponentParameters):
-    """Learn from labeled recordings to divide new ones into segments and to name these.
+    """Learn from labeled recordings to divide new recordings into segments with names.
 
     Boundaries come from a consensus of several families of metric learners and, if labels recur, of
     classifiers of rows. The models are learned from different parts of the recordings; from a
     single recording only one metric is learned. A segment gets the name that the consensus
-    predicts. If the consensus predicts no names, every label has a linear score of a row, and a
-    segment gets the label with the largest mean score over its rows. These scores come from linear
-    discriminant analysis of all training rows, with shrinkage (Ledoit & Wolf). Neighboring segments
-    with the same label are joined. If labels are not classes, as for the shots of a film, segments
-    get no labels.
+    predicts. If the consensus predicts no names, a segment gets the label with the largest mean
+    score over its rows. The scores of a row come from linear discriminant analysis of all training
+    rows, with shrinkage (Ledoit & Wolf). Neighboring segments with the same label are joined. If
+    labels are not classes, as for the shots of a film, segments get no labels.
 
     Parameters
     ----------
@@ -60,8 +59,8 @@ class RecordingSegmenter(ComponentParameters):
         tables.
     learner : segmenter, optional
         By default ``Consensus()``, or ``WhitenedMetricLearner(retune=True)`` for a single
-        recording. Any other learner is fitted once without each group of recordings, and the models
-        form a consensus.
+        recording. Any other learner becomes the only member of a consensus: it is fitted without
+        each part of the recordings in turn, and once to all of them.
     rate : float
         Number of rows per second in tables; an extractor has a rate already.
     n_folds : int
@@ -80,9 +79,9 @@ class RecordingSegmenter(ComponentParameters):
     label_weights_, label_intercepts_ : arrays (n labels, P) and (n labels,)
         Linear scores of the labels.
     validation_loss_ : float or None
-        Mean ‖M − N‖² on recordings left out, which models segment that were fitted without them.
-        Only the penalties and the power of the weights were tuned on these recordings, see
-        :class:`~metriclearn.Consensus`. None for a single recording.
+        Mean ‖M − N‖² on recordings left out. Each of them is segmented by models that were fitted
+        without it. Only the penalties and the power of the weights were tuned on these recordings,
+        see :class:`~metriclearn.Consensus`. None if no recordings were left out.
     validation_ : dict or None
         Further results for the same recordings. "one segment" is the mean loss without any
         boundary. "equal cuts" and "Euclidean" are the mean losses of segments of equal length, and
