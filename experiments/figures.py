@@ -11,8 +11,8 @@ EXPRESSION -->`` and ``<!-- /made -->``. EXPRESSION is Jinja and calls methods o
 :class:`Committed`. Numbers from other sources are between ``<!-- said: SOURCE -->`` and ``<!--
 /said -->``. The check refuses numbers anywhere else except in code and references, also in
 reStructuredText and in the gallery, and it refuses pages and pictures without results. A picture
-holds the digest of its data, its page the digest of the picture, and a record in ``docs/research``
-the digest of its text.
+holds the digest of its data. Its page holds the digest of the picture, and a record in
+``docs/research`` holds the digest of its text.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Committed:
 
     def consensus(self) -> str:
         """A table that compares the rows ours and ours/one model, for every main table of ‖M − N‖²
-        that has both. It has their paired difference with its standard error.
+        that has both. The table has the paired difference of the two rows, with its standard error.
         """
         lines = [
             "| data | units | ours | one model | ours − one model |",
@@ -356,7 +356,8 @@ def kept(text: str) -> str:
 
 
 def stale_pictures(docs: Path) -> dict[str, list[Path]]:
-    """The names and result files of pictures that do not show the committed results."""
+    """The pictures that do not show the committed results, each with the result files that it
+    should show."""
     stale = {}
     for name in DRAWN | TAKEN:
         picture, results = docs / "images" / f"{name}.png", results_of(name, docs)

@@ -128,8 +128,8 @@ def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
 
 
 def peak(signal: Signal, count: int | None = None) -> float:
-    """Peak memory in MiB that our program needs in addition to the data. Without ``count`` it
-    minimizes the penalized objective; otherwise it finds ``count`` segments."""
+    """Peak memory in MiB that our program needs in addition to the data. Without ``count`` our
+    program minimizes the penalized objective. With ``count`` it finds this number of segments."""
     return in_own_process(_memory, signal, count)[_PEAK]
 
 

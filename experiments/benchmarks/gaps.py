@@ -55,7 +55,7 @@ _METHODS = {
 
 @dataclass(frozen=True)
 class Source:
-    """Recordings of a data set, and how its gaps are made and filled.
+    """The recordings of a data set, and how gaps in them are made and filled.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Damage:
     jitter: float = 0.0
 
     def of(self, recording: NDArray, source: Source, rng: np.random.Generator) -> pd.DataFrame:
-        """The remaining rows of a recording, with their times as the index.
+        """Damage a recording. Returns the remaining rows, with their times as the index.
 
         The value at a shifted time is interpolated between the two samples around it.
         """

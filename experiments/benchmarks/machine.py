@@ -197,8 +197,8 @@ def draw_scaling(
 
 
 def describe() -> dict[str, Any]:
-    """Command, commit, machine, load averages before the run, and versions of packages that
-    matter."""
+    """Facts about a run: command, commit, machine, load before the run, and versions of
+    packages."""
     file = Path("/proc/cpuinfo")
     model = re.search(r"model name\s*: (.*)", file.read_text() if file.exists() else "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -48,7 +48,7 @@ class Answer:
 
 
 def random_cuts(metric: Metric, n_features: int, n_cuts: int) -> DualMaster:
-    """A master problem with one group of cuts."""
+    """Draw a master problem with one group of cuts."""
     cone, rng = MetricCone(metric, n_features, False), np.random.default_rng(0)
     return DualMaster(
         rows=rng.standard_normal((n_cuts, cone.size)),

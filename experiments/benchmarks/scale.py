@@ -264,7 +264,7 @@ def write_long(file: Path, n_samples: int, kind: np.dtype) -> None:
 
 
 def one_sequence(n_samples: int, seed: int) -> Any:
-    """One sequence whose features all change together."""
+    """Generate one sequence whose features all change together."""
     count = n_samples // 100
     return make_change_points(
         1, n_samples, _FEATURES, _FEATURES, (count, count), jump=2.0, random_state=seed

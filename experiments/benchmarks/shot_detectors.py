@@ -23,7 +23,8 @@ DETECTORS = {  # their thresholds, the installed one first
 
 
 def main() -> None:
-    """Write the first frame of every shot but the first, by detector, setting and video."""
+    """Write the number of the first frame of every shot but the first, by detector, setting and
+    video."""
     parser = argparse.ArgumentParser(description="Detectors of PySceneDetect on videos.")
     parser.add_argument("folder", type=Path, help="with a folder of MP4 files for each part")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "shot_detectors.json")

@@ -37,7 +37,7 @@ from experiments.harness.results import ONE, OURS, is_ours
 
 @dataclass(frozen=True)
 class _Trial:
-    """One fit: its losses on other data, and the model if it is needed again."""
+    """The result of one fit: its losses on held-out data, and the model if it is needed again."""
 
     losses: Losses
     seconds: float

@@ -1,7 +1,8 @@
 """Compare our segmenters with baselines on sequences, with estimated and given numbers of segments.
 
 Cross-validation chooses the candidate with the least mean ‖M − N‖², once for an estimated and once
-for a given number of segments. It is fitted again on all training data and scored on the test data.
+for a given number of segments. The chosen candidate is fitted again on all training data, and
+scored on the test data.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ def with_tuned_penalty(
 
 
 def load_sequences(config: DictConfig, root: str | None, **options: Any) -> LabeledSequences:
-    """All sequences of a real data set in the folder ``root``, with options of its loader.
+    """Load all sequences of a real data set from the folder ``root``, with options of its loader.
 
     Raises
     ------
@@ -331,7 +332,8 @@ def case_of(
     folds: Sequence[tuple[NDArray, NDArray]],
     table: str = "test",
 ) -> Case:
-    """A case whose folds are pairs (training, held out) of positions in ``train``."""
+    """Make a case with folds, which are given as pairs (training, held out) of indices into
+    ``train``."""
     parts = [(train.select(rest), train.select(held_out)) for rest, held_out in folds]
     return Case(name, train, test, parts, table)
 
@@ -347,7 +349,7 @@ def cut(data: LabeledSequences, parts: Mapping[int, Any]) -> LabeledSequences:
 
 
 def joined(a: LabeledSequences, b: LabeledSequences) -> LabeledSequences:
-    """Training and validation sequences as one data set."""
+    """Join training and validation sequences into one data set."""
     return replace(
         a,
         sequences=a.sequences + b.sequences,
@@ -424,7 +426,8 @@ def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
 def _typical_strips(
     outcomes: Sequence[Outcome], table: Mapping[str, Mapping[str, Cell]], one: Outcome
 ) -> list[Strip]:
-    """The test sequences on which ours has its best, median and worst loss.
+    """The test sequences on which ours has its best, median and worst loss, with segmentations to
+    draw.
 
     Ours is shown next to the baseline that the headline names. The caption has the means of both
     over all test sequences, since three pictures are not a result. The signals drawn are the three

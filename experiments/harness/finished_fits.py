@@ -44,7 +44,8 @@ class FinishedFits:
         return sum(1 for _ in self.folder.glob("*.joblib"))
 
     def __call__(self, key: Sequence[str], call: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of ``call(*arguments)``, from this or an earlier run."""
+        """The result of ``call(*arguments)``, computed now or read from the file of an earlier
+        run."""
         path = self._file(key)
         if path.is_file():
             try:
@@ -58,7 +59,7 @@ class FinishedFits:
         return result
 
     def stored(self, key: Sequence[str]) -> Any:
-        """The saved result of a call."""
+        """Read the saved result of a call."""
         return joblib.load(self._file(key))
 
     def _file(self, key: Sequence[str]) -> Path:

@@ -9,7 +9,8 @@ from typing import Any
 
 @cache
 def local_cluster(n_workers: int) -> Any:
-    """A cluster of ``n_workers`` processes with one thread each, and a dashboard on a free port.
+    """Start a cluster of ``n_workers`` processes with one thread each, and a dashboard on a free
+    port.
 
     Calls with the same number return the same cluster, which ends with this process. Errors of
     tasks are raised in this process, so the logs of the workers are off, also at their shutdown.

@@ -40,8 +40,8 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list
 
 @dataclass(frozen=True)
 class Method:
-    """An estimator, the candidates for its parameters, and the other options of its
-    configuration."""
+    """A method of an experiment: an estimator, the candidates for its parameters, and other
+    options."""
 
     name: str
     estimator: Any
@@ -96,7 +96,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Choice:
-    """A candidate, the option of its fitted model, and its losses on held-out data.
+    """What was chosen: a candidate, the option of its fitted model, and its losses on held-out
+    data.
 
     ``method`` names the learner behind the row "ours".
     """
@@ -256,7 +257,7 @@ class Procedure(Protocol):
         """A consensus of the members of every method, each with its models of the folds."""
 
     def columns(self, method: Method) -> Sequence[str]:
-        """The columns of a method."""
+        """The columns in which a method has results."""
         return ("given",)
 
     def units(self, data: Any) -> Sequence[str]:

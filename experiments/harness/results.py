@@ -116,7 +116,7 @@ class Cell:
 
 
 def read_results(path: str | Path) -> dict[str, Any]:
-    """The content of a ``results.json``, after a check of its layout.
+    """Read a ``results.json``, and check its layout.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def _check_row(row: Any, where: str) -> None:
 
 
 def rows_of(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of one of the tables."""
+    """The rows that belong to one of the tables."""
     key = table["name"], table["measure"]
     return [row for row in results["rows"] if (row["table"], row["measure"]) == key]
 
@@ -186,10 +186,10 @@ def rows_of(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[s
 def results_table(
     results: Mapping[str, Any], table: Mapping[str, Any] | None = None
 ) -> dict[str, dict[str, Cell]]:
-    """Cells of a table, by default the first one, by method and column.
+    """The cells of a table by method and column. By default it is the first table.
 
     "ours" is first, followed by the methods from which it was chosen and then by all others, both
-    with the best first. A method has no cell in a column without a result.
+    with the best first. A method without a result in a column has no cell there.
     """
     table = results["tables"][0] if table is None else table
     cells: dict[str, dict[str, Cell]] = {}

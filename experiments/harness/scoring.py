@@ -29,7 +29,7 @@ def sequence_losses(
 
 
 def squared_norms(pairs: Pairs, data: LabeledSequences) -> NDArray[np.float64]:
-    """‖M − N‖²_F of predicted segmentations of the sequences, (N,)."""
+    """The loss ‖M − N‖²_F of the predicted segmentation of every sequence, (N,)."""
     labeled = zip(pairs, data.labels)
     return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in labeled])
 
@@ -61,7 +61,7 @@ def truth_of(labels: NDArray) -> Partition | PartialPartition:
 
 
 def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float:
-    """‖M − N‖²_F of a segmentation, on the labeled parts of the truth."""
+    """The loss ‖M − N‖²_F of a segmentation, on the labeled parts of the truth."""
     return KnownLoss().squared_norm(found, truth)
 
 

@@ -111,7 +111,7 @@ class TextTiling(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class BinarySegmentation(BaseEstimator):
-    """Greedy splits of standardized features while they gain more than a penalty (BinSeg).
+    """Split standardized features greedily, as long as a split gains more than a penalty (BinSeg).
 
     The penalty is a multiple of features · log(rows), tuned on training data.
     """

@@ -46,7 +46,7 @@ def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -
 def drawn(
     data: LabeledSequences, minutes: int, rows: int, n_folds: int, seed: int
 ) -> LabeledSequences:
-    """Draw stretches of equal length, each from another recording.
+    """Draw stretches of equal length, each from a different recording.
 
     If there are enough recordings, stretches are at most a minute long. The draw is repeated until
     for every fold the stretches outside of it have a boundary, and so two names.

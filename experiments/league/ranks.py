@@ -41,7 +41,8 @@ def main_rows(results: Results) -> Iterator[tuple[Results, dict[str, Any]]]:
 def losses(results: Results, named: bool = False) -> tuple[list[str], list[str], NDArray]:
     """Names of sets, names of the methods that all of them have, and mean losses (sets, methods).
 
-    With ``named``, only sets whose labels name classes. All classifiers are among their methods.
+    With ``named``, the sets are only those whose labels name classes. All classifiers are among
+    their methods.
     """
     found = means(results)
     sets = [table["name"] for table in results["tables"] if table["main"]]

@@ -17,7 +17,7 @@ _SMALL = 1e-3  # added before logarithms; series have deviation 1
 
 
 def load_series(name: str, rows: int = 400) -> LabeledSequences:
-    """The series of ``tssb``, ``utsa`` or ``tcpd``, as at most ``rows`` rows of five features.
+    """Load the series of ``tssb``, ``utsa`` or ``tcpd``, as at most ``rows`` rows of five features.
 
     A series is scaled to mean 0 and deviation 1, and divided into blocks of equal length. Features
     of a block are its mean, the logarithms of its deviation and of the mean absolute first and

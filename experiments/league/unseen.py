@@ -1,4 +1,4 @@
-"""Test names that training never saw: remove names from training, and learn over probabilities.
+"""Cases in which test recordings have names that training never saw, and a metric for such cases.
 
 A classifier has to give a segment of a new name one of the names it knows. Its probabilities
 contain more: a new name gives a new mixture of the known ones, so they are good features for a
@@ -115,7 +115,7 @@ class OverProbabilities(BaseEstimator):
         return self
 
     def transform(self, X: Arrays) -> list[NDArray[np.float64]]:
-        """The features of new recordings."""
+        """Compute the features of new recordings."""
         return [self._features(x, self.emissions_.transform(x)) for x in X]
 
     def _features(self, x: NDArray, logs: NDArray) -> NDArray[np.float64]:

@@ -24,8 +24,8 @@ class MultiStageNetwork(BaseEstimator):
 
     Every stage has ``n_layers`` residual layers of dilation 1, 2, 4, …. The loss of a stage is the
     cross entropy plus 0.15 times the truncated squared difference of the log-probabilities of
-    neighbors. A fifth of the groups, but at least one, is held out, and the round with the least
-    loss on them is kept.
+    neighbors. A fifth of the groups, but at least one, is held out. The weights of the round with
+    the least loss on these groups are kept.
 
     Parameters
     ----------

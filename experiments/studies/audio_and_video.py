@@ -1,8 +1,8 @@
 """Table 1 of the paper: the loss ‖M − N‖² of methods × streams × test recordings.
 
 Every stream (sound, pictures, both …) has its own comparison and its own table, see
-:mod:`experiments.harness.comparison`. Hyper-parameters have the least loss on validation
-recordings, and the test recordings are used once.
+:mod:`experiments.harness.comparison`. Hyper-parameters are chosen by the least loss on validation
+recordings. The test recordings are used once.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Remembered(StatelessTransformer):
     transformer: Any = None
 
     def transform(self, X: Sequence[NDArray]) -> NDArray[np.float64]:
-        """Features of N sequences, (N, Q)."""
+        """Compute the features of N sequences, (N, Q)."""
         name, rows = repr(self.transformer), []
         for array in X:
             key = name, joblib.hash(array)
@@ -131,7 +131,8 @@ class Remembered(StatelessTransformer):
 
 @dataclass(frozen=True)
 class Agreement:
-    """The segmentation of least expected loss over all candidates and folds.
+    """A consensus, which predicts the segmentation of least expected loss over candidates and
+    folds.
 
     All members of a family have the same weight, (least errors / errors)^p. The errors are those of
     the family on held-out profiles. The power p is the one for which the consensus has the fewest
@@ -144,7 +145,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Segmentations:
-    """Change-points of all test sequences.
+    """The predicted change-points of all test sequences.
 
     ``curves`` has a pair for every sequence. The first part is the logarithms of the penalties at
     which its segmentation changes, minus the logarithm of its predicted penalty. The second part is
@@ -451,7 +452,7 @@ def _found(apart: Sequence[Outcome]) -> str:
 
 
 def _errors(ends: Sequence[NDArray], known: Sequence[PartialPartition]) -> NDArray:
-    """False positives and negatives of segmentations, (n, 2)."""
+    """Count the false positives and the false negatives of segmentations, (n, 2)."""
     pairs = zip(ends, known)
     return np.array([fact.label_errors(Partition(ends=e)) for e, fact in pairs], dtype=float)
 

@@ -49,7 +49,8 @@ class UnlabeledStretches(Comparison):
         return cases
 
     def columns(self, method: Method) -> Sequence[str]:
-        """Only "estimated": the number of segments of a whole sequence is unknown."""
+        """The only column is "estimated", because the number of segments of a whole sequence is
+        unknown."""
         return ("estimated",)
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
@@ -75,7 +76,7 @@ class UnlabeledStretches(Comparison):
 
 
 def counts(model: Any, data: LabeledSequences) -> tuple[NDArray, NDArray]:
-    """Numbers of predicted and of true segments in the labeled stretches, (N,) each."""
+    """Count the predicted and the true segments in the labeled stretches, (N,) each."""
     found, known = [], []
     for ends, labels in zip(model.predict_change_points(data.sequences), data.labels):
         stretches = PartialPartition(len(labels), labels).pieces.stretches
