@@ -447,7 +447,7 @@ def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> No
 
 
 def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
-    """For every input file, the path of its results without their endings."""
+    """Return the path of the results of every input file, without their endings."""
     if out is not None and out.suffix and not out.is_dir():
         raise ValueError(
             f"metriclearn segment needs --out FOLDER, got {str(out)!r}, which looks like a file; "
@@ -492,7 +492,7 @@ def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment
 
 
 def _sentence(error: BaseException) -> str:
-    """The message of an error on one line."""
+    """Return the message of an error on one line."""
     text = str(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         text = f"{error.filename} cannot be used: {error.strerror}."

@@ -122,7 +122,7 @@ class Model:
     def named(
         self, X: NDArray, ends: NDArray, codes: NDArray | None = None
     ) -> tuple[list[str], list[float]]:
-        """The name of every segment, and the mean probability of this name in its rows.
+        """Return the name of every segment, and the mean probability of this name in its rows.
 
         A segment that contains a labeled row gets this label, with probability 1. If no names are
         learned, both lists are empty.
@@ -290,7 +290,7 @@ class Group:
         ]
 
     def probabilities(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The probability that each change is correct, computed from its loss.
+        """Compute the probability that each change is correct from its loss.
 
         Probabilities are calibrated if there are enough labels that can be held out. Changes that
         the labels require have an infinite loss and probability 1.
@@ -360,7 +360,7 @@ def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
 
 
 def _agreeing(found: NDArray, truth: NDArray, tolerance: int) -> int:
-    """The number of boundaries that can be matched one to one within ``tolerance`` rows."""
+    """Count the boundaries that can be matched one to one within ``tolerance`` rows."""
     count, place = 0, 0
     for change in truth.tolist():
         while place < len(found) and found[place] < change - tolerance:

@@ -104,7 +104,7 @@ class Names:
         return cls(names, windows, *discriminant(rows[some], labels[some]))
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
-        """The probability of every name in every row, (T, C).
+        """Compute a (T, C) array with the probability of every name in every row.
 
         It takes O(T · P · 9 · C) time. The memory is only O(T · (P + C)), because the rows joined
         with their neighbors are not stored.

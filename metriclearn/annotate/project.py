@@ -50,7 +50,7 @@ _TIER = re.compile(r"\w(?:[\w -]{0,38}\w)?")  # all systems allow these characte
 
 
 def file_of(folder: Path, tier: str, name: str) -> Path:
-    """Path of ``metriclearn.json`` or ``segments.csv`` of a tier.
+    """Return the path of ``metriclearn.json`` or ``segments.csv`` of a tier.
 
     The name of the tier is put in front; the name of the first tier is empty.
     """
@@ -58,7 +58,7 @@ def file_of(folder: Path, tier: str, name: str) -> Path:
 
 
 def tiers_of(folder: Path) -> list[str]:
-    """The names of the tiers that were saved in a folder, except for the first."""
+    """List the names of the tiers that were saved in a folder, except for the first."""
     return sorted(path.name.removesuffix(f".{FILE}") for path in folder.glob(f"[!.]*.{FILE}"))
 
 
@@ -161,7 +161,7 @@ def read_annotations(given: Any, seconds: float) -> list[Annotation]:
 
 
 def row_at(time: float, rate: float) -> int:
-    """The first row whose middle is at or after a time; ``fit`` reads tables in the same way."""
+    """Return the first row whose middle is at or after a time, as when ``fit`` reads tables."""
     return math.ceil(time * rate - 0.5)
 
 
@@ -405,7 +405,7 @@ class Project:
             warnings.warn(f"{table.name} is of the last change but one: {error}", stacklevel=3)
 
     def _text(self, before: str | None) -> str:
-        """The new content of ``metriclearn.json``.
+        """Return the new content of ``metriclearn.json``.
 
         It includes ``before``, the digest of the table that will be replaced, unless this is None.
         """
@@ -422,7 +422,7 @@ class Project:
         return "{\n " + ",\n ".join([*parts, f'"curve": {_lines(self.curve)}']) + "\n}\n"
 
     def tables(self) -> dict[str, list[Segment]]:
-        """The segments for ``segments.csv``, of every recording that has a labeled stretch."""
+        """Return the segments for ``segments.csv``, for every recording with a labeled stretch."""
         classes = any(one.kind == "segment" for many in self.annotations.values() for one in many)
         tables = {
             name: segments_of(name, many, self.seconds[name], classes)
@@ -549,7 +549,7 @@ def _digest(content: bytes) -> str:
 
 
 def _lines(values: Iterable[Any]) -> str:
-    """JSON of a list, with one value on each line."""
+    """Convert a list to JSON, with one value on each line."""
     return "[\n   " + ",\n   ".join(map(_line, values)) + "\n  ]"
 
 

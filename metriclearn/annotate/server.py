@@ -159,7 +159,7 @@ class Page:
         return Page(self.folder, list(self.recordings.values()), project, self.tiers)
 
     def annotated(self) -> dict[str, Any]:
-        """The annotations and labels of this tier, and their revision."""
+        """Return the annotations and labels of this tier, and their revision."""
         with self.project.lock:
             annotations = {
                 name: [one.as_json() for one in many]
@@ -304,7 +304,10 @@ class Page:
         return {"annotations": given}
 
     def _shown(self, one: Recording, known: bool) -> list[Segment]:
-        """The segments of a recording: the labeled ones, and unless ``known``, predicted ones."""
+        """Return the labeled segments of a recording, with predicted ones between them.
+
+        If ``known`` is true, only the labeled segments are returned.
+        """
         learned = self.loop.learned["recordings"].get(one.name)
         many = self.project.annotations.get(one.name, [])
         if known or learned is None:

@@ -39,7 +39,7 @@ def merged_segments(
     seconds: float,
     rate: float,
 ) -> list[Segment]:
-    """Segments that cover a recording: annotated ones if there are any, predicted ones elsewhere.
+    """Return segments that cover a recording, annotated ones and predicted ones between them.
 
     All boundaries that a person has set are kept, at their exact times. Other neighboring segments
     with the same label are joined. If any segment has a label, those without one are called
@@ -86,7 +86,10 @@ def merged_segments(
 def _outside(
     times: Sequence[float], stretches: Sequence[Annotation], fixed: Sequence[float], rate: float
 ) -> list[float]:
-    """The predicted boundaries that are not in annotated stretches or near annotated boundaries."""
+    """Select predicted boundaries that are outside annotated stretches.
+
+    Those near annotated boundaries are left out, too.
+    """
     starts, ends = (np.array([one[i] for one in stretches], dtype=float) for i in (0, 1))
     points = np.array([-np.inf, *fixed, np.inf])
     kept = []

@@ -131,7 +131,7 @@ class Recording:
         return self.rate if self.kind == "table" else _HERTZ / _WAVEFORM
 
     def tile(self, level: int, index: int, channels: Collection[int]) -> NDArray[np.float32]:
-        """Minima and maxima of the values in the bins of a tile, (bins, channels, 2).
+        """Return the minimum and maximum of the values in each bin, a (bins, channels, 2) array.
 
         A tile has 256 bins of 2^level values each. The last tile may have fewer bins, and a tile
         beyond the end has none. The range of each channel is scaled to [0, 1], because float32 has
@@ -154,7 +154,7 @@ class Recording:
         return np.clip(shares, 0, 1).astype(np.float32)
 
     def spectrogram(self, level: int, index: int) -> NDArray[np.uint8]:
-        """Loudness in 64 mel bands for the bins of a tile, (bins, bands), from 0 to 255.
+        """Return the loudness in 64 mel bands for each bin of a tile, from 0 to 255.
 
         A tile has 256 bins of 2^level frames each. The loudness is the largest one in the bin.
         """
@@ -311,7 +311,7 @@ def _mel(hertz: NDArray) -> NDArray[np.float64]:
 
 
 def _mel_bands() -> NDArray[np.float32]:
-    """Weights of the frequencies in every mel band, (bands, frequencies).
+    """Compute the weight of every frequency in every mel band, a (bands, frequencies) array.
 
     The bands are triangles of equal width in mel, of which neighbors overlap by half.
     """

@@ -97,7 +97,7 @@ class _Labeled(NamedTuple):
         return arrays, [Partition(ends=ends - start) for _, start, ends in self.stretches]
 
     def gaps(self) -> Iterator[tuple[int, int, int]]:
-        """Recording, start and stop of the gaps between labeled stretches.
+        """Yield recording, start and stop of the gaps between labeled stretches.
 
         Gaps of less than two samples are left out.
         """
@@ -126,7 +126,7 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     Returns
     -------
     arrays : list of arrays (t_i, P)
-        The samples of each stretch. None of them is unlabeled.
+        The samples of each stretch, all of which are labeled.
     truths : list of Partition
         The segmentation of each stretch.
 
@@ -256,7 +256,7 @@ def suggest(
 
 
 def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np.int64]:
-    """Recording, start and stop of all candidate stretches, (n, 3)."""
+    """Return an (n, 3) array with recording, start and stop of all candidate stretches."""
     rows = []
     for i, first, stop in gaps:
         last = max(first, stop - length)
@@ -267,7 +267,7 @@ def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np
 
 
 def _leftmost(gaps: list[tuple[int, int, int]], n: int, length: int) -> list[Suggestion]:
-    """The first n stretches in order, from the start of the first gap.
+    """Return the first n stretches in order, from the start of the first gap.
 
     Each has at least two samples.
     """
@@ -290,7 +290,7 @@ def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partit
 
 
 def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
-    """For every recording, how uncertain the decision at each position is, (T_i,).
+    """Compute how uncertain the decision at each position is, an array (T_i,) for every recording.
 
     The value is 1 if a change and no change are equally good. It is 0 at positions that are neither
     a predicted change nor the best of the other positions nearby.
@@ -309,7 +309,7 @@ def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
 
 
 def _describe(arrays: Sequence[NDArray], listed: ArrayLike, scale: NDArray) -> NDArray:
-    """Means and standard deviations of the features in the listed stretches, (n, 2P)."""
+    """Compute the means and standard deviations of features in the listed stretches, (n, 2P)."""
     places = np.reshape(listed, (-1, 3)).astype(np.int64)
     rows = np.zeros((len(places), 2 * len(scale)))
     for i, X in enumerate(arrays):

@@ -54,7 +54,7 @@ class OutputForms(Protocol):
         """Return A_Z for outputs (T, r), and the number by which the hinge is divided, often T."""
 
     def slope(self, form: Any, Z: NDArray, partition: Any) -> NDArray:
-        """Return the gradient d⟨A_Z, M⟩/dZ for a fixed partition M, (T, r)."""
+        """Return the (T, r) array of the gradient d⟨A_Z, M⟩/dZ for a fixed partition M."""
 
     def loss(self, segments: bool) -> Any:
         """Return the loss ℓ, for segments or for other clusters."""
@@ -278,7 +278,7 @@ class HingeOfForms(torch.autograd.Function):
         penalty: Tensor,
         *outputs: Tensor,
     ) -> Tensor:
-        """Return the hinge of each recording, (N,)."""
+        """Return a tensor (N,) with the hinge of each recording."""
         arrays = [Z.detach().cpu().double().numpy() for Z in outputs]
         values, slopes, penalty_slopes = zip(*evaluate(arrays, float(penalty)))
         ctx.save_for_backward(*map(Tensor.new_tensor, outputs, slopes))

@@ -281,9 +281,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickle, without the network.
+        """Return the state for pickle, without the network.
 
-        The network may be on a device that another machine does not have.
+        The network is left out, because another machine may not have its device.
         """
         return {name: value for name, value in vars(self).items() if name != "kept_"}
 
@@ -423,7 +423,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return first, network.to(self.device, torch.float32)
 
     def _held_out(self, count: int, groups: ArrayLike | None) -> NDArray[np.bool_]:
-        """Draw the groups to hold out for validation. Returns a mask of the recordings, (N,)."""
+        """Draw the groups to hold out for validation. Returns a mask (N,) of the recordings."""
         names = np.arange(count) if groups is None else Partition.from_labels(groups).labels  # type: ignore[arg-type]
         if len(names) != count:
             raise ValueError(

@@ -247,7 +247,7 @@ class TemporalConvolution(nn.Module):
         self.outputs = nn.Linear(width, n_outputs)
 
     def forward(self, X: Tensor) -> Tensor:
-        """(N, T, P) -> (N, T, r)."""
+        """Map a batch of recordings (N, T, P) to features (N, T, r)."""
         raw, given = X[..., : self.n_raw], X[..., self.n_raw :]
         if self.n_raw > self.n_channels:
             windows = raw.unflatten(2, (-1, self.n_channels)).flatten(0, 1).transpose(1, 2)
@@ -307,7 +307,7 @@ class WindowEncoder(nn.Module):
         )
 
     def forward(self, X: Tensor) -> Tensor:
-        """(N, T, P) -> (N, T, r)."""
+        """Map a batch of recordings (N, T, P) to features (N, T, r)."""
         return self.rest(self.context(X.transpose(1, 2)).transpose(1, 2))
 
 
@@ -351,7 +351,7 @@ class Columns(nn.Module):
         self.encoder = encoder(stop)
 
     def forward(self, X: Tensor) -> Tensor:
-        """(N, T, P) -> (N, T, r)."""
+        """Map a batch of recordings (N, T, P) to features (N, T, r)."""
         return self.encoder(X[..., : self.stop])
 
 
@@ -395,7 +395,7 @@ class Normalized(nn.Module):
         self.log_scale = nn.Parameter(torch.tensor(0.5).log())
 
     def forward(self, X: Tensor) -> Tensor:
-        """(N, T, P) -> (N, T, r)."""
+        """Map a batch of recordings (N, T, P) to features (N, T, r)."""
         Z = self.encoder(X)
         Z = Z - Z.mean(1, keepdim=True)
         variance = Z.square().sum(2, keepdim=True).mean(1, keepdim=True)
@@ -451,7 +451,10 @@ class Ensemble(nn.Module):
         self.encoders = nn.ModuleList(made)
 
     def forward(self, X: Tensor) -> Tensor:
-        """(N, T, P) -> (N, T, nr). In training, the outputs of all but one encoder are 0."""
+        """Map a batch of recordings (N, T, P) to the features (N, T, nr) of all n encoders.
+
+        In training, the outputs of all but one encoder are 0.
+        """
         if self.training:
             drawn = int(torch.randint(len(self.encoders), (), device="cpu"))
             Z = self.encoders[drawn](X)
@@ -558,7 +561,7 @@ class FrozenEncoder(nn.Module):
         return features.unflatten(0, X.shape[:2])
 
     def forward(self, X: Tensor) -> Tensor:
-        """(N, T, P) -> (N, T, r)."""
+        """Map a batch of recordings (N, T, P) to features (N, T, r)."""
         return self.head(self._features(X))
 
 
@@ -567,9 +570,9 @@ _BY_ROW = (Standardization, nn.Linear, nn.ReLU, nn.GELU, nn.Tanh, nn.Dropout, nn
 
 
 def rows_seen(network: nn.Module) -> tuple[int, int] | None:
-    """How many rows before and after an input row the output of this row depends on.
+    """Return how many rows before and after a row are needed to compute its output.
 
-    Returns the two numbers, or None if they are unknown. A user's own module can state them in an
+    The result is None if these numbers are unknown. A user's own module can state them in an
     attribute ``rows_seen``.
     """
     stated = getattr(network, "rows_seen", None)
@@ -645,7 +648,7 @@ class FrozenFeatures(StatelessTransformer):
     batch_size: int = 64
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Features (n, P) of windows ``(n, *shape)``.
+        """Compute features (n, P) of windows ``(n, *shape)``.
 
         Raises
         ------
@@ -673,7 +676,7 @@ class FrozenFeatures(StatelessTransformer):
         return rows.double().numpy()
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names ``frozen0``, ``frozen1`` … of the outputs of the module."""
+        """Return the names ``frozen0``, ``frozen1`` … of the outputs of the module."""
         return np.array([f"frozen{i}" for i in range(self._encoder().width)], dtype=object)
 
     def _encoder(self) -> FrozenEncoder:

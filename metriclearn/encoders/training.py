@@ -62,7 +62,7 @@ class Training:
     recordings : list of Recording
         The recordings to train on.
     held : list of Recording
-        The held-out recordings, by which the best epoch is chosen. There may be none.
+        The held-out recordings, by which the best epoch is chosen. The list may be empty.
     names : NamedProducts, optional
         The form of the outputs if labels are names. A linear layer after the network then scores
         the names.

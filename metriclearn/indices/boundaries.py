@@ -361,7 +361,7 @@ def _annotations(who: str, true: Any) -> list[Any]:
 
 
 def _starts(change_points: NDArray[np.int64]) -> set[int]:
-    """The set of the first samples of all segments: the given change-points (without n) and 0."""
+    """Return the first samples of all segments: 0 and the change-points, which do not include n."""
     starts = set(change_points.tolist())
     starts.add(0)
     return starts
@@ -385,7 +385,7 @@ def _detected(true: set[int], pred: list[int], margin: float) -> int:
 
 
 def _farthest(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
-    """Largest distance from a point of a to the nearest point of b; both arrays are sorted."""
+    """Return the largest distance from a point of a to its nearest point of b. Both are sorted."""
     right = np.searchsorted(b, a)
     after = np.abs(b[np.minimum(right, len(b) - 1)] - a)
     before = np.abs(a - b[np.maximum(right - 1, 0)])
@@ -406,7 +406,7 @@ def _change_points(
 
 
 def _ends(change_points: ArrayLike | Partition, n_samples: int | None) -> NDArray[np.int64]:
-    """The sorted change-points, including n at the end."""
+    """Return the sorted change-points, including n at the end."""
     if isinstance(change_points, Partition):
         return change_points.change_points
     return Partition.from_change_points(change_points, n_samples).change_points

@@ -199,9 +199,10 @@ def _expected_variation(table: ContingencyTable) -> float:
 
 
 def _expected_loss(table: ContingencyTable) -> float:
-    """Expected loss ℓ, where E[Tr MN] = 1 + (K−1)(K′−1)/(n−1).
+    """Compute the expected loss ℓ of random labelings.
 
-    The latter follows from the mean and the variance of the hypergeometric counts.
+    It follows from E[Tr MN] = 1 + (K−1)(K′−1)/(n−1). This formula follows from the mean and the
+    variance of the counts, which are hypergeometric.
     """
     rows, columns, n = len(table.row_sizes), len(table.column_sizes), table.n_samples
     inner = 1.0 + (rows - 1) * (columns - 1) / max(n - 1, 1)

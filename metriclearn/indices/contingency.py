@@ -52,7 +52,9 @@ class ContingencyTable:
 
     @classmethod
     def from_array(cls, table: Any) -> ContingencyTable:
-        """Table of a dense or sparse (K, K′) array of counts; drops empty rows and columns."""
+        """Make a table from a (K, K′) array of counts, dense or sparse, without its empty rows and
+        columns.
+        """
         if hasattr(table, "tocsr"):
             from scipy.sparse import csr_array
 
@@ -66,9 +68,10 @@ class ContingencyTable:
 
     @classmethod
     def from_codes(cls, a: NDArray[np.int64], b: NDArray[np.int64]) -> ContingencyTable:
-        """Table of two labelings by integers ≥ 0; rows and columns are ordered by these integers.
+        """Make the table of two labelings whose labels are integers ≥ 0.
 
-        Integers that do not occur get no row or column.
+        Rows and columns are in the order of the integers. Integers that do not occur get no row or
+        column.
         """
         n_rows, n_columns = int(a.max()) + 1, int(b.max()) + 1
         cells = a * n_columns
@@ -99,7 +102,7 @@ class ContingencyTable:
         row_sizes: NDArray[np.int64],
         column_sizes: NDArray[np.int64],
     ) -> ContingencyTable:
-        """Table of cells that are sorted by (row, column); drops empty rows and columns."""
+        """Make a table from cells that are sorted by (row, column); drop empty rows and columns."""
         if not (row_sizes.all() and column_sizes.all()):
             rows = (np.cumsum(row_sizes > 0) - 1)[rows]
             columns = (np.cumsum(column_sizes > 0) - 1)[columns]
@@ -107,13 +110,13 @@ class ContingencyTable:
         return cls(rows, columns, counts, row_sizes, column_sizes, int(row_sizes.sum()))
 
     def to_array(self) -> NDArray[np.int64]:
-        """The table as a dense array of shape (K, K′)."""
+        """Convert the table to a dense array of shape (K, K′)."""
         table = np.zeros((len(self.row_sizes), len(self.column_sizes)), dtype=np.int64)
         table[self.rows, self.columns] = self.counts
         return table
 
     def to_labels(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Two labelings, arrays of shape (n,), that have this contingency table."""
+        """Make two labelings that have this contingency table, as arrays of shape (n,)."""
         return np.repeat(self.rows, self.counts), np.repeat(self.columns, self.counts)
 
     @property
@@ -235,7 +238,7 @@ def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDA
 
 
 def differs(values: NDArray, label: Hashable) -> NDArray[np.bool_]:
-    """Whether each value differs from the label, (n,). NaN does not differ from NaN."""
+    """Return for each value whether it differs from the label. NaN does not differ from NaN."""
     if not isinstance(label, Hashable) or isinstance(label, type) or hasattr(label, "__array__"):
         raise ValueError(
             f"Comparing partitions needs a label to ignore, got ignore_label={shown(label)}."

@@ -42,14 +42,15 @@ class ClusteredPoints:
 
     @property
     def squared_spreads(self) -> NDArray[np.float64]:
-        """Squared distance of every sorted point to the centroid of its cluster, shape (n,)."""
+        """Squared distances of the sorted points to the centroids of their clusters, (n,) array."""
         offsets = _relative(self.points, self.centroids, self.sizes)
         return np.einsum("ij,ij->i", offsets, offsets)
 
     def distances_to(self, targets: NDArray) -> Iterator[tuple[int, slice, NDArray[np.float64]]]:
-        """Distances from all points to ``targets``, in blocks of points of the same cluster.
+        """Compute the distances from all points to ``targets``, in blocks of points.
 
-        Yields the cluster, the slice of the sorted points, and their distances to all targets,
+        The points of a block are in the same cluster. For each block, this yields the cluster, the
+        slice of the sorted points, and their distances to all targets, an array
         (points, targets). A block takes at most 32 MB, unless a single row takes more. The time is
         O(n d) per target.
         """

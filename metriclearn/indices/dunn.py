@@ -116,7 +116,7 @@ def _ratio(separation: float, diameter: float) -> float:
 
 
 def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
-    """Smallest separations and largest diameters of the kinds that use only centroids, by kind."""
+    """Compute the smallest separations and largest diameters that need only centroids, by kind."""
     from scipy.spatial.distance import cdist
 
     sizes = clusters.sizes
@@ -131,7 +131,7 @@ def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str
 
 
 def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
-    """Smallest separations and largest diameters of all kinds, by kind."""
+    """Compute the smallest separations and the largest diameters of all kinds, by kind."""
     sizes, starts = clusters.sizes, clusters.starts
     shape = len(sizes), len(sizes)
     # entry (p, q) is over distances from points of p to points of q; nearest is max_i min_j
@@ -161,7 +161,7 @@ def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]
 
 
 def _smallest(values: NDArray) -> float:
-    """Smallest off-diagonal entry of a square matrix."""
+    """Return the smallest off-diagonal entry of a square matrix."""
     off = values.copy()
     np.fill_diagonal(off, np.inf)
     return float(off.min())

@@ -273,7 +273,7 @@ def _similarities(S: Any, n: int) -> Any:
 
 
 def _indicator(codes: NDArray) -> Any:
-    """Sparse assignment matrix Y, (n, K): entry (i, k) is 1 if sample i is in cluster k."""
+    """Make the sparse (n, K) matrix Y, where entry (i, k) is 1 if sample i is in cluster k."""
     from scipy.sparse import csr_array
 
     n = len(codes)
@@ -281,7 +281,7 @@ def _indicator(codes: NDArray) -> Any:
 
 
 def _neighborhood_types(A: Any, codes: NDArray, generator: np.random.Generator) -> NDArray:
-    """Number the types of nodes, (n,).
+    """Return an array (n,) with the number of every node's type.
 
     Two nodes have the same type if their labels are equal and each label occurs equally often among
     their neighbors.

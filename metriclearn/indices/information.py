@@ -271,7 +271,7 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
 
 
 def log_base(base: float | None) -> float:
-    """The natural logarithm of a base, or 1 for None. A value in nats is divided by it."""
+    """Return the number by which a value in nats is divided: ln(base), or 1 for None."""
     if base is None:
         return 1.0
     number(1.0).check("An entropy", "logarithm base", base)
@@ -281,7 +281,7 @@ def log_base(base: float | None) -> float:
 
 
 def entropy_of(counts: NDArray[np.int64]) -> float:
-    """Entropy, in nats, of a partition into clusters of the given positive sizes."""
+    """Compute the entropy, in nats, of a partition into clusters of the given positive sizes."""
     n = counts.sum()
     return float(np.sum(counts * np.log(n / counts)) / n)
 

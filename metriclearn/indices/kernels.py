@@ -16,11 +16,11 @@ _WIDE = 1e8  # variance above which two terms of a series are exact to rounding
 
 @njit(nogil=True, cache=True)
 def expected_information(a: Ints, a_times: Ints, b: Ints, b_times: Ints, n: int) -> float:
-    """Expected mutual information of random labelings with the given cluster sizes, in nats.
+    """Compute the expected mutual information of random labelings, in nats.
 
     It is the sum of E[(m/n) ln(n m / (a b))] over all pairs of clusters, where the count m is
-    hypergeometric. ``a`` and ``b`` are the distinct sizes of each labeling, and ``a_times`` and
-    ``b_times`` tell how many clusters have each size.
+    hypergeometric. ``a`` and ``b`` are the distinct cluster sizes of the labelings, and ``a_times``
+    and ``b_times`` tell how many clusters have each size.
     """
     total = 0.0
     for i in range(len(a)):
@@ -60,12 +60,12 @@ def _expected_cell(a: int, b: int, n: int) -> float:
 
 @njit(nogil=True, cache=True)
 def disagreements(a: Ints, b: Ints) -> tuple[np.uint64, np.uint64]:
-    """Number of sample pairs that exactly one of two segmentations splits, in O(r + s) time.
+    """Count the pairs of samples that exactly one of two segmentations splits.
 
     The number is returned as two 64-bit words, (high, low). ``a`` and ``b`` are the sorted ends of
     the segments; the last one is the number of samples, below 2⁶³. This is Algorithm 1 of L.
     Prates, "A more efficient algorithm to compute the Rand index for change-point problems", arXiv,
-    2021. It takes O(1) memory.
+    2021. It takes O(r + s) time and O(1) memory for r and s segments.
     """
     high, low = np.uint64(0), np.uint64(0)
     i = j = start = 0
@@ -81,7 +81,7 @@ def disagreements(a: Ints, b: Ints) -> tuple[np.uint64, np.uint64]:
 
 @njit(nogil=True, cache=True)
 def _multiply(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """The product x·y as two 64-bit words (high, low), computed from 32-bit halves."""
+    """Return the product x·y as two 64-bit words (high, low), computed from 32-bit halves."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     x1, x0, y1, y0 = x >> half, x & mask, y >> half, y & mask
     bottom = x0 * y0
@@ -92,7 +92,7 @@ def _multiply(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @njit(nogil=True, cache=True)
 def margin_matches(a: Ints, b: Ints, margin: float) -> int:
-    """Size of the largest one-to-one matching between the points of two sorted arrays.
+    """Count the pairs in the largest one-to-one matching between the points of two sorted arrays.
 
     Points may be matched if |a − b| ≤ margin. Matching the first such pair is optimal, because all
     points have the same margin. It takes O(r + s) time for r and s points.
@@ -112,12 +112,13 @@ def margin_matches(a: Ints, b: Ints, margin: float) -> int:
 
 @njit(nogil=True, cache=True)
 def chain_matching(rows: Ints, columns: Ints, counts: Ints) -> np.int64:
-    """Number of samples in the best one-to-one matching between the segments of two segmentations.
+    """Count the samples in the best one-to-one matching between the segments of two segmentations.
 
-    The cells are the overlaps of segments of the two segmentations. Sorted by row, they are also
-    sorted by column. So the earlier cells in the row or the column of cell t are a block just
-    before t. The best matching of the first t + 1 cells therefore either omits cell t, or adds
-    it to the best matching of the cells before this block. It takes O(cells) time.
+    A cell is the overlap of a segment of one segmentation (its row) and a segment of the other (its
+    column). The cells are sorted by row, and because segments are intervals, also by column. So the
+    earlier cells in the row or the column of cell t form a block that ends just before cell t. The
+    best matching of the first t + 1 cells therefore either omits cell t, or adds it to the best
+    matching of the cells before this block. It takes O(cells) time.
     """
     best = np.zeros(len(counts) + 1, dtype=np.int64)
     row_start = column_start = 0

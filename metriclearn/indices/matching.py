@@ -104,7 +104,7 @@ def plot_contingency(table: ContingencyTable) -> Figure:
 
 
 def _matched(table: ContingencyTable) -> int:
-    """Number of samples in the cells of the best one-to-one matching of clusters."""
+    """Count the samples in the cells of the best one-to-one matching of clusters."""
     if np.all(table.columns[1:] >= table.columns[:-1]):  # a staircase, as cells are sorted by row
         from metriclearn.indices.kernels import chain_matching
 
@@ -155,7 +155,7 @@ def _by_component(table: ContingencyTable) -> tuple[NDArray, NDArray, NDArray, N
 
 
 def _spread(codes: NDArray, starts: NDArray) -> NDArray[np.int64]:
-    """Largest minus smallest row (or column) number in every component."""
+    """Return the largest minus the smallest row (or column) number for every component."""
     return np.maximum.reduceat(codes, starts) - np.minimum.reduceat(codes, starts)
 
 

@@ -59,8 +59,8 @@ class PairCounts(NamedTuple):
 def pair_counts(table: ContingencyTable) -> PairCounts:
     """Count the pairs of samples that are in the same cluster of both, one or no partition.
 
-    Here C(n, 2) = n(n−1)/2, and the four counts sum to C(n, 2). They follow from the table:
-    N11 = Σ_kl C(n_kl, 2), N11 + N10 = Σ_k C(a_k, 2) and N11 + N01 = Σ_l C(b_l, 2).
+    The four counts sum to C(n, 2) = n(n−1)/2, the number of all pairs. They are computed from the
+    table by N11 = Σ_kl C(n_kl, 2), N11 + N10 = Σ_k C(a_k, 2) and N11 + N01 = Σ_l C(b_l, 2).
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def adjusted_rand_score(table: ContingencyTable) -> float:
 
 
 def corrected_for_chance(n11: int, n10: int, n01: int, n00: int) -> float:
-    """Adjusted Rand index, computed from the four pair counts."""
+    """Compute the adjusted Rand index from the four pair counts."""
     if n10 == 0 and n01 == 0:
         return 1.0
     chance = (n11 + n10) * (n10 + n00) + (n11 + n01) * (n01 + n00)

@@ -313,7 +313,7 @@ def _finite(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable:
-    """Contingency table of two sequences, with rows and columns in the order of the values."""
+    """Make the contingency table of two sequences, whose rows and columns are ordered by value."""
     rows, columns = map(label_values, label_arrays(a, b))  # type: ignore[arg-type]
     try:
         _, row_codes = np.unique(rows, return_inverse=True)
@@ -326,10 +326,10 @@ def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable
 
 
 def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]:
-    """Number of pairs that differ in both sequences, and number of pairs that count as agreeing.
+    """Count the pairs that differ in both sequences, and the tied pairs that count as agreeing.
 
-    Pairs that are tied in both sequences count as agreeing if ``ties="agree"``. Otherwise the
-    second number is 0.
+    If ``ties="agree"``, the second number is that of the pairs that are tied in both sequences.
+    Otherwise it is 0.
     """
     either("agree", "ignore").check("A Goodman–Kruskal index", "ties", ties)
     counts = pair_counts(contingency=table)
@@ -337,7 +337,7 @@ def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]
 
 
 def _discordant(table: ContingencyTable) -> int:
-    """Number of discordant pairs of samples, whose rows and columns are in opposite orders.
+    """Count the discordant pairs of samples, whose rows and columns are in opposite orders.
 
     Cells are sorted by row, so these pairs are the inversions in the sequence of the columns. A
     merge sort counts them in O(cells log cells) time. When two halves of a block are merged, each
@@ -378,7 +378,7 @@ def _ranked(
 
 
 def _permutation_p(u1: float, n1: int, n2: int, ranks: NDArray[np.float64]) -> float:
-    """P(|U − n1 n2/2| ≥ |u1 − n1 n2/2|) if the first sample gets a random n1 of the ranks."""
+    """Compute P(|U − n1 n2/2| ≥ |u1 − n1 n2/2|) if the ranks are assigned to samples at random."""
     whole = np.rint(2 * ranks).astype(np.int64)  # midranks are multiples of ½
     doubled, sizes = np.unique(whole, return_counts=True)
     ways = np.zeros((n1 + 1, int(np.sort(whole)[-n1:].sum()) + 1))
@@ -396,7 +396,7 @@ def _permutation_p(u1: float, n1: int, n2: int, ranks: NDArray[np.float64]) -> f
 
 
 def _u_counts(n1: int, n2: int) -> Sequence[int]:
-    """For each U = 0 … n1 n2, the number of arrangements of the two samples that give it.
+    """Count, for each U = 0 … n1 n2, the arrangements of the two samples that give it.
 
     These are the coefficients of the Gaussian binomial, computed as exact integers.
     """

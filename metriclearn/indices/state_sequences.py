@@ -77,7 +77,7 @@ def segmental_f1(
 
 
 def runs_f1(of_true: Runs, of_pred: Runs, overlap: float) -> float:
-    """:func:`segmental_f1` of segments whose states are numbered, in O(K + K′) time.
+    """Compute :func:`segmental_f1` of segments whose states are numbered, in O(K + K′) time.
 
     Both labelings use the same number for the same state. Segments with the number −1 are ignored.
     """
@@ -128,7 +128,7 @@ def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashab
 
 
 def runs_edit_score(of_true: Runs, of_pred: Runs) -> float:
-    """:func:`edit_score` of segments whose states are numbered, in O(K K′) time.
+    """Compute :func:`edit_score` of segments whose states are numbered, in O(K K′) time.
 
     Both labelings use the same number for the same state. Segments with the number −1 are ignored.
     """
@@ -289,7 +289,7 @@ def weighted_normalized_mutual_info_score(
 
 
 def runs(labels: Labels, ignore_label: Hashable = None) -> Runs:
-    """The segments of a labeling, and the number of the state of each segment.
+    """Return the segments of a labeling, and the number of the state of each segment.
 
     States are numbered in sorted order. Segments labeled ``ignore_label`` get the number −1.
     """
@@ -308,7 +308,7 @@ def runs(labels: Labels, ignore_label: Hashable = None) -> Runs:
 
 
 def _named(labels_true: Labels, labels_pred: Labels, ignore_label: Hashable) -> tuple[Runs, Runs]:
-    """The runs of both labelings, with the same number for the same state.
+    """Return the runs of both labelings, with the same number for the same state.
 
     Segments labeled ``ignore_label`` get the number −1.
     """
@@ -321,7 +321,7 @@ def _named(labels_true: Labels, labels_pred: Labels, ignore_label: Hashable) -> 
 
 
 def _runs(codes: NDArray[np.int64]) -> Runs:
-    """The segments of an array of state numbers, and the state number of each segment."""
+    """Return the segments of an array of state numbers, and the state number of each segment."""
     segments = Partition.from_runs(codes)
     return segments, codes[segments.change_points - 1]
 
@@ -345,7 +345,7 @@ def _matched(true: Runs, pred: Runs) -> tuple[Runs, Runs]:
 def _weighted_table(
     labels_true: Labels, labels_pred: Labels, slope: float
 ) -> tuple[csr_array, float]:
-    """Weighted contingency table of the states, and the total weight of all samples."""
+    """Compute the weighted contingency table of the states, and the weight of all samples."""
     from scipy.sparse import coo_array
 
     label_arrays(labels_true, labels_pred)  # raises unless they have one length

@@ -107,7 +107,7 @@ def plot_annotations(
 
 
 def _verdict(region: Region, strip: Partition) -> str:
-    """Word for how a segmentation contradicts a region, or "" if it agrees with the region."""
+    """Return a word for how a segmentation contradicts a region, or "" if it does not."""
     count = region.count(strip.change_points[:-1])
     if region.kind.allows(count):
         return ""

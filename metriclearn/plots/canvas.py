@@ -41,12 +41,12 @@ def canvas(
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The figure that contains the axes. If they are in a subfigure, it is the whole figure."""
+    """Return the figure that contains the axes. It is the whole figure, never a subfigure."""
     return cast(Figure, ax.get_figure(root=True))
 
 
 def width_of(ax: Axes) -> float:
-    """Width in inches that is available to the axes.
+    """Return the width in inches that is available to the axes.
 
     If the figure has no other axes, this is the width of the figure.
     """

@@ -112,7 +112,7 @@ def plot_reliability(
     *,
     title: str | None = None,
 ) -> Figure:
-    """Reliability diagram: observed frequency against predicted probability.
+    """Draw a reliability diagram: observed frequency against predicted probability.
 
     Each point is a bin of predictions with similar probabilities. If the probabilities are
     calibrated, the points are on the diagonal. Error bars are one binomial standard error. The

@@ -212,7 +212,7 @@ def _name_ends(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
 
 
 def _apart(at: NDArray, width: float, height: float) -> NDArray:
-    """Compute heights at which labels do not overlap, (n,).
+    """Compute heights at which labels do not overlap.
 
     ``at`` (n, 2) are the wanted positions. Labels are first moved down until none overlap, and then
     up until none is below the axes.
@@ -230,7 +230,7 @@ def _apart(at: NDArray, width: float, height: float) -> NDArray:
 
 
 def _limits(curves: list[_Curve]) -> tuple[float, float]:
-    """Limits of the vertical axis that show all objectives and the last bounds.
+    """Compute limits of the vertical axis that show all objectives and the last bounds.
 
     Early bounds are often poor, so those far below the objectives are cut off.
     """

@@ -139,7 +139,7 @@ def _read(signal: Any, n_samples: int) -> tuple[list[str], NDArray[np.float64]]:
 
 
 def _signal_label(names: Sequence[str], n_features: int) -> str:
-    """Label of the signal above the strips.
+    """Compose the label of the signal above the strips.
 
     It names all lines from top to bottom, or only the first and the last row of a heat map.
     """

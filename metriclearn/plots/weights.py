@@ -92,7 +92,7 @@ def plot_weights(
 def _learned(
     learner: Any, feature_names: Sequence[str] | None
 ) -> tuple[NDArray[np.float64], Sequence[str] | None]:
-    """The matrix of a fitted learner, and its feature names.
+    """Return the matrix of a fitted learner, and its feature names.
 
     If the learner standardizes the features, it is the matrix for standardized features.
     """
@@ -117,7 +117,7 @@ def _weights_message(values: NDArray[np.float64]) -> str:
 
 
 def _carriers(values: NDArray[np.floating]) -> int:
-    """How many of the largest absolute values are needed for 95 % of the sum of all."""
+    """Count how many of the largest absolute values are needed for 95 % of the sum of all."""
     magnitudes = np.sort(np.abs(values))[::-1]
     return int(np.searchsorted(np.cumsum(magnitudes), (_SHARE - 1e-12) * magnitudes.sum())) + 1
 

@@ -89,7 +89,7 @@ def command_line(
 
 
 def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, Any]]:
-    """The flag and the keywords that ``add_argument`` needs for a parameter of a command."""
+    """Return the flag and the keywords that ``add_argument`` needs for a command's parameter."""
     kind, text, *shown = get_args(parameter.annotation)
     optional = type(None) in get_args(kind)
     plain = get_args(kind)[0] if optional else kind

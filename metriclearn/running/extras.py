@@ -29,7 +29,7 @@ def optional(name: str, extra: str) -> Any:
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra, such as "deep".
+    """Return the command that installs an extra, such as "deep".
 
     It depends on how metriclearn was installed (PEP 610). If metriclearn is used from a checkout
     without being installed, the command installs the checkout.

@@ -30,7 +30,7 @@ class NotNumbers(TypeError, ValueError):
 
 
 def shown(value: Any) -> str:
-    """Short text of any value on one line, for error messages."""
+    """Convert any value to a short text on one line, for error messages."""
     return " ".join(_SHORTENED.repr(value).split())
 
 
@@ -109,7 +109,7 @@ def real_array(
 
 
 def _fault(array: NDArray, place: NDArray, signals: bool) -> tuple[str, str]:
-    """Words for an error message: which value is not finite and where, and the remedy."""
+    """Return words for an error message: which value is not finite, where it is, and a remedy."""
     value = "NaN" if np.isnan(array[tuple(place)]) else "inf"
     row = f" at row {', feature '.join(map(str, place))}" if array.ndim else ""
     if array.ndim > 2:
@@ -150,7 +150,7 @@ def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDAr
 
 
 def _at_fault(table: Any) -> str:
-    """Words for an error message: the columns of a data frame that do not hold numbers."""
+    """Name the columns of a data frame that do not hold numbers, for an error message."""
     faulty = []
     for name in table.columns:
         try:
@@ -165,7 +165,7 @@ def _at_fault(table: Any) -> str:
 
 
 def dimensions(item: Any) -> int | None:
-    """The number of dimensions of an array, or None if the object is not an array."""
+    """Return the number of dimensions of an array, or None if the object is not an array."""
     try:
         return np.ndim(item)
     except Exception:  # a foreign object may raise any error

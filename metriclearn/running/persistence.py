@@ -192,7 +192,7 @@ class _Parts(NamedTuple):
 
 
 def _digest(arrays: dict[str, NDArray]) -> str:
-    """SHA-256 digest of the names, types, shapes and contents of arrays."""
+    """Compute a SHA-256 digest of the names, types, shapes and contents of arrays."""
     total = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         total.update(f"{name} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
@@ -258,7 +258,7 @@ def _path(cls: type) -> str:
 
 
 def _encode_class(value: Any, parts: _Parts) -> list[Any]:
-    """The path of a torch module class, and its arguments if a ``functools.partial`` gives any."""
+    """Encode the path of a torch module class, and arguments that a ``functools.partial`` gives."""
     given = value if isinstance(value, partial) else partial(value)
     module, name = (getattr(given.func, key, "") for key in ("__module__", "__qualname__"))
     cls = _module_class(f"{module}.{name}", "metriclearn.save")
