@@ -163,8 +163,8 @@ def _draw_segments(
     """Segment number of every sample in a random segmentation.
 
     First the number of segments is drawn. Then all segmentations into that many segments of at
-    least ``size`` samples are equally likely. If change-point k is moved back by k · (size − 1),
-    they correspond one-to-one to all sets of distinct positions, from which one is drawn.
+    least ``size`` samples are equally likely. Moving change-point k back by k · (size − 1) maps
+    these segmentations one-to-one to sets of distinct positions, so such a set is drawn.
     """
     count = rng.randint(fewest, most + 1)
     free = n_samples - count * size + count - 1

@@ -64,7 +64,7 @@ class Backend:
     """Learns a model for every project of Label Studio from the annotations submitted so far.
 
     ``fit(event, data)`` and ``predict(tasks, label_config)`` are called by label-studio-ml.
-    Annotations and models are kept in a folder, so they are still there when the backend is
+    Annotations and models are stored in a folder, so they are not lost when the backend is
     restarted.
 
     Parameters

@@ -71,7 +71,7 @@ class StreamingChangePointDetector:
         self._n_final += len(self.changes)
 
     def predict_one(self, x: Mapping[Any, float]) -> Any:
-        """The number of the segment in which this sample would be (0 for the first), or its name.
+        """The number (0 for the first) or the name of the segment in which this sample would be.
 
         The stream does not change. The cost is a copy of the samples since the last final
         change-point, and a search for change-points in them.

@@ -48,7 +48,7 @@ def load_gesture_phase(
     derived: bool = False,
     group: str = "user",
 ) -> LabeledSequences:
-    """Videos of gestures, every frame labelled rest, preparation, stroke, hold or retraction.
+    """Videos of gestures. Frames are labelled rest, preparation, stroke, hold or retraction.
 
     Data: Madeo, Lima & Peres, Gesture unit segmentation using support vector machines, ACM SAC
     2013 (UCI 302). Files: ``sequences.npz`` and ``segments.csv``, which are made from the

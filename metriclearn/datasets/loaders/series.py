@@ -39,12 +39,13 @@ def load_beedance(
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     derived : bool
         Add ten features that separate the regimes. All are computed over a centered window, and all
-        logarithms are natural. Each of the three channels has two: the logarithm of its mean
-        absolute step between frames, and that of the root mean square change of this step, which is
-        large in waggling. Two describe the deviation of the heading from its median over the whole
-        track: its mean, and the logarithm of its root mean square. Two describe the smoothed path:
-        its mean turn in radians per frame (left and right differ in sign), and the logarithm of its
-        mean speed. Directions are not features, because a bee may turn left from any direction.
+        logarithms are natural. There are two for each of the three channels: the logarithm of the
+        mean absolute step between frames, and the logarithm of the root mean square change of this
+        step, which is large in waggling. Two describe the deviation of the heading from its median
+        over the whole track: the mean, and the logarithm of the root mean square. Two describe the
+        smoothed path: the mean turn in radians per frame (left and right differ in sign), and the
+        logarithm of the mean speed. Directions are not features, because a bee may turn left from
+        any direction.
     window : int
         Number of frames in the window, odd.
 
