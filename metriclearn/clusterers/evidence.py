@@ -62,9 +62,10 @@ def coassociation(labelings: Labelings) -> NDArray[np.float64]:
 def evidence_accumulation(
     labelings: Labelings, threshold: float | None = 0.5, *, strict: bool = True
 ) -> NDArray[np.int64]:
-    """Labels of the single-link clusters of the co-association matrix of given labelings.
+    """Cluster samples by single link on the co-association matrix of given labelings.
 
-    Time O(Rn log n + Ru²/2) for u distinct signatures (columns of ``labelings``), memory O(R(n+u)).
+    With u distinct signatures (columns of ``labelings``), this takes O(Rn log n + Ru²/2) time and
+    O(R(n+u)) memory.
 
     Parameters
     ----------

@@ -176,8 +176,8 @@ class HermiteMoments(_PerSeries):
     A column x becomes u = (x − median) / (width · σ), which gives the features h_1(u) … h_n(u).
     These are the "robust Hermite moments" of section 5.3. They are bounded, however large x is. A
     constant column gives the values at u = 0. A *learned full metric* on these features is a
-    learned nonlinear transformation of x. For example, the metric B = aaᵀ segments the signal
-    Σ a_i h_i(u).
+    learned nonlinear transformation of x. With the metric B = aaᵀ, for example, the segmented
+    signal is Σ a_i h_i(u).
 
     Parameters
     ----------

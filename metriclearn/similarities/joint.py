@@ -275,7 +275,7 @@ class SimilarityFeatures:
     metric : Metric
     normalized : bool
         If True, A = D^(-1/2) W_B D^(-1/2), where D holds the degrees of W_B. A majorant of the
-        hinge uses the degrees at the B where it touches the hinge, as constants.
+        hinge treats the degrees as constants, namely those at the B where it touches the hinge.
 
     Raises
     ------

@@ -111,7 +111,7 @@ def load_mocap6(
     Data: CMU Graphics Lab Motion Capture Database; labels of Fox, Hughes, Sudderth & Jordan,
     Joint modeling of multiple time series via the beta process with application to motion
     capture segmentation, Annals of Applied Statistics 8(3), 2014. Files: ``sequences.npz`` and
-    ``segments.csv``. Cost O(steps · window).
+    ``segments.csv``. Cost O(rows · window).
 
     Parameters
     ----------
