@@ -90,7 +90,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     oracle : Oracle, optional
         Finds the best segmentation of a form, as ``oracle(form, n_clusters)``, in place of
         ``ChangePoints``. It is used in learning from full labels and in :meth:`predict`. If the
-        oracle has a parameter ``min_size``, it is set to that of the learner.
+        oracle has a parameter ``min_size``, this parameter is set to the learner's ``min_size``.
     alternation : Alternation
         How to alternate between completing partial labels and learning; not used with full labels.
     callbacks : sequence of callbacks
@@ -177,7 +177,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     def paper(cls, **parameters: Any) -> Self:
         """A learner with the exact setting of the paper, ``penalty=1`` and ``loss_scale=1``.
 
-        The notes of the class explain why it predicts too few segments of noisy data.
+        The notes of the class explain why it predicts too few segments for noisy data.
         """
         return cls(**{"penalty": 1.0, "loss_scale": 1.0, **parameters})
 
@@ -240,8 +240,8 @@ class Segmentations(Task):
         """Mean ℓ of the fitted learner, of one segment, and of the Euclidean metric.
 
         They are computed on the data sets that begin within the first ``_COMPARED`` samples, which
-        takes little time compared with a fit. The Euclidean metric is that of standardized
-        features, and has the best of ten penalties.
+        takes little time compared with a fit. For the Euclidean metric, features are standardized,
+        and the best of ten penalties is used.
         """
         # We compute them only if all labels are known and the data are in this process.
         here = fitted.completions_ is None and self.learner.executor is None

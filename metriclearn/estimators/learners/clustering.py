@@ -74,7 +74,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """upper − lower_bound: the most by which the metric's objective exceeds the optimum.
+        """upper − lower_bound; the metric's objective exceeds the optimum by at most this.
 
         The objective is F if ``over_partitions``, else F̄.
         """

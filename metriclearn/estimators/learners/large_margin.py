@@ -354,7 +354,7 @@ def minimize(
 def with_metric(
     learner: LargeMarginLearner, statement: Statement, w: NDArray
 ) -> LargeMarginLearner:
-    """A copy of a learner whose metric and penalty are those of a point ``w`` of the cone."""
+    """A copy of a learner whose metric and penalty come from a point ``w`` of the cone."""
     fitted, cone = copy.copy(learner), statement.problem.cone
     metric, penalty = cone.split(w)
     fitted.scale_ = statement.scale
@@ -441,7 +441,7 @@ def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str 
 def _leaves_penalty_open(learner: LargeMarginLearner, problem: Problem) -> bool:
     """Whether a penalty one third lower than the learned one fits the labels as well.
 
-    It does if its risk exceeds that of the learned penalty by no more than the solver's gap.
+    It fits as well if the risk increases by no more than the solver's gap.
     """
     solution, cone = learner.solution_, problem.cone
     if not (cone.learns_penalty and solution.converged and learner.completions_ is None):

@@ -51,7 +51,7 @@ class MetricOfData(LearnedMetric, ABC):
 class Euclidean(MetricOfData):
     """Divide features by their standard deviations within data sets.
 
-    Deviations are those from the mean of each data set, pooled over all data sets.
+    Each data set has a separate mean, and squared deviations are pooled over all data sets.
 
     Parameters
     ----------

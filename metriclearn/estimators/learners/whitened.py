@@ -146,8 +146,8 @@ class WhitenedMetricLearner(MappedSegmenter):
 
     The objective is Eq. (9) of the paper. The metric is B = WᵀCW, where W whitens the covariance
     within segments (RCA). The whitened directions are ordered by their variance between segments,
-    relative to that within segments. C is learned with large margin. If features are correlated,
-    such as those of sound and pictures, it is far better to regularize C than B, because W removes
+    relative to the variance within segments. C is learned with large margin. If features are
+    correlated, as in sound and pictures, it is far better to regularize C than B, because W removes
     variation that is unrelated to the labels. The cost is O(TP² + P³) in addition to the inner
     learner.
 
@@ -207,12 +207,12 @@ class ReferenceMetricLearner(MappedSegmenter):
 
         Σ_i s_i L_i(C, λ) + (μ/2) ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r), λ ≥ 0.
 
-    Here s_i are the weights of the sequences, and c = α/λ₀ sets the scale of C: λ₀ is the penalty
-    with the least training loss under the reference, which is found exactly, and α is the scale of
-    the loss. Whatever the units, a large μ gives the reference metric up to a factor, and a small μ
-    the metric that fits the labels best within the span of W. So with a strength chosen on held-out
-    sequences, the result is usually at least as good as the reference. The cost is one fit of the
-    reference, and one of the inner learner in r dimensions.
+    Here s_i are the weights of the sequences, and c = α/λ₀ sets the scale of C. The scale of the
+    loss is α, and λ₀ is the penalty with the least training loss under the reference, which is
+    found exactly. Whatever the units, a large μ gives the reference metric up to a factor. A small
+    μ gives the metric that fits the labels best within the span of W. So with a strength chosen on
+    held-out sequences, the result is usually at least as good as the reference. The cost is one fit
+    of the reference, and one of the inner learner in r dimensions.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class ReferenceMetricLearner(MappedSegmenter):
         For example :class:`PrincipalComponents`, or ``RelevantComponents()`` or ``Euclidean()`` of
         :mod:`metriclearn.baselines`.
     learner : ChangePointMetricLearner
-        Learns C. The regularizer in the formula replaces that of the learner.
+        Learns C. Its regularizer is replaced by the one in the formula.
     strength : float
         μ > 0.
     retune : bool

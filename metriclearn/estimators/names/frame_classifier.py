@@ -41,11 +41,12 @@ _WIDTHS = np.array([1, 3, 5, 7, 11, 15, 21, 31, 45, 63, 91, 127])
 class FrameClassifier(Streaming, SegmenterWithoutMetric):
     """Classify every sample with its neighbors in time, then smooth the names.
 
-    This is the standard way to find segments with names: a classifier of scikit-learn on windows of
-    features, followed by the Viterbi algorithm with a penalty for every change of name, or by the
-    most frequent name within a moving window. By default, this penalty or the width of the window
-    is the one with the least mean loss ‖M − N‖²_F on groups that are left out in turn. Then the
-    classifier is fitted again to all recordings.
+    This is the standard way to find segments with names. A classifier of scikit-learn predicts the
+    name of every sample from a window of features. Then the names are smoothed, by the Viterbi
+    algorithm with a penalty for every change of name, or by the most frequent name within a moving
+    window. By default, this penalty or the width of the window is the one with the least mean loss
+    ‖M − N‖²_F on groups that are left out in turn. At the end, the classifier is fitted again to
+    all recordings.
 
     Parameters
     ----------

@@ -59,8 +59,8 @@ class FeaturePenalty(ComponentParameters):
         row also depends on samples after the position, the feature needs ``looks_ahead``.
         ``SequenceFeatures(window=…)`` and ``BoundaryFeatures(unit="data")`` have these attributes.
     nonnegative : bool or sequence of bool
-        Whether v ≥ 0, for all columns or for each column. A larger feature then never makes a
-        change cheaper.
+        Whether v ≥ 0: one value for all columns of the features, or one for each column. With
+        v ≥ 0, a larger feature never makes a change cheaper.
     strength : float > 0
         How strongly v is regularized, compared with B.
 

@@ -60,10 +60,10 @@ _PATHS = Needs(
 class SegmentCounts(StatelessTransformer):
     """Features of a whole sequence: log K of its optimal segmentations at given penalties.
 
-    K is the number of segments that minimizes ‖Z − MZ‖² + penalty · K. Over a range of penalties,
-    it shows how many changes of each size there are and how rough the segments are. A sequence
-    whose noise is not white has more small changes than its noise level suggests. The numbers are
-    exact, and take one pruned dynamic program for each penalty.
+    K is the number of segments that minimizes ‖Z − MZ‖² + penalty · K. Over a range of penalties, K
+    shows how many changes of each size there are and how rough the segments are. A sequence whose
+    noise is not white has more small changes than its noise level suggests. The numbers are exact,
+    and take one pruned dynamic program for each penalty.
 
     Parameters
     ----------
@@ -422,14 +422,14 @@ class BayesianCriterion(PenaltyLearner):
     residuals of Gaussian noise have the weight 1/(2σ²). So the BIC penalty of a segment is
     2σ² log T, and r times as much for r columns. σ is the
     :func:`~metriclearn.features.hermite.noise_scale`, of which we take the geometric mean over
-    columns. Nothing is learned, and y is not used. If ``known`` is passed in prediction, the
+    columns. ``fit`` learns no penalty and ignores y. If ``known`` is passed in prediction, the
     segmentation agrees with it.
 
     Parameters
     ----------
     representation, sequence_features, regression, min_size, max_segments, own_weight
-        As for :class:`PenaltyLearner`, but ``sequence_features`` is not used. Of ``regression``,
-        only the margin is used, and only if ``own_weight`` is positive.
+        As for :class:`PenaltyLearner`, but ``sequence_features`` is not used. The margin of
+        ``regression`` is used if ``own_weight`` is positive.
 
     Raises
     ------

@@ -186,9 +186,9 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
         At the learned penalty this takes little more time than two pruned dynamic programs. With
         given numbers of segments there are two more programs, which consider only segments whose
-        values lie in a narrow window. If the window turns out to be too narrow, they are repeated
-        with wider ones. An ``oracle`` of the estimator is ignored: margins come from the exact
-        program.
+        values lie in a narrow window. If the window turns out to be too narrow, these programs are
+        repeated with wider windows. An ``oracle`` of the estimator is ignored: margins come from
+        the exact program.
 
         Parameters
         ----------
@@ -492,10 +492,11 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
 
     def segmented(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
-        """The segmentation of every data set, or the result of another program for its form.
+        """Segment every data set; returns partitions, or the results of ``program`` if given.
 
-        ``program(form)``, or ``program(form, n_segments)``, is called in place of the oracle. Warns
-        if the oracle returns segments of fewer than two samples on average.
+        A program is called in place of the oracle, as ``program(form)`` or, with a given number of
+        segments, as ``program(form, n_segments)``. Warns if the oracle returns segments of fewer
+        than two samples on average.
         """
         if n_segments is None and self.penalty_ is None:
             raise ValueError(

@@ -137,8 +137,8 @@ class SegmenterStream(ComponentParameters):
         Streams are made by calling its method ``stream()``.
     max_delay : int, optional
         A change becomes final after at most this many samples, which bounds memory and delay. If
-        this limit decides a change, segments may differ from those of a search over all samples at
-        once. The first time this happens, there is a warning, and ``exact_`` becomes False.
+        this limit decides a change, the result may differ from a search over all samples at once.
+        The first time this happens, there is a warning, and ``exact_`` becomes False.
 
     Attributes
     ----------
@@ -505,7 +505,7 @@ class Streaming:
         ----------
         max_delay : int, optional
             A change becomes final after at most this many samples. By default there is no limit,
-            and the result is the same as that of ``predict_change_points``.
+            and the stream returns the same segments as ``predict_change_points``.
 
         Returns
         -------

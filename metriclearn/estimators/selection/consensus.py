@@ -129,8 +129,8 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         predicted by the model that was fitted without the recording; only the penalty was tuned on
         it. NaN for recordings that were never left out.
     left_out_ : mapping of int to Partition
-        The consensus of the models that were fitted without a recording, for every recording that
-        was left out. It is not saved.
+        For every recording that was left out, the consensus of the models that were fitted without
+        it. The mapping is not saved.
     distances_ : array (boundaries, 1 + members and penalties)
         Distance from each boundary in ``left_out_`` to the nearest true boundary, and to the
         nearest boundary of each member with each of its penalties.
@@ -616,7 +616,7 @@ def _log_odds(shares: NDArray) -> NDArray[np.float64]:
 
 
 def _without_names(form: ConsensusForm, found: Partition) -> float:
-    """The expected loss of the boundaries alone, without that of the names."""
+    """The expected loss of the boundaries alone; wrong names cost nothing."""
     plain = copy.copy(form)
     plain.name_loss = 0.0
     return plain.expected_loss(found)

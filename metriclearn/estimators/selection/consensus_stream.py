@@ -33,8 +33,8 @@ class ConsensusStream(SegmenterStream):
 
     The weight of a boundary depends on the lengths of the segments around it, so C cannot be beyond
     the last final segment end of any model. If a model finds no change, nothing becomes final.
-    Memory is that of the models' streams, plus O(ends of their segments since the last final
-    change).
+    A stream takes the memory of the models' streams, plus O(ends of their segments since the last
+    final change).
 
     Parameters
     ----------

@@ -167,7 +167,7 @@ class GapSegmenter(ComponentParameters):
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T of all T samples, at best 0.
 
-        The score is comparable with that of a learner on the same sequences with filled gaps. With
+        It can be compared with the score of a learner on the same sequences with filled gaps. With
         partial labels, the loss is on the labeled parts only.
         """
         data, _ = self._fitted(X)
@@ -231,7 +231,7 @@ class GapSegmenter(ComponentParameters):
 
 
 def _reads_neighbors(learner: Any) -> bool:
-    """Whether a learner uses features of a sample that depend on its neighbors."""
+    """Whether a learner computes the features of a sample also from neighboring samples."""
     if isinstance(learner, Consensus):
         if learner.members is None:
             return learner.names is not False

@@ -170,7 +170,7 @@ def regularization_path(
     than μ Tr B.
 
     With partial labels, completing labels and learning the metric alternate at every strength, as
-    in ``fit``, and the solution is that of the last metric step. There is no warm start from the
+    in ``fit``. The last metric step gives the solution. There is no warm start from the
     previous strength, so each strength costs as much as a ``fit``. The grid is computed from the
     first completions.
 
@@ -268,7 +268,8 @@ class ChangePointMetricLearnerCV(ChangePointMetricLearner):
     ratio : float
         Ratio of the least to the greatest strength, if ``strengths`` is a number.
     cv : int, cross-validation splitter or iterable, optional
-        As in scikit-learn; by default 5 folds, or as many as there are sequences.
+        As in scikit-learn. By default there are 5 folds, or one for each sequence if there are
+        fewer sequences.
     metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
 oracle, alternation, callbacks, n_jobs, executor, verbose
         As in :class:`ChangePointMetricLearner`; the strength of the regularizer is ignored.
