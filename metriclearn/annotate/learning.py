@@ -220,7 +220,7 @@ class _Trial:
 
     @property
     def loss(self) -> float:
-        """Sum of ‖M − N‖² and of wrongly named rows divided by the mean segment length."""
+        """Sum of ‖M − N‖², plus the number of wrongly named rows over the mean segment length."""
         sizes = sum(truth.n_samples for truth in self.truths)
         segments = sum(truth.n_clusters for truth in self.truths)
         return self.squares + (self.check.named - self.check.right) * segments / max(sizes, 1)

@@ -45,7 +45,7 @@ from metriclearn.similarities.operators import SimilarityForm
 
 
 class OutputForms(Protocol):
-    """Forms A_Z from outputs Z, and differentiates ⟨A_Z, M⟩ in Z.
+    """Protocol of objects that compute A_Z from outputs Z, and the gradient of ⟨A_Z, M⟩ in Z.
 
     :class:`StructuredHingeLoss` accepts any object with these three methods.
     """

@@ -52,8 +52,9 @@ class ContingencyTable:
 
     @classmethod
     def from_array(cls, table: Any) -> ContingencyTable:
-        """Make a table from a (K, K′) array of counts, dense or sparse, without its empty rows and
-        columns.
+        """Make a table from a dense or sparse (K, K′) array of counts.
+
+        Empty rows and columns are dropped.
         """
         if hasattr(table, "tocsr"):
             from scipy.sparse import csr_array

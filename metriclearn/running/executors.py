@@ -92,9 +92,10 @@ def add_up(parts: Sequence[Sums]) -> Sums:
 
 
 def shard_bounds(group_bounds: NDArray, count: int) -> NDArray:
-    """Divide data sets into shards; returns the first data set of each shard, and the total number.
+    """Divide data sets, which are in groups, into about ``count`` shards.
 
-    ``group_bounds`` gives the groups in the same way. If there are at least as many groups as
+    Returns the index of the first data set of each shard, and at the end the number of data sets.
+    ``group_bounds`` describes the groups in the same way. If there are at least as many groups as
     shards, a shard holds whole groups. Then each function is summed within one shard, so not even
     the last bit of the result depends on the number of shards. If there are fewer groups, each
     group is divided into several shards.
