@@ -98,8 +98,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         and ``on_end(solution)``, see :mod:`metriclearn.running.callbacks`.
     n_jobs : int, optional
         Number of threads that evaluate sequences in parallel, as in joblib. BLAS uses one thread if
-        ``n_jobs`` is not 1, or if there are fewer than 500 features, because more BLAS threads
-        would only wait for each other.
+        there are several such threads or fewer than 500 features, because more BLAS threads would
+        only wait for each other.
     executor : Executor, optional
         Determines where data sets are kept and where oracles run, for example
         ``DaskExecutor(client)``; replaces ``n_jobs``. See :mod:`metriclearn.running.executors`.

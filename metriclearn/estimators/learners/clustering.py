@@ -120,7 +120,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         default of :meth:`predict`. With None, K is unknown, and each cluster has a penalty.
     oracle : Oracle
         Loss-augmented inference: ``SpectralRelaxation`` (an upper bound on the hinge, the default),
-        ``LocalSearch`` (a lower bound) or ``Averaged`` (a mean of the two). The notes compare them.
+        ``LocalSearch`` (a lower bound) or ``Averaged`` (a weighted mean of the two). The notes
+        compare them.
     standardize : bool
         Divide features by their pooled standard deviation within the clusters before learning;
         ``components_`` includes this scaling and applies to unscaled data.

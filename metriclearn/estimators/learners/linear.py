@@ -116,7 +116,7 @@ class PrincipalComponents(MetricOfData):
     whiten: bool = False
 
     def _components(self, data: DataSets) -> NDArray:
-        """Leading eigenvectors of the pooled correlation matrix, divided by the deviations."""
+        """Leading eigenvectors of the pooled correlation matrix, divided by standard deviations."""
         variances, components = principal_components(data.arrays, self.n_components)
         if not self.whiten:
             return components

@@ -124,8 +124,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     solution_ : Solution
         The result of the solver from the best start, with objective and trace.
     start_objectives_ : list of (float, float)
-        Pairs of an entry of ``starts`` and the objective reached from it: after the trial rounds,
-        or at the end if there are none.
+        Pairs of an entry of ``starts`` and the objective reached from it: after the trial rounds of
+        the solver, or at the end if it has none.
     completions_ : list of label maps or label arrays, or None
         The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None

@@ -69,7 +69,7 @@ def json_lines(
 def live_segments(
     model: Any, chunks: Iterable[NDArray], max_delay: int | None = None
 ) -> Iterator[Segment]:
-    """Segments (start, end, label) in seconds, each as soon as it is final.
+    """Segments (start, end, label), each as soon as it is final.
 
     If a consensus has models that cannot follow a stream, it is replaced by the best of its other
     models. Neighboring segments with the same label are joined, so a labeled segment is returned
@@ -78,7 +78,7 @@ def live_segments(
     Parameters
     ----------
     model : fitted RecordingSegmenter, or segmenter with ``stream()``
-        For another segmenter than a RecordingSegmenter, times are in rows.
+        Times are in seconds for a RecordingSegmenter, and in rows for other segmenters.
     chunks : iterable of (n, P) arrays
         The features of the next n rows.
     max_delay : int, optional

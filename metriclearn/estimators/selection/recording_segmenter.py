@@ -59,8 +59,8 @@ class RecordingSegmenter(ComponentParameters):
         tables.
     learner : segmenter, optional
         By default ``Consensus()``, or ``WhitenedMetricLearner(retune=True)`` for a single
-        recording. Any other learner becomes the only member of a consensus: it is fitted without
-        each part of the recordings in turn, and once to all of them.
+        recording. A learner that is not a consensus becomes the only member of one: it is fitted
+        without each part of the recordings in turn, and once to all of them.
     rate : float
         Number of rows per second in tables; an extractor has a rate already.
     n_folds : int
