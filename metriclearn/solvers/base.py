@@ -384,10 +384,21 @@ class Minimization(Iteration):
         self.lower_bound = self.least
         self.penalty_limit = np.inf
         self.oracle_calls, self.cache_hits = 0, 0
-        self.rows = np.empty((0, 5))
+        self.trace = Trace()
         self.scale = np.inf
         self.seconds = 0.0
         self._clock = time.perf_counter()
+
+    def state(self) -> dict[str, Any]:
+        """The numbers and arrays that change from round to round, and the rows of the trace."""
+        return super().state() | {"rows": self.trace.rows}
+
+    def restore(self, state: dict[str, NDArray]) -> None:
+        """Restore the state of an earlier run, with its trace."""
+        rest = dict(state)
+        if "rows" in rest:
+            self.trace = Trace.of(rest.pop("rows"))
+        super().restore(rest)
 
     @abstractmethod
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
@@ -476,8 +487,11 @@ class Minimization(Iteration):
         now = time.perf_counter()
         self.seconds += now - self._clock
         self._clock = now
-        row = [self.objective, self.lower_bound, self.seconds, self.oracle_calls, self.cache_hits]
-        self.rows = np.vstack([self.rows, row])
+        self.trace.objective.append(float(self.objective))
+        self.trace.lower_bound.append(float(self.lower_bound))
+        self.trace.seconds.append(self.seconds)
+        self.trace.oracle_calls.append(self.oracle_calls)
+        self.trace.cache_hits.append(self.cache_hits)
         estimator_at = self.problem.estimator
         return Progress(
             round=self.round,
@@ -498,7 +512,7 @@ class Minimization(Iteration):
             lower_bound=self.lower_bound,
             scale=self.scale,
             reason=reason,
-            trace=Trace.of(self.rows),
+            trace=self.trace,
             rank=len(self.cone.metric.components(self.cone.split(self.best)[0])),
             cuts=self.memory(),
         )
