@@ -153,10 +153,12 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
     newest = u - signal.min_size
     looked, spread, top = newest + 1 - fresh.first, fresh.spread, fresh.top
     if spread >= 0.0:
+        value = energy(signal.cumulative, u - 1, u)
+        spread += value
         # The newest start is the only one without a value so far, so its f(s,u) is computed here.
-        spread += energy(signal.cumulative, u - 1, u)
-        value = energy(signal.cumulative, newest, u) / signal.min_size + signal.c
-        top = max(top, F[newest] + value - spread)
+        if newest < u - 1:
+            value = energy(signal.cumulative, newest, u) / signal.min_size
+        top = max(top, F[newest] + (value + signal.c) - spread)
         rounding = 1e-15 * (looked + 16) * (abs(best.value) + spread - signal.c)
         if top + spread + rounding <= best.value:
             looked = INTEGER(0)
@@ -233,8 +235,9 @@ def renew(signal, F, u, low, fresh, live, levels, due):
         if F[s] > -np.inf:
             live.starts[n], live.expiry[n], n = s, _NEVER, n + 1
     first = u
-    for j in range(begin, n):
-        first = min(first, INTEGER(live.starts[j]))
+    if len(signal.truth):  # only the gain depends on the first start
+        for j in range(begin, n):
+            first = min(first, INTEGER(live.starts[j]))
     # Bounds begin with the slack at u and grow with the gain. The test that drops a start has to
     # allow for the largest gain.
     at_once, growth, most = loss_slack(signal.truth, signal.weight, first, u)

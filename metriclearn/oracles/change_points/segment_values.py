@@ -247,12 +247,12 @@ def _with_loss(value, weight, truth, charges, s, u, length):
         if len(truth):
             value -= weight * overlap(truth, s, u)
         return value / length
-    # Testing the weight first is faster than two separate tests of truth and charges.
-    if weight == 0.0:
-        return value / length
+    # A signal with charges has no truth. Charges cost most, so they have a single test.
+    if len(charges):
+        return value / length + weight * charge(charges, s, u)
     if len(truth):
-        return (value - weight * overlap(truth, s, u)) / length
-    return value / length + weight * charge(charges, s, u)
+        value -= weight * overlap(truth, s, u)
+    return value / length
 
 
 @njit(**LIGHT)
