@@ -45,8 +45,8 @@ from metriclearn.oracles.change_points.segment_values import (
 # switch off one speed-up at a time.
 LOOK_AHEAD = True  # bound fresh starts together
 GAIN = True  # let bounds grow with the loss
-HOT = 0.1  # a start is hot if it is below the best value by less than this share of the slack
-LEVEL = 512  # with more cold starts, a level is closed, and the hot starts begin the next one
+HOT = 0.3  # a start is hot if it is below the best value by less than this share of the slack
+LEVEL = 128  # with more cold starts, a level is closed, and the hot starts begin the next one
 MOST_LEVELS = 40  # more than log₂ T suffice, because levels double in size
 _FRESH = 64  # cost of renewing a level that begins with hot starts only
 _NEVER = 2**31 - 1
