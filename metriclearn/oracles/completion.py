@@ -36,7 +36,7 @@ class ConstrainedKMeans(BaseEstimator):
     Groups with different labels never share a cluster. Every label has its own cluster, and the
     initial center of this cluster is the mean of the label's group (Constrained-KMeans of Basu,
     Banerjee & Mooney 2002). Lloyd's iterations run over the group means, weighted by size, from
-    several starts. The value grows with every iteration, up to a local maximum. If the number of
+    several starts, up to a local maximum of the value. If the number of
     clusters is unknown, clusters are added to the labeled ones, one at a time, while the value
     grows.
 

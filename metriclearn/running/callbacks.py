@@ -45,7 +45,7 @@ class Progress:
 
     @property
     def relative_gap(self) -> float:
-        """The gap objective − lower_bound, divided by ``scale``, the objective without a metric."""
+        """The gap objective − lower_bound, divided by ``scale``."""
         return (self.objective - self.lower_bound) / max(self.scale, 1e-300)
 
 

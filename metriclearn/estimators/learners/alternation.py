@@ -49,10 +49,10 @@ _LOGGER = logging.getLogger(__name__)
 
 Piece = tuple[NDArray, Partition | PartialPartition]
 FitComponents = Callable[..., NDArray]
-"""Learns from the arrays, labels and weights of data sets, with the learner's parameters but for
-those passed by name; returns components (r, P)."""
+"""Learns a metric from arrays, labels and weights of data sets, and returns its components (r, P).
+It has the parameters of the learner, except those that are passed by name."""
 CutKnown = Callable[[NDArray, PartialPartition], list[Piece]]
-"""The parts of a data set of which something is known."""
+"""Cuts the labeled parts out of a data set."""
 
 
 @runtime_checkable

@@ -448,7 +448,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         who, behind, ahead = type(self).__name__, 0, 0
         if self.penalty_ is None:
             raise ValueError(
-                f"{who} needs a penalty for a stream, whose number of segments nobody knows, got "
+                f"{who} needs a penalty for a stream, whose number of segments is unknown, got "
                 "n_segments='given'; call tune_penalty, or fit with n_segments=None."
             )
         if self.penalty_unit_ is not None:
