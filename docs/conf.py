@@ -77,7 +77,7 @@ html_theme_options = {
 
 
 def of_others(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
-    """Skip members that scikit-learn, torch or Python have written."""
+    """Skip members that are not defined in metriclearn, such as those of scikit-learn."""
     module = getattr(getattr(member, "fget", member), "__module__", None)
     return True if module is None or not module.startswith("metriclearn") else None
 

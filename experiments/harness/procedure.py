@@ -370,8 +370,10 @@ def tables_and_rows(procedure: Procedure, outcomes: Sequence[Outcome]) -> dict[s
 
 
 def _numbers(procedure: Procedure, mine: Sequence[tuple[Outcome, str]], measure: str) -> Row:
-    """The fields of one row, from the outcomes of a method that it averages, each with its
-    column."""
+    """The fields of one row, which is the mean over outcomes of a method.
+
+    ``mine`` pairs each outcome with the column whose scores count.
+    """
     tests = [outcome.case.test for outcome, _ in mine]
     values = np.concatenate([outcome.scores[column][measure] for outcome, column in mine])
     weights = [some for test in tests if (some := procedure.weights(test)) is not None]

@@ -51,8 +51,8 @@ class PenaltyRegression(BaseEstimator):
     """Predict logarithms of penalties from features, by interval regressions on parts of the data.
 
     Values that are not finite become the least finite value of their column. Constant columns are
-    not used. A constant is added to the mean prediction: the middle of the widest range with the
-    fewest label errors on the training data.
+    not used. A constant is added to the mean prediction. It is chosen for the fewest label errors
+    on the training data; if ranges of constants are equally good, it is the middle of the widest.
 
     Parameters
     ----------

@@ -111,8 +111,10 @@ def _cut(logits: NDArray, pair: tuple[float, int]) -> NDArray[np.int64]:
 
 
 def best_boundaries(gains: NDArray, distance: int) -> NDArray[np.int64]:
-    """Choose the positions with the largest total gain that keep a minimum distance, as segment
-    ends."""
+    """Choose positions with the largest total gain that are at least ``distance`` apart.
+
+    They are returned as segment ends, the last of which is n + 1.
+    """
     n, values = len(gains), gains.tolist()
     best, taken = [0.0] * (n + 1), [False] * (n + 1)
     for t in range(1, n + 1):

@@ -58,7 +58,7 @@ def file_of(folder: Path, tier: str, name: str) -> Path:
 
 
 def tiers_of(folder: Path) -> list[str]:
-    """List the names of the tiers that were saved in a folder, except for the first."""
+    """List the names of the tiers saved in a folder, without the first tier, which has no name."""
     return sorted(path.name.removesuffix(f".{FILE}") for path in folder.glob(f"[!.]*.{FILE}"))
 
 

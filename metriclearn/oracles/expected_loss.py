@@ -256,8 +256,9 @@ def advance(program, best, back, live, n_live, first):
 def _layers(positions, table, weights, names, rules, c, count):
     """Back-pointers for every number of segments up to ``count``, and the best value.
 
-    ``back[k, u]`` (count+1, E) is the start of the last segment of the best segmentation before u
-    into k segments. The value belongs to the best segmentation into ``count`` segments.
+    The back-pointers have the shape (count+1, E). In the best segmentation of the samples before
+    position u into k segments, the last segment starts at position ``back[k, u]``. The value is
+    that of the best segmentation of all samples into ``count`` segments.
     """
     n = len(positions)
     best, back = np.full((count + 1, n), -np.inf), np.zeros((count + 1, n), dtype=np.int64)

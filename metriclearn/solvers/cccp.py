@@ -86,7 +86,7 @@ class CCCP(ComponentParameters):
         Returns
         -------
         solution : Solution
-            The solution of least objective, with the trace of the run from its start.
+            The solution of least objective, with the trace of the run that found it.
         objectives : list of float
             The objective that was reached from every start.
         """

@@ -342,7 +342,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def fit_states(
         self, X: Any, y: Any, metric: MetricEstimator | None = None, named: bool = True
     ) -> Self:
-        """Learn states from recurring labels; :meth:`predict_states` gives them to segments.
+        """Learn states from recurring labels; :meth:`predict_states` assigns them to segments.
 
         In ``fit`` every run of equal labels is a separate segment, because the search for
         change-points returns only contiguous segments. For states, all samples with equal labels

@@ -168,9 +168,9 @@ def _discard(signal, program, u):
     because Σ 2⟨μ, z⟩ − |μ|² over these samples z must make up for F(t) − F(s). Here f_k is the
     value of a segment with the name k. It includes the penalty λ of a segment, so + λ removes it. A
     start s > c is better than c only if μ lies outside the ball of c and s. So s < c never wins if,
-    for all names, its ball with u does not meet its ball with c. And s > c never wins if, for all
-    names, its ball with u lies inside the ball of c and s. With (*) of :mod:`.bounds` alone,
-    changes near c would remain possible until the next change. This is functional pruning
+    for all names, the ball of s and u does not meet the ball of s and c. And s > c never wins if,
+    for all names, the ball of s and u lies inside the ball of c and s. With (*) of :mod:`.bounds`
+    alone, changes near c would remain possible until the next change. This is functional pruning
     (Maidstone et al., Statistics and Computing 27, 2017).
     """
     F, last, live, levels = program
