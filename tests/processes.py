@@ -1,11 +1,15 @@
 """Processes that tests kill while they work, as copies of one that has done the imports."""
 
 import multiprocessing
+import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from metriclearn.__main__ import main
 
 # Children are copies of a process that has imported these files and nothing else.
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -38,3 +42,11 @@ def kill_after_writing(
     process.join()
     assert process.exitcode in (0, -signal.SIGKILL)  # anything else is an error of the call
     return process.exitcode != 0
+
+
+def run_console(arguments: list[str], printed: Any, given: Any = None) -> None:
+    """The command, which prints into a pipe, and may read from one."""
+    os.dup2(printed.fileno(), 1)
+    if given is not None:
+        sys.stdin = os.fdopen(given.fileno(), closefd=False)
+    sys.exit(main(arguments))

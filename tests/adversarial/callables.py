@@ -253,6 +253,7 @@ def packages() -> list[ModuleType]:
     return modules
 
 
+@cache
 def public() -> dict[str, Any]:
     """Public functions and classes of metriclearn, by name."""
     named = {}

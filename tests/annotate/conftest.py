@@ -1,22 +1,14 @@
 """Servers of the label page: in this process, and the command ``metriclearn label``."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from metriclearn.__main__ import main
 from tests.annotate.browsing import RATE
-from tests.processes import PROCESSES
+from tests.processes import PROCESSES, run_console
 from tests.serving import needs_label
-
-
-def run_console(arguments: list[str], printed: Any) -> None:
-    """The command, which prints into a pipe."""
-    os.dup2(printed.fileno(), 1)
-    main(arguments)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import copy
 import io
 import json
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -20,6 +19,7 @@ from metriclearn.estimators.selection.live import (
     sound_rows,
     table_rows,
 )
+from tests.processes import PROCESSES, run_console
 
 NAMES = ("idle", "wash", "idle", "spin", "wash")
 
@@ -112,20 +112,25 @@ def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
         data = ("power,water,noise\n" + "\n".join(lines) + "\n").encode()
         expected = model.segment_features(X)
     path = metriclearn.save(model, tmp_path / "pipe.model")
-    command = [sys.executable, "-m", "metriclearn", "segment", "-", "--model", str(path)]
+    command = ["segment", "-", "--model", str(path), *arguments]
     half = len(data) * 7 // 10 + 1  # in the middle of a number
-    with subprocess.Popen(
-        [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdin
-        assert process.stdout
-        process.stdin.write(data[:half])
-        process.stdin.flush()
-        first = json.loads(process.stdout.readline())
-        process.stdin.write(data[half:])
-        process.stdin.close()
-        others = [json.loads(line) for line in process.stdout.read().splitlines()]
-    assert process.returncode == 0
+    given, growing = PROCESSES.Pipe(duplex=False)
+    output, printed = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(target=run_console, args=(command, printed, given))
+    process.start()
+    given.close()
+    printed.close()
+    with (
+        open(growing.fileno(), "wb", 0, closefd=False) as pipe,
+        open(output.fileno(), closefd=False) as lines,
+    ):
+        pipe.write(data[:half])
+        first = json.loads(lines.readline())
+        pipe.write(data[half:])
+        growing.close()
+        others = [json.loads(line) for line in lines]
+    process.join()
+    assert process.exitcode == 0
     assert [tuple(line.values()) for line in (first, *others)] == expected
 
 

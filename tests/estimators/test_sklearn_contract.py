@@ -35,11 +35,12 @@ DP_MEANS = {
     "check_sample_weight_equivalence_on_dense_data": "the w samples of a weight w stay together, "
     "where each of w copies may open a cluster; and a weight of 0 is refused",
 }
+COARSE = ml.BundleDual(tolerance=0.1)
 # with checks that cannot apply, and how many pass at least
 CHECKED: list[tuple[BaseEstimator, dict[str, str], int]] = [
-    (ml.ChangePointMetricLearner(), WEIGHTED, 40),
-    (ml.ClusteringMetricLearner(), WEIGHTED, 40),
-    (ml.WhitenedClusteringLearner(), WEIGHTED, 40),
+    (ml.ChangePointMetricLearner(solver=COARSE), WEIGHTED, 40),
+    (ml.ClusteringMetricLearner(solver=COARSE), WEIGHTED, 40),
+    (ml.WhitenedClusteringLearner(ml.ClusteringMetricLearner(solver=COARSE)), WEIGHTED, 40),
     (baselines.Euclidean(), REFUSED, 35),
     (baselines.PrincipalComponents(2), REFUSED, 35),
     (baselines.RelevantComponents(contiguous=False), REFUSED, 35),

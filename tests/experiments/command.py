@@ -12,7 +12,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.harness.choosing import compare
-from experiments.harness.command_line import CONFIGS
+from experiments.harness.command_line import CONFIGS, one_sentence
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Case, Method, Outcome
 from experiments.harness.results import read_results
@@ -40,7 +40,18 @@ def failure(capsys: pytest.CaptureFixture[str], module: str, *arguments: str | P
     with pytest.raises(SystemExit) as stopped:
         call(module, *arguments)
     assert "Traceback" not in capsys.readouterr().err
-    message = stopped.value.code  # Python prints a text and exits with status 1
+    return _sentence(stopped.value)
+
+
+def refusal(folder: Path, *overrides: str) -> str:
+    """The one sentence that a run ends with, without the command line, which takes 1 s."""
+    with pytest.raises(SystemExit) as stopped, one_sentence():
+        results_of(folder, *overrides)
+    return _sentence(stopped.value)
+
+
+def _sentence(end: SystemExit) -> str:
+    message = end.code  # Python prints a text and exits with status 1
     assert isinstance(message, str)
     assert "\n" not in message
     return message

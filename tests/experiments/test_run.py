@@ -25,7 +25,14 @@ from experiments.harness.scoring import sequence_losses
 from metriclearn import load
 from metriclearn.datasets import load_texts, make_change_points, save_files
 from tests.datasets.test_published import write as write_texts
-from tests.experiments.command import DATA_REASON, call, configuration, failure, results_of
+from tests.experiments.command import (
+    DATA_REASON,
+    call,
+    configuration,
+    failure,
+    refusal,
+    results_of,
+)
 
 METHODS = {f"ours/{metric}" for metric in ("diagonal-l1", "diagonal-l2", "full", "trace")}
 METHODS |= {"euclidean", "pca", "rca"}
@@ -173,12 +180,10 @@ def test_own_files_with_a_test_folder(own_run: Path) -> None:
     assert "trained on 5 sequences; test sequences: series5, series6, series7." in text
 
 
-def test_a_folder_is_not_for_training_and_for_test(
-    own: tuple[Path, Path], capsys, tmp_path
-) -> None:
+def test_a_folder_is_not_for_training_and_for_test(own: tuple[Path, Path], tmp_path) -> None:
     places = [f"dataset.{key}={own[0]}" for key in ("path", "test_root")]
-    columns = ("dataset.label=state", "dataset.group=person", f"hydra.run.dir={tmp_path}")
-    message = failure(capsys, "run", "experiment=files", *FEW, *places, *columns)
+    columns = ("dataset.label=state", "dataset.group=person")
+    message = refusal(tmp_path, "experiment=files", *FEW, *places, *columns)
     assert "5 of 5 are the same in both, such as 'series0'; name another folder." in message
 
 
@@ -283,7 +288,8 @@ end_with(main)
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) -> None:
-    options = ["experiment=synthetic", *FEW, "n_folds=3", f"outputs={tmp_path}"]
+    fewer = ("~methods.diagonal_l2", "~methods.rca", "n_folds=2")
+    options = ["experiment=synthetic", *FEW, *fewer, f"outputs={tmp_path}"]
     command = [sys.executable, "-m", "experiments.run", *options]
 
     def fits() -> dict[Path, int]:
@@ -314,13 +320,12 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) ->
     assert {file: fits()[file] for file in kept} == kept  # none is made again
     assert len(fits()) > len(kept)
     (resumed,) = tmp_path.glob("synthetic/*/results.json")
-    call("run", *options, f"outputs={tmp_path}/anew")
-    (anew,) = tmp_path.glob("anew/synthetic/*/results.json")
-    tables = [read_results(file) for file in (resumed, anew)]
+    anew = results_of(tmp_path / "anew", *options, f"outputs={tmp_path}/anew")
+    tables = [read_results(resumed), anew]
     numbers = [[{**row, "seconds": 0} for row in table["rows"]] for table in tables]
     assert numbers[0] == numbers[1]
-    with pytest.raises(SystemExit, match="needs the folder of a run of this command that was"):
-        call("run", *options, f"resume={folder.parent}")  # it is complete
+    message = refusal(tmp_path / "more", *options, f"resume={folder.parent}")  # it is complete
+    assert "needs the folder of a run of this command that was" in message
 
 
 def test_a_damaged_fit_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -369,13 +374,26 @@ def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
             ["There is no n_sample in dataset; did you mean dataset.loader.n_samples."],
         ),
         (["methods.l1.grid.strength=3"], ["There is no l1 in methods; there are one_segment, "]),
-        (["n_jobs=0"], ["n_jobs needs a number of fits at the same time, or -1 for all, got 0."]),
         (["+n_fold=3"], ["There is no n_fold; did you mean n_folds."]),
         (["+dataset.windows=3"], ["There is no windows in dataset; there are name, loader."]),
         (["+methods.rca.column=[given]"], ["no column in methods.rca; did you mean columns."]),
-        (["resume=/absent"], ["resume=/absent needs the folder of a run"]),
         (["hydra/launcher=nowhere"], ["no hydra/launcher/nowhere", "[sweeps]"]),
         (["executor=mpi"], ["dask, threads"]),
+    ],
+    ids=lambda value: value[0],
+)
+def test_errors_of_the_user_are_one_sentence(
+    options: list[str], words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = failure(capsys, "run", *options, f"hydra.run.dir={tmp_path}/out")
+    assert [word for word in words if word not in message] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["n_jobs=0"], ["n_jobs needs a number of fits at the same time, or -1 for all, got 0."]),
+        (["resume=/absent"], ["resume=/absent needs the folder of a run"]),
         (["experiment=hapt", "dataset.root=/absent"], ["/absent"]),
         (["experiment=files"], ["dataset.path=FOLDER"]),
         (
@@ -394,10 +412,10 @@ def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
     ],
     ids=lambda value: value[0],
 )
-def test_errors_of_the_user_are_one_sentence(
-    options: list[str], words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_errors_of_a_run_are_one_sentence(
+    options: list[str], words: list[str], tmp_path: Path
 ) -> None:
-    message = failure(capsys, "run", *options, f"hydra.run.dir={tmp_path}/out")
+    message = refusal(tmp_path / "out", *options)
     assert [word for word in words if word not in message] == []
 
 

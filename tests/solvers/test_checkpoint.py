@@ -24,8 +24,11 @@ def minimize(problem: CompleteProblem, solver=SOLVERS[0], on_round=None, **setti
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{s!r}".split("(")[0])
-@pytest.mark.parametrize("mode", ["learned", "fixed", "known"])
-@pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()], ids=["diagonal", "full"])
+@pytest.mark.parametrize(
+    ("metric", "mode"),
+    [(ml.DiagonalMetric(), "learned"), (ml.FullMetric(), "fixed"), (ml.FullMetric(), "known")],
+    ids=["diagonal-learned", "full-fixed", "full-known"],
+)
 def test_resumed_run_equals_the_uninterrupted_one(metric, mode, solver, tmp_path) -> None:
     if isinstance(solver, ml.CuttingPlane):
         pytest.importorskip("cvxpy", reason="cvxpy solves its master: pip install cvxpy")

@@ -3,6 +3,7 @@
 import signal
 import threading
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -46,8 +47,10 @@ def complete(pair, strength, mode, seed, noise) -> CompleteProblem:
     return CompleteProblem(metric, omega, mode, seed, noise)
 
 
-@pytest.mark.parametrize("mode", ["learned", "fixed", "known"])
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [*product(SOLVERS, ["learned"]), *product(["bundle", "n-slack", "polyak"], ["fixed", "known"])],
+)
 def test_bounds_bracket_the_optimum_of_the_complete_problem(name, mode) -> None:
     """cvxpy on the cuts of all segmentations is the truth; variants have some of its problems."""
     solver, reach = SOLVERS[name]

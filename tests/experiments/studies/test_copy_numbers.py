@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.harness.results import read_results
-from tests.experiments.command import failure, results_of
+from tests.experiments.command import refusal, results_of
 
 SMALL = ("tiny=true", "n_jobs=1", "n_folds=2", "max_segments=8")
 FEW = (*SMALL, "~methods.hermite", "~methods.shaped_hermite", "~methods.six")
@@ -102,15 +102,14 @@ def test_page_has_the_pictures(folder: Path) -> None:
     assert len(list(folder.glob("*-figure-Profile-*.png"))) == text.count("<figure>")
 
 
-def test_unseen_profiles_are_for_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unseen_profiles_are_for_test(tmp_path: Path) -> None:
     for seed, name in enumerate(("known", "unseen")):
         (tmp_path / name).mkdir()
         write_profiles(tmp_path / name, seed)
     fewer = [f"~methods.{name}" for name in ("linear", "shaped_counts", "shaped_thresholds")]
     few = [*FEW, *fewer, "pictures=false"]
     same = [f"dataset.{key}={tmp_path}/known" for key in ("root", "test_root")]
-    out = f"hydra.run.dir={tmp_path}/same"
-    message = failure(capsys, "run", "experiment=neuroblastoma", *same, out, *few)
+    message = refusal(tmp_path / "same", "experiment=neuroblastoma", *same, *few)
     assert "dataset.test_root needs data that are not for training, but 12 of 12 are" in message
     unseen = [f"dataset.root={tmp_path}/known", f"dataset.test_root={tmp_path}/unseen"]
     results = results_of(tmp_path / "out", "experiment=neuroblastoma", *unseen, *few)

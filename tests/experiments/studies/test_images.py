@@ -24,7 +24,7 @@ from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGr
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.media.image import Color, PixelBlocks, Position
 from tests.estimators.test_normalized_cuts import images
-from tests.experiments.command import failure, outcomes_of, results_of
+from tests.experiments.command import outcomes_of, refusal, results_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -150,17 +150,14 @@ def write_images(folder: Path, places: range) -> None:
         Image.fromarray(labels.astype(np.uint8)).save(folder / "masks" / name)
 
 
-def test_images_of_another_folder_are_for_test(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_images_of_another_folder_are_for_test(tmp_path: Path) -> None:
     pytest.importorskip("skimage")
     write_images(tmp_path / "known", range(4))
     write_images(tmp_path / "unseen", range(4, 6))
     left_out = ("small_grid", "scikit_learn", "full")
     few = ("tiny=true", "n_jobs=1", *(f"~image_methods.{name}" for name in left_out))
     options = ("experiment=images", *few, "n_train=2", f"dataset.root={tmp_path}/known")
-    same = (f"dataset.test_root={tmp_path}/known", f"hydra.run.dir={tmp_path}/same")
-    message = failure(capsys, "run", *options, *same)
+    message = refusal(tmp_path / "same", *options, f"dataset.test_root={tmp_path}/known")
     assert "dataset.test_root needs data that are not for training, but 4 of 4 are" in message
     unseen = f"dataset.test_root={tmp_path}/unseen"
     results = results_of(tmp_path / "out", *options, unseen)
