@@ -16,7 +16,7 @@ import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -124,6 +124,12 @@ class _Picture:
 
 def page(template: str, **content: Any) -> str:
     """Fill a template of the folder ``templates``. The text ends with a line break."""
+    return _templates().get_template(template).render(content).rstrip() + "\n"
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    """The folder ``templates``, whose files are compiled once."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parents[1] / "templates"),
         autoescape=jinja2.select_autoescape(["html.j2"]),
@@ -131,7 +137,7 @@ def page(template: str, **content: Any) -> str:
         trim_blocks=True,
     )
     environment.filters |= {"mean": fmean, "plural": plural, "counted": counted}
-    return environment.get_template(template).render(content).rstrip() + "\n"
+    return environment
 
 
 def results_markdown(results: Mapping[str, Any], artifacts: Artifacts | None = None) -> str:

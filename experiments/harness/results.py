@@ -338,7 +338,7 @@ def paired_tests(
         gains = np.array([sign * weights[unit] * (value - own[unit]) for unit, value in pairs])
         gains = gains[np.abs(gains) > _ROUNDING * np.abs(row["values"]).max()]
         better, n = int(np.sum(gains > 0)), len(gains)
-        signs = binomtest(better, n).pvalue if n else 1.0
+        signs = _signs(better, n) if n else 1.0
         ranks = _signed_ranks(tuple(gains)) if n else 1.0
         tests[method] = {"better": better, "worse": n - better, "mcnemar": signs, "wilcoxon": ranks}
     for name in ("mcnemar", "wilcoxon"):
@@ -347,6 +347,12 @@ def paired_tests(
             least = max(least, min(1.0, (len(tests) - place) * test[name]))
             test[name] = float(least)
     return tests
+
+
+@cache
+def _signs(better: int, n: int) -> float:
+    """The exact McNemar test; many methods have the same two counts."""
+    return binomtest(better, n).pvalue
 
 
 @cache

@@ -285,7 +285,7 @@ def test_default_members_learn_from_partial_labels_and_names() -> None:
     assert {type(one) for one in every} == {ml.ChangePointMetricLearner}
     known = [np.where(np.arange(80) < 60, labels, -1) for labels in DATA.labels]
     two = dict(list(partial.items())[:2])
-    consensus = ml.Consensus(two, n_folds=2).fit(DATA.sequences, known)
+    consensus = ml.Consensus(two, n_folds=2).fit(DATA.sequences[:4], known[:4])
     assert -consensus.score(DATA.sequences, known) < 0.1
     with assert_refused("boundaries in recordings left out whose labels are all known"):
         consensus.boundary_probabilities(DATA.sequences)

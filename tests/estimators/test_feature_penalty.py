@@ -101,7 +101,7 @@ def test_certificates(metric, regularizer, n_segments) -> None:
     solver = ml.BundleDual(tolerance=1e-4, max_rounds=2000)
     solved = learner(penalty=BOTH, **{**given, "solver": solver}).fit(XS, YS)
     assert solved.solution_.relative_gap <= 1e-4
-    other = learner(penalty=BOTH, **given, solver=ml.ProjectedSubgradient(max_rounds=100))
+    other = learner(penalty=BOTH, **given, solver=ml.ProjectedSubgradient(max_rounds=40))
     with pytest.warns(ConvergenceWarning, match="stopped"):
         other.fit(XS, YS)
     assert solved.solution_.lower_bound <= other.solution_.objective

@@ -20,8 +20,8 @@ TIGHT, ROUGH = ml.BundleDual(1e-6), ml.BundleDual(1e-2)
 def test_warm_solutions_are_the_cold_ones(metric, regularizer) -> None:
     count = "given" if isinstance(regularizer, ml.Trace) else None
     learner = ml.ChangePointMetricLearner(metric, regularizer, TIGHT, n_segments=count)
-    path = ml.regularization_path(learner, XS, YS, [0.3, 0.03, 0.1])
-    np.testing.assert_array_equal(path.strengths, [0.3, 0.1, 0.03])
+    path = ml.regularization_path(learner, XS, YS, [0.03, 0.3])
+    np.testing.assert_array_equal(path.strengths, [0.3, 0.03])
     for strength, solution, fitted in zip(path.strengths, path.solutions, path.learners):
         cold = clone(learner).set_params(regularizer__strength=strength).fit(XS, YS)
         assert solution.converged
@@ -135,12 +135,10 @@ def test_cross_validation_by_hand() -> None:
 def test_folds_keep_groups_together_and_weights_count() -> None:
     given = {"sample_weight": [1, 1, 1, 1, 2], "groups": [0, 0, 1, 1, 2]}
     models = [
-        ml.ChangePointMetricLearnerCV(strengths=[0.2, 0.02], solver=ROUGH, cv=cv).fit(
-            XS, YS, **given
-        )
+        ml.ChangePointMetricLearnerCV(strengths=[0.1], solver=ROUGH, cv=cv).fit(XS, YS, **given)
         for cv in (GroupKFold(3), 3, None)
     ]
-    assert models[0].loss_path_.shape == (2, 3)
+    assert models[0].loss_path_.shape == (1, 3)
     for model in models[1:]:
         np.testing.assert_array_equal(model.loss_path_, models[0].loss_path_)
 
@@ -162,8 +160,8 @@ def test_folds_need_sequences_on_both_sides(folds: list) -> None:
 def test_pictures_count_what_is_not_zero(metric, unit) -> None:
     from matplotlib.text import Text
 
-    model = ml.ChangePointMetricLearnerCV(metric, ml.Trace(), ROUGH, strengths=3, cv=2)
-    figure = model.fit(XS, YS).path_.plot()
+    model = ml.ChangePointMetricLearnerCV(metric, ml.Trace(), ROUGH, strengths=2, cv=2)
+    figure = model.fit(XS[:2], YS[:2]).path_.plot()
     assert f"of 6 {unit}" in " ".join(text.get_text() for text in figure.findobj(Text))
 
 

@@ -259,7 +259,7 @@ class Jump:
 )
 def test_feature_penalty_of_a_known_number_of_samples(features) -> None:
     penalty = ml.FeaturePenalty(features)
-    learner = ml.ChangePointMetricLearner(penalty=penalty, verbose=False)
+    learner = ml.ChangePointMetricLearner(penalty=penalty, solver=ml.BundleDual(tolerance=0.1))
     learner.fit(DATA.sequences, DATA.labels)
     assert abs(learner.feature_penalty_.coef_).max() > 0
     rng = np.random.default_rng(3)

@@ -109,7 +109,14 @@ def test_report_has_every_kind_of_figure_and_the_choices(synthetic: Path) -> Non
 
 @needs_data
 def test_real_recordings(tmp_path: Path) -> None:
-    left_out = ("forest_mode", "forest_viterbi", "named_neighbors", "named_forest", "rca")
+    left_out = (
+        "forest_mode",
+        "forest_viterbi",
+        "named_neighbors",
+        "named_forest",
+        "rca",
+        "diagonal_l2",
+    )
     fewer = [f"~methods.{name}" for name in left_out] + ["dataset.loader.window=100"]
     results_of(tmp_path / "out", "experiment=hapt", *FEW, *fewer)
     found = rows(tmp_path / "out")
