@@ -261,7 +261,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with seeded(seed):
             standardization, network = fitted._made_network()
-        standardization.fit([X for X, _ in rest], who)
+        standardization.fit(list(compress(data.arrays, ~is_held)), who)
         fitted.feature_penalty_ = fitted.name_weights_ = None
         training = Training(fitted, network, seed, rest, held, names, classes)
         fitted.kept_ = training.run()

@@ -221,7 +221,7 @@ class _Bundle(Minimization):
             at_penalty = _PENALTY_CURVATURE * typical**2 / max(self.scale, 1e-12)
             if terms.curvature > 0 and terms.slope.any():
                 # The optimal penalty grows with the metric at the center of Ω.
-                height = float(np.max(np.abs(cuts["slope"][:, :n] @ terms.center)))
+                height = float(np.max(np.abs(cuts["slope"][:, :n] @ terms.lowest[0])))
                 at_penalty *= min(1.0, _FAR * self.scale / max(height, 1e-300)) ** 2
             unit = np.sqrt(at_penalty / (terms.curvature + self.first_proximity))
             unit = max(unit, np.sqrt(_PENALTY_FLOOR * at_penalty / curvature))

@@ -43,23 +43,20 @@ class RegularizationTerms:
         metric = w[: len(self.slope)]
         if self.curvature == 0.0:
             return float(self.offset + self.slope @ metric)
-        away = metric - self.center
-        return float(self._least + 0.5 * self.curvature * (away @ away))
+        center, least = self.lowest
+        away = metric - center
+        return float(least + 0.5 * self.curvature * (away @ away))
 
     @cached_property
-    def center(self) -> NDArray:
-        """The point of the unconstrained minimum of Ω, for μ > 0.
+    def lowest(self) -> tuple[NDArray, float]:
+        """The point of the unconstrained minimum of Ω, for μ > 0, and the value of Ω there.
 
         Written around this point, Ω is computed without cancellation.
         """
-        return -self.slope / self.curvature
-
-    @cached_property
-    def _least(self) -> float:
-        """The least value of Ω, which it has at its center."""
-        lowered = 0.5 * self.curvature * float(self.center @ self.center)
+        center = -self.slope / self.curvature
+        lowered = 0.5 * self.curvature * float(center @ center)
         rest = self.offset - lowered
-        return rest if abs(rest) > 1e-12 * lowered else 0.0
+        return center, rest if abs(rest) > 1e-12 * lowered else 0.0
 
     def gradient(self, w: NDArray) -> NDArray:
         """The gradient ∇Ω, whose entry for the penalty is zero."""
@@ -83,10 +80,10 @@ class RegularizationTerms:
             F.
         """
         if self.curvature > 0:
-            slope = slope[: cone.n_metric]
-            point, _ = cone.metric.linearize(self.center - slope / self.curvature)
-            away = point - self.center
-            return self._least + float(slope @ point + 0.5 * self.curvature * (away @ away))
+            slope, (center, least) = slope[: cone.n_metric], self.lowest
+            point, _ = cone.metric.linearize(center - slope / self.curvature)
+            away = point - center
+            return least + float(slope @ point + 0.5 * self.curvature * (away @ away))
         total = slope[: cone.n_metric] + self.slope
         return best / float(np.max(self.slope)) * min(0.0, cone.metric.least(total))
 

@@ -305,11 +305,13 @@ def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
         covered[region.start + 1 : region.stop] = 1
     borders = np.flatnonzero(np.diff(covered, prepend=0, append=0)).reshape(-1, 2)
     # Everything known about a stretch follows from the constraints inside it.
-    segmented = {(start, ends[-1]): ends - start for start, ends in known.pieces.stretches}
+    segmented = {}
+    for start, ends in known.pieces.stretches:
+        segmented[start, int(ends[-1])] = ends - start
     pieces: list[Piece] = []
     for first, stop in borders.tolist():
         start = first - 1
-        ends = segmented.get((start, stop))
-        labels = known.within(start, stop) if ends is None else Partition(ends=ends)
+        whole = segmented.get((start, stop))
+        labels = known.within(start, stop) if whole is None else Partition(ends=whole)
         pieces.append((array[start:stop], labels))
     return pieces
