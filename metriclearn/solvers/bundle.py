@@ -21,6 +21,7 @@ from metriclearn.solvers.dual_master import (
     move,
     table_of,
 )
+from metriclearn.solvers.mahalanobis import SKETCHED
 
 # The first weight ν of the proximal term, and the factors by which ν changes, tuned for few rounds.
 _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3
@@ -234,7 +235,8 @@ class _Bundle(Minimization):
         shift[:n] = self.proximity * self.center[:n] - terms.slope
         rows, offsets, groups = cuts["slope"], cuts["offset"].copy(), cuts["group"].copy()
         known = 0 if self._factors is None else len(self._factors)
-        if known < len(cuts) and hasattr(cone.metric, "factors"):
+        wide = cone.n_features >= SKETCHED
+        if known < len(cuts) and wide and hasattr(cone.metric, "factors"):
             factors = cone.metric.factors(rows[known:, :n])
             if self._factors is None:
                 self._factors = factors

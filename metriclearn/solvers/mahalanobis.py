@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 
 Jacobian = Callable[..., NDArray]
 # Least number of features for which factoring matrices of low rank pays off.
-_SKETCHED = 64
+SKETCHED = 64
 # Relative to the largest eigenvalue or weight; smaller ones give no component.
 _NEGLIGIBLE = 1e-12
 
@@ -153,10 +153,10 @@ class FullMetric(BaseEstimator):
         structured array (k,) with the fields
             ``vectors`` (q, P), which are orthonormal, with q = ⌊P/8⌋; and ``values`` (q,), sorted
             by decreasing absolute value. Values beyond the rank are 0. If the rank is q or more,
-            both fields are 0. If P is too small for factors to save time, q is 0.
+            both fields are 0.
         """
         P = self.matrix(rows[0]).shape[0]
-        q = P // 8 if P >= _SKETCHED else 0
+        q = P // 8
         factors = np.zeros(len(rows), [("vectors", float, (q, P)), ("values", float, (q,))])
         probes = np.random.default_rng(0).standard_normal((P, q))
         for k, row in enumerate(rows if q else ()):
