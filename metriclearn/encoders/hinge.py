@@ -79,8 +79,8 @@ class InnerProducts:
         return LowRankForm(center(Z)), float(len(Z))
 
     def slope(self, form: Any, Z: NDArray, partition: Any) -> NDArray:
-        # Centering the outputs centers the slope.
-        return center(2.0 * partition.project(center(Z)))
+        # The form holds the centered outputs. Centering the outputs centers the slope, too.
+        return center(2.0 * partition.project(form.factors))
 
     def loss(self, segments: bool) -> Any:
         return KnownLoss() if segments else FrobeniusLoss()
