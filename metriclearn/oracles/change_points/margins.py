@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 # a small enough gap. Then the factor by which windows grow, and the share of the penalty beyond
 # which they become infinite. The result is exact for any choice.
 NARROW, _WIDE, _GAP, _WIDER, _LIMIT = 0.1, 0.3, 0.05, 2.6, 10.0
+BLOCKS = True  # bound the ends of a block together; the result is exact without it, too
 _TOLERANCE = number(0, whole=True)
 _FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
 _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=True)
@@ -369,7 +370,7 @@ def _without(signal, sides, boundaries, tolerance):
     """
     T, n = len(sides.forward) - 1, len(boundaries)
     worth, exact = np.empty(n), np.zeros(n, dtype=np.bool_)
-    room = np.empty((2, T + 1)), np.empty(T + 1, dtype=np.int64)
+    room = np.empty((2, T + 1)), np.empty((2, 64)), np.empty(T + 1, dtype=np.int64)
     for k in range(n):
         # No change may lie from first to last. The positions 0 and T are not changes.
         first, last = max(1, boundaries[k] - tolerance), min(T - 1, boundaries[k] + tolerance)
@@ -420,7 +421,8 @@ def _improve(signal, sides, t, first, last, best, room):
     of a pair is at most left(s) + right(u) with left(s) = F(s) + f(s,t) and right(u) = slack(t) +
     f(t,u) + B(u). Ends are divided into blocks, whose lengths double with the distance from t. For
     ends u in a block with the first end e, we split the segment at e instead. The value is then at
-    most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u).
+    most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u). The largest right(u),
+    or the largest beyond(u), of a block can exclude all its ends at once.
 
     Now let a pair have a start before s, or an end after u. If we split its segment at s, or at u,
     the value falls by at most the slack there, plus the penalty of the new change. So the value of
@@ -432,13 +434,13 @@ def _improve(signal, sides, t, first, last, best, room):
     min_size, c = signal.min_size, signal.c
     forward, backward = sides.forward, sides.backward
     free = not is_given(rules)  # under rules not every split is allowed
-    (right, beyond), ceiling = room
+    (right, beyond), largest, ceiling = room
     most_left = forward[t] + penalty_at(penalties, t)
     for s in range(max(0, t - min_size + 1), t):  # too near t for a segment of the program
         value = segment_value(signal, s, t)
         most_left = max(most_left, forward[s] + value)
     stop, most_right, n_blocks = _end_blocks(
-        signal, backward, t, last, best[0] - most_left, right, beyond
+        signal, backward, t, last, best[0] - most_left, right, beyond, largest
     )
     lowest, s = 0, first
     while s > lowest:
@@ -457,6 +459,8 @@ def _improve(signal, sides, t, first, last, best, room):
             begin = last + (1 << block)
             if begin > stop:
                 break
+            if BLOCKS and left + largest[0, block] <= best[0]:
+                continue
             value = forward[s] + segment_value(signal, s, begin)
             low, high = allowed_starts(rules, begin, begin - min_size + 1)
             if low <= s < high:
@@ -466,6 +470,8 @@ def _improve(signal, sides, t, first, last, best, room):
             pair = value + backward[begin] + at_start + at_end + penalty_at(penalties, begin)
             if free and backward[begin] > -np.inf and pair <= best[0]:
                 ceiling[s] = min(ceiling[s], begin + min_size - 1)
+            if BLOCKS and value + at_end + largest[1, block] <= best[0]:
+                continue
             for u in range(begin + 1, min(stop, last + (2 << block) - 1) + 1):
                 if left + right[u] > best[0] and value + at_end + beyond[u] > best[0]:
                     best = _better(best, _pair(signal, sides, s, u), sides, s, u)
@@ -473,8 +479,8 @@ def _improve(signal, sides, t, first, last, best, room):
 
 
 @njit(**WITHIN)
-def _end_blocks(signal, backward, t, last, needed, right, beyond):
-    """Fill in right(u) and beyond(u) for the ends u after ``last``.
+def _end_blocks(signal, backward, t, last, needed, right, beyond, largest):
+    """Fill in right(u) and beyond(u) for the ends u after ``last``, and the largest of each block.
 
     An end that cannot reach ``needed`` excludes all later ends. Returns the last end that remains,
     the largest right(u) and the number of blocks.
@@ -493,8 +499,11 @@ def _end_blocks(signal, backward, t, last, needed, right, beyond):
     n_blocks, begin = 0, last + 1
     while begin <= stop:
         end = min(stop + 1, last + 2 * (begin - last))
+        largest[0, n_blocks], largest[1, n_blocks] = right[begin], -np.inf
         for u in range(begin + 1, end):
             beyond[u] = segment_value(signal, begin, u) + backward[u]
+            largest[0, n_blocks] = max(largest[0, n_blocks], right[u])
+            largest[1, n_blocks] = max(largest[1, n_blocks], beyond[u])
         n_blocks, begin = n_blocks + 1, end
     return stop, most_right, n_blocks
 
