@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from inspect import signature
 from itertools import chain
@@ -323,12 +323,18 @@ def _class_at(path: str, kind: str) -> type:
     raise ValueError(f"metriclearn has no {name} that a model file can hold")
 
 
+@cache
+def _parameters_of(cls: type) -> frozenset[str]:
+    """Names of parameters; a consensus stores hundreds of models of the same few classes."""
+    return frozenset(signature(cls).parameters)
+
+
 def _made(cls: type, values: dict[str, Any]) -> Any:
     """Make an instance of the class from stored parameters.
 
     Parameters that the class no longer has are left out, with a warning unless they are None.
     """
-    gone = {k: v for k, v in values.items() if k not in signature(cls).parameters}
+    gone = {k: v for k, v in values.items() if k not in _parameters_of(cls)}
     if lost := [k for k, v in gone.items() if v is not None]:
         warnings.warn(
             f"metriclearn.load leaves out {', '.join(lost)}, which {cls.__name__} no longer has; "

@@ -39,8 +39,16 @@ def write(kind: str, folder: Path) -> Any:
     return SequenceFolder(folder)
 
 
+@pytest.fixture(scope="module")
+def here() -> ChangePointMetricLearner:
+    """Fitted to the sequences in memory."""
+    return ChangePointMetricLearner(verbose=False).fit(DATA.sequences, DATA.labels)
+
+
 @pytest.mark.parametrize("kind", ["npz", "npy", "parquet", "zarr", "csv", "packed"])
-def test_every_kind_gives_the_same_sequences_and_metric(kind: str, tmp_path: Path) -> None:
+def test_every_kind_gives_the_same_sequences_and_metric(
+    kind: str, here: ChangePointMetricLearner, tmp_path: Path
+) -> None:
     (tmp_path / "größe 1").mkdir()
     stored = write(kind, tmp_path / "größe 1")
     assert len(stored) == len(stored.sequences) == len(stored.labels) == 7
@@ -50,10 +58,8 @@ def test_every_kind_gives_the_same_sequences_and_metric(kind: str, tmp_path: Pat
     part = stored.sequences[2:6:2]
     assert len(part) == 2
     np.testing.assert_array_equal(part[1], DATA.sequences[4])
-    learner = ChangePointMetricLearner(verbose=False)
-    here = learner.fit(DATA.sequences, DATA.labels).components_
-    found = learner.fit(stored.sequences, stored.labels)
-    np.testing.assert_allclose(found.components_, here, rtol=1e-9)
+    found = ChangePointMetricLearner(verbose=False).fit(stored.sequences, stored.labels)
+    np.testing.assert_allclose(found.components_, here.components_, rtol=1e-9)
     ends = found.predict_change_points(stored.sequences)
     for one, X in zip(ends, DATA.sequences):
         np.testing.assert_array_equal(one, found.predict_change_points(X))
