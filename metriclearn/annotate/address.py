@@ -18,7 +18,7 @@ FILE = ".metriclearn.address"
 
 
 class Address(NamedTuple):
-    """The secret token in the address of a page, and the port; port 0 means any free port."""
+    """The secret token in the address of the page, and the port. Port 0 means any free port."""
 
     token: str
     port: int
@@ -27,7 +27,7 @@ class Address(NamedTuple):
     def of(cls, folder: Path) -> Address:
         """Read the address of the last server for a folder, or make a new token.
 
-        The file is ignored if it belongs to another user, or if other users may read it.
+        A saved address is ignored if its file belongs to another user, or if others may read it.
         """
         try:
             descriptor = os.open(folder / FILE, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))

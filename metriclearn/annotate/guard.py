@@ -35,7 +35,7 @@ folder is open again.</p></body></html>
 
 
 class Refusal(Exception):
-    """An error that is sent to the page, with an HTTP status below 500 and a sentence."""
+    """An error that is sent to the page: an HTTP status below 500 and a one-sentence message."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)

@@ -93,10 +93,10 @@ class Model:
     def margins(
         self, X: NDArray, labels: PartialPartition, tolerance: int, codes: NDArray | None = None
     ) -> BoundaryMargins:
-        """Find the best segmentation that agrees with the labels, with margins of its boundaries.
+        """Find the best segmentation that agrees with the labels, and margins of its boundaries.
 
         The loss of a boundary is how much the score decreases without it. It is infinite for
-        changes that a person has labeled. These changes divide X into parts, which are segmented
+        changes that a person has labeled. X is cut at these changes, and the parts are segmented
         separately, because this is faster.
         """
         scores, penalty = None, float(self.learner.penalty_)
@@ -124,8 +124,8 @@ class Model:
     ) -> tuple[list[str], list[float]]:
         """Return the name of every segment, and the mean probability of this name in its rows.
 
-        A segment that contains a labeled row gets this label, with probability 1. If no names are
-        learned, both lists are empty.
+        A segment that contains a labeled row gets the label of this row, with probability 1. If no
+        names are learned, both lists are empty.
         """
         if self.names is None:
             return [], []
@@ -140,15 +140,15 @@ class Model:
 
 
 class Check(NamedTuple):
-    """Comparison of held-out labeled stretches with predictions of models for them.
+    """Counts that tell how well predictions agree with the labels of held-out stretches.
 
     Attributes
     ----------
     stretches : int
         Number of stretches.
     agreed, missed, extra : int
-        Number of boundaries that both the person and the model have set, that only the person has
-        set, and that only the model has set.
+        Number of boundaries that the person and the model have both set, number that only the
+        person has set, and number that only the model has set.
     right, named : int
         Number of rows with the right predicted name, and number of rows that the person has named.
     """
@@ -181,7 +181,7 @@ class Check(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A range of rows of a recording that are completely labeled, and their segmentation."""
+    """A range of completely labeled rows of a recording, and their segmentation."""
 
     recording: int
     rows: slice
@@ -220,7 +220,11 @@ class _Trial:
 
     @property
     def loss(self) -> float:
-        """Sum of ‖M − N‖², plus the number of wrongly named rows over the mean segment length."""
+        """How much the predictions differ from the labels, used to compare two trials.
+
+        This is the sum of ‖M − N‖² over the stretches, plus the number of wrongly named rows
+        divided by the mean segment length.
+        """
         sizes = sum(truth.n_samples for truth in self.truths)
         segments = sum(truth.n_clusters for truth in self.truths)
         return self.squares + (self.check.named - self.check.right) * segments / max(sizes, 1)
@@ -258,9 +262,9 @@ class Group:
     def learn(self, given: Given) -> None:
         """Learn a metric and a penalty from the labeled stretches, and names from labeled rows.
 
-        Partly labeled stretches must be completed before a metric can be learned from them. If
-        there is no model yet, completing and learning alternate until nothing changes. Otherwise
-        the current model completes the stretches, and a new metric is learned once.
+        The missing labels of partly labeled stretches must be predicted before a metric can be
+        learned from them. If there is no model yet, prediction and learning alternate until nothing
+        changes. Otherwise the current model predicts the labels, and a new metric is learned once.
         """
         pieces: list[Piece] = []
         for one, partial in zip(self.recordings, given.partial):
@@ -290,7 +294,7 @@ class Group:
         ]
 
     def probabilities(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the probability that each change is correct from its loss.
+        """Compute from the loss of each change the probability that the change is correct.
 
         Probabilities are calibrated if there are enough labels that can be held out. Changes that
         the labels require have an infinite loss and probability 1.
@@ -303,8 +307,8 @@ class Group:
     def validate(self, given: Given) -> None:
         """Compare labeled stretches with predictions of models that have not learned from them.
 
-        This is done with and without an influence of the names on the boundaries. The better
-        variant is used from then on.
+        The models predict once with an influence of the names on the boundaries, and once without.
+        From then on, the model of the group uses the better variant.
         """
         self.checked = self.calibration = None
         every = [
@@ -470,7 +474,7 @@ class Loop:
                 self._publish({**self.learned, "error": f"{type(error).__name__}: {error}"})
 
     def learn_once(self) -> None:
-        """Learn, segment and publish the result; then suggest, validate and publish again.
+        """Learn, segment and show the result on the page. Then suggest, validate and show it again.
 
         If annotations change in the meantime, the steps after the first result are left out.
         """
@@ -532,7 +536,7 @@ class Loop:
     def _remember(
         self, result: dict[str, Any], annotations: Mapping[str, Sequence[Annotation]]
     ) -> None:
-        """Add a point to the curve, or replace the last one if the annotated time is the same."""
+        """Add a point to the curve, in place of the last one if the annotated time is the same."""
         stretches = chain(*annotations.values())
         seconds = round(float(sum(one.end - one.start for one in stretches)), 3)
         checked = sum((group.checked or Check() for group in self.groups), start=Check())
@@ -547,8 +551,9 @@ class Loop:
 def strategy_for(model: Model | None) -> str:
     """Choose the strategy by which :func:`suggest` selects stretches.
 
-    With names it is "combined", which draws every second stretch at random. Names are learned best
-    from all kinds of stretches, but "margin" selects the same doubtful kinds again and again. On
+    Without a model it is "diversity". With a model but without names it is "margin". With names it
+    is "combined", which draws every second stretch at random. Names are learned best from all kinds
+    of stretches, but "margin" selects the same doubtful kinds again and again. On
     training users of the data set HAPT, the fraction of rows with the right name was .85 with
     "margin" and .91 with "combined".
     """
@@ -558,7 +563,7 @@ def strategy_for(model: Model | None) -> str:
 
 
 def _suggested(group: Group, given: Given) -> list[dict[str, Any]]:
-    """Suggest stretches of a group's recordings to label next, in seconds."""
+    """Suggest stretches of a group's recordings to label next, with start and end in seconds."""
     rate = group.recordings[0].rate
     arrays = list(map(attrgetter("features"), group.recordings))
     found = suggest(

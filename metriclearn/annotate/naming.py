@@ -51,12 +51,12 @@ def names_of_rows(
 
 @dataclass(frozen=True)
 class Names:
-    """A learned classifier of rows; its logits are linear in each row and its neighbors.
+    """A learned classifier of rows. Its logits are linear in a row and its neighbors.
 
     Attributes
     ----------
     names : list of str (C,)
-        The names of segments that it can predict.
+        The names that it can predict.
     windows : StandardWindows
         Joins every row with its neighbors on each side, and standardizes the features.
     weights : array (C, (2·context + 1)·P)
@@ -74,9 +74,11 @@ class Names:
     def learn(
         cls, names: Sequence[str], recordings: Sequence[Recording], codes: Sequence[NDArray]
     ) -> Self | None:
-        """Learn from labeled rows, in O(rows · (P·9)²) time.
+        """Learn from labeled rows, each joined with up to four neighbors on each side.
 
-        Returns None if the rows have fewer than two names.
+        With nine rows of P features each, it takes O(rows · (9 P)²) time.
+
+        Returns None if fewer than two different names occur.
 
         Parameters
         ----------
@@ -106,8 +108,8 @@ class Names:
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Compute a (T, C) array with the probability of every name in every row.
 
-        It takes O(T · P · 9 · C) time. The memory is only O(T · (P + C)), because the rows joined
-        with their neighbors are not stored.
+        It takes O(T · 9 P · C) time if a row is joined with four neighbors on each side. The memory
+        is only O(T · (P + C)), because the joined rows are not stored.
         """
         logits = self.windows.scores(X, self.weights) + self.offsets
         return np.maximum(softmax(logits, axis=1), _LEAST)

@@ -52,7 +52,7 @@ _TIER = re.compile(r"\w(?:[\w -]{0,38}\w)?")  # all systems allow these characte
 def file_of(folder: Path, tier: str, name: str) -> Path:
     """Return the path of ``metriclearn.json`` or ``segments.csv`` of a tier.
 
-    The name of the tier is put in front; the name of the first tier is empty.
+    The name of the file begins with the name of the tier, which is empty for the first tier.
     """
     return folder / (f"{tier}.{name}" if tier else name)
 
@@ -68,8 +68,8 @@ def check_tier(tier: str, taken: Iterable[str]) -> str:
     Raises
     ------
     ValueError
-        If it cannot be used in a file name, or if it is in ``taken``, the names of the tiers and
-        recordings that exist.
+        If the name cannot be used in a file name, or if it is in ``taken``, which holds the names
+        of the existing tiers and recordings.
     """
     name = tier.strip()
     if not _TIER.fullmatch(name) or name.casefold() in {one.casefold() for one in taken}:
@@ -81,7 +81,7 @@ def check_tier(tier: str, taken: Iterable[str]) -> str:
 
 
 class Conflict(ValueError):
-    """Raised if another program has changed the file since it was read."""
+    """Raised if another window or program has changed the annotations since they were read."""
 
 
 class Annotation(NamedTuple):
@@ -97,7 +97,7 @@ class Annotation(NamedTuple):
 
     @classmethod
     def read(cls, given: Any, seconds: float) -> Self:
-        """Check an entry of the file or of the page, for a recording of the given length."""
+        """Check an annotation from the file or the page, for a recording of this length."""
         entry = given if isinstance(given, dict) else {}
         kind, label = entry.get("kind"), entry.get("label", "")
         start, end = (
@@ -161,7 +161,7 @@ def read_annotations(given: Any, seconds: float) -> list[Annotation]:
 
 
 def row_at(time: float, rate: float) -> int:
-    """Return the first row whose middle is at or after a time, as when ``fit`` reads tables."""
+    """Return the first row whose middle is at or after a time. ``fit`` uses the same rule."""
     return math.ceil(time * rate - 0.5)
 
 
@@ -169,7 +169,8 @@ def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) 
     """Convert the annotations of a recording to partial labels of rows, ``rate`` rows per second.
 
     Between two successive segments with different labels there is a change where they touch, or at
-    least one change if they do not touch. Between segments with equal labels, rows are unlabeled.
+    least one change if they do not touch. The rows between segments with equal labels are
+    unlabeled.
 
     Raises
     ------
@@ -199,8 +200,8 @@ class Project:
 
     The file ``metriclearn.json`` has a revision number, which every change raises by one. Each
     annotation is on a line of its own, so that two versions can be merged by hand. The file is
-    replaced in one step. Then ``segments.csv`` is written again from it. Only one process saves at
-    a time.
+    replaced in one step. Then ``segments.csv`` is replaced, which has the same segments. Only one
+    process saves at a time.
 
     Attributes
     ----------
@@ -215,13 +216,13 @@ class Project:
     annotations : dict
         The annotations of every recording, in the order of time, by name.
     annotators : dict
-        The names of the persons who have changed the annotations, for every recording.
+        For every recording, the names of the persons who have changed its annotations.
     curve : list of dict
         For each correction: the annotated seconds, the expected fraction of wrong boundaries, and
-        the number of boundaries that agree on held-out stretches.
+        the number of predicted boundaries that agree with the labels on held-out stretches.
     settings : dict
-        ``features``, ``rate`` (rows per second of tables), ``ignore`` and ``media_rate``, with
-        which the recordings were read. ``metriclearn fit`` uses them, too.
+        The settings with which the recordings were read: ``features``, ``rate`` (rows per second of
+        tables), ``ignore`` and ``media_rate``. ``metriclearn fit`` uses them, too.
     seen : dict
         The content of the file when it was last read or written.
     revision : int
@@ -309,7 +310,7 @@ class Project:
         ValueError
             If a label cannot be used.
         OSError
-            If the files cannot be written. Both stay as they were.
+            If the files cannot be written. Both files then stay as they were.
         """
         with self.lock, locked(self.folder):
             # by hand, or by another server
@@ -341,8 +342,8 @@ class Project:
     def is_table_ours(self) -> bool:
         """Whether ``segments.csv`` is missing, or has the current or the previous annotations.
 
-        It has the previous ones if the server was stopped after it had replaced only
-        ``metriclearn.json``.
+        It has the previous annotations if the server was stopped after it had replaced
+        ``metriclearn.json``, but before it could replace ``segments.csv``.
         """
         if not self.table.is_file():
             return True
@@ -381,8 +382,8 @@ class Project:
         """Write both files, ``metriclearn.json`` and the table ``segments.csv``.
 
         If an error occurs before ``metriclearn.json`` is replaced, it is raised, and neither file
-        changes. Afterwards the change counts as saved. If the table cannot be replaced then, it is
-        written with the next change, or when the page is started again.
+        changes. Once ``metriclearn.json`` is replaced, the change is saved. If the table cannot be
+        replaced then, it is written with the next change, or when the page is started again.
         """
         table, text = writable(self.table), self._text_of_table()
         before = _digest(table.read_bytes()) if table.is_file() else None
@@ -407,7 +408,7 @@ class Project:
     def _text(self, before: str | None) -> str:
         """Return the new content of ``metriclearn.json``.
 
-        It includes ``before``, the digest of the table that will be replaced, unless this is None.
+        Unless ``before`` is None, it includes this digest of the table that will be replaced.
         """
         lists = {name: many for name, many in sorted(self.annotations.items()) if many}
         recordings = [
@@ -422,7 +423,7 @@ class Project:
         return "{\n " + ",\n ".join([*parts, f'"curve": {_lines(self.curve)}']) + "\n}\n"
 
     def tables(self) -> dict[str, list[Segment]]:
-        """Return the segments for ``segments.csv``, for every recording with a labeled stretch."""
+        """Return the rows of ``segments.csv`` for every recording that has a labeled stretch."""
         classes = any(one.kind == "segment" for many in self.annotations.values() for one in many)
         tables = {
             name: segments_of(name, many, self.seconds[name], classes)
@@ -436,8 +437,9 @@ def segments_of(
 ) -> list[Segment]:
     """Convert annotations to segments that cover a recording.
 
-    If ``classes`` is true, these are the labeled segments with their labels. Otherwise they are the
-    "no change" stretches, which are numbered. The time between them is called "unknown".
+    If ``classes`` is true, the segments are the labeled ones, with their labels. Otherwise they are
+    the stretches annotated as "no change", and their labels are numbers. The time between them is
+    called "unknown".
     """
     segments: list[Segment] = []
     reached = 0.0
@@ -493,11 +495,11 @@ def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
 
 
 def page_settings(folder: Path, segments: str, features: str | None) -> tuple[Any, ...]:
-    """Return the settings with which the page reads recordings, so that ``fit`` reads them alike.
+    """Return the settings of the page, so that ``fit`` reads the recordings in the same way.
 
     These are the features, the rate, the columns to ignore, and the label of unlabeled stretches.
-    ``features="tables"`` asks for the settings of tables. By default they are those of sound and
-    pictures, if a labeled recording has any.
+    With ``features="tables"`` they are the settings for tables. Otherwise they are the settings for
+    sound and pictures if a labeled recording is a sound or video file.
     """
     tier = segments.removesuffix(TABLE).removesuffix(".")
     is_page = segments == file_of(folder, tier, TABLE).name

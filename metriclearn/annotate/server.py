@@ -67,10 +67,11 @@ _STATIC = {
 
 
 class Page:
-    """The server's side of the page of one tier: it responds to requests.
+    """The part of the server that responds to the requests of one tier's page.
 
-    Each method returns a dictionary, bytes or a file. All tiers have the same recordings, but each
-    has its own annotations and its own model. ``tiers`` holds the pages of all tiers by name.
+    Each method for a request returns a dictionary, bytes or a file. All tiers have the same
+    recordings, but each has its own annotations and its own model. ``tiers`` holds the pages of all
+    tiers by name.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Page:
         self.tiers[project.tier] = self
 
     def routes(self) -> list[Any]:
-        """List the addresses of all pages and the methods that respond to them, for starlette."""
+        """List the routes for starlette: every address, and the method that responds to it."""
         table: dict[str, tuple[str, Callable[..., Any]]] = {
             "/": ("GET", Page.static),
             "/static/{file}": ("GET", Page.static),
@@ -172,10 +173,10 @@ class Page:
             }
 
     async def learned(self, request: Any, body: bytes) -> Any:
-        """Send the latest result of learning, as soon as its serial number is not the given one.
+        """Send the latest result of learning, once it is newer than the one that the page has.
 
-        After some seconds, it is sent in any case. No thread waits for the result, so that any
-        number of browser windows may be open.
+        After some seconds, it is sent in any case. No thread waits for the result, so any number of
+        browser windows may be open.
         """
         serial = _number(request, "serial")
         deadline = time.monotonic() + _PATIENCE
@@ -242,9 +243,9 @@ class Page:
         return optional("starlette.responses", "label").FileResponse(one.path, headers=HEADERS)
 
     def export(self, request: Any, body: bytes) -> Any:
-        """Send the segments of a recording in a format, or a model file.
+        """Send the segments of a recording in the requested format, or a model file.
 
-        The segments are those on the page, or only the labeled ones if the request asks for them.
+        The segments are those that the page shows, or only the labeled ones if this is requested.
         """
         one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
         with tempfile.TemporaryDirectory() as folder:
@@ -278,11 +279,11 @@ class Page:
         return _download(f"{self._named(self.folder.name)}.{kind}.zip", archive.getvalue())
 
     def _named(self, name: str) -> str:
-        """Append the name of this tier, if it has one, to the name of a file."""
+        """Append the name of this tier to the name of a file, if the tier has a name."""
         return f"{name}.{self.project.tier}" if self.project.tier else name
 
     def parse(self, request: Any, body: bytes) -> Any:
-        """Convert a file in some format to annotations, and send them to the page.
+        """Convert an uploaded file of segments to annotations, and send these to the page.
 
         The page then saves them like annotations by a person.
         """
@@ -306,7 +307,7 @@ class Page:
     def _shown(self, one: Recording, known: bool) -> list[Segment]:
         """Return the labeled segments of a recording, with predicted ones between them.
 
-        If ``known`` is true, only the labeled segments are returned.
+        If ``known`` is true or nothing has been learned yet, there are no predicted segments.
         """
         learned = self.loop.learned["recordings"].get(one.name)
         many = self.project.annotations.get(one.name, [])
@@ -317,7 +318,7 @@ class Page:
         return merged_segments(many, *predicted, one.seconds, one.rate)
 
     def _model(self, one: Recording) -> RecordingSegmenter:
-        """Learn a model from all recordings with the same features, like ``metriclearn fit``."""
+        """Learn a model, as ``metriclearn fit`` does, from all recordings with these features."""
         tables, parts = self.project.tables(), {}
         for other in self.recordings.values():
             alike = (other.columns, other.rate) == (one.columns, one.rate)
@@ -368,7 +369,7 @@ def _download(name: str, content: bytes) -> Any:
 
 
 def _named(tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
-    """Number unlabeled segments if any segment has a label, because all or none must have one."""
+    """If any segment has a label, number those without one: all or none must have a label."""
     if not any(label for segments in tables.values() for *_, label in segments):
         return tables
     return {
@@ -411,10 +412,12 @@ def _endpoint(tiers: Mapping[str, Page], function: Callable[..., Any]) -> Any:
 
 
 def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[Any]:
-    """Convert segments of a file to annotations, with a change wherever two segments touch.
+    """Convert segments of a file to annotations.
 
-    Segments called "unknown" are left out. Labels that only number the segments are dropped: these
-    are labels without repetitions, each a number or the name of the recording and a number.
+    Where two segments touch, a change is added, unless both have the same name. Segments called
+    "unknown" are left out, but a change is added where two of them touch. Labels that only number
+    the segments are dropped. Such labels all differ, and each is a number, or the name of the
+    recording and a number.
     """
     labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
     number = re.compile(rf"({re.escape(name)} )?\d+")

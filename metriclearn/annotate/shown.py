@@ -17,11 +17,11 @@ _NEAR = 0.75  # rows: a model's boundary this near to a person's is the same bou
 
 
 def exact_times(rows: Iterable[int], annotations: Iterable[Annotation], rate: float) -> list[float]:
-    """Convert predicted changes to times; each number in ``rows`` is the first row after a change.
+    """Convert predicted changes to times. Each number in ``rows`` is the first row after a change.
 
-    If a person has annotated a time that is rounded to the same row, this exact time is used. If
-    there are several, boundaries have priority over ends of stretches, and nearer times over
-    others.
+    If a person has annotated a time that is rounded to this row, the exact time is used. If there
+    are several such times, a boundary is preferred to the start or end of a stretch, and otherwise
+    the nearest time.
     """
     given: dict[int, tuple[bool, float, float]] = {}
     for one in annotations:
@@ -39,11 +39,11 @@ def merged_segments(
     seconds: float,
     rate: float,
 ) -> list[Segment]:
-    """Return segments that cover a recording, annotated ones and predicted ones between them.
+    """Return segments that cover a recording: annotated ones, and predicted ones between them.
 
-    All boundaries that a person has set are kept, at their exact times. Other neighboring segments
-    with the same label are joined. If any segment has a label, those without one are called
-    "unknown". Otherwise all labels are empty.
+    All boundaries that a person has set are kept, at their exact times. Elsewhere, neighboring
+    segments that have the same name are joined. If names are predicted or annotated, segments
+    without a name are called "unknown". Otherwise all labels are empty.
 
     Parameters
     ----------
@@ -86,9 +86,9 @@ def merged_segments(
 def _outside(
     times: Sequence[float], stretches: Sequence[Annotation], fixed: Sequence[float], rate: float
 ) -> list[float]:
-    """Select predicted boundaries that are outside annotated stretches.
+    """Select the predicted boundaries that are not inside an annotated stretch.
 
-    Those near annotated boundaries are left out, too.
+    Predicted boundaries near annotated ones are left out, too.
     """
     starts, ends = (np.array([one[i] for one in stretches], dtype=float) for i in (0, 1))
     points = np.array([-np.inf, *fixed, np.inf])

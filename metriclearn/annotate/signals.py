@@ -67,7 +67,7 @@ class Recording:
     seconds : float
         Length of the recording.
     extractor : object, optional
-        Computes the features of sound or video.
+        The object that computes the features of sound or video.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Recording:
     def sound(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.uint8]]:
         """Minima and maxima of the waveform, and a mel spectrogram.
 
-        There are 500 minima and maxima per second, and 50 columns of the spectrogram.
+        For each second there are 500 minima, 500 maxima, and 50 frames of the spectrogram.
         """
         low, high, columns = [], [], []
         bands, window = _mel_bands(), np.hanning(_WINDOW).astype(np.float32)
@@ -127,7 +127,7 @@ class Recording:
 
     @property
     def signal_rate(self) -> float:
-        """Number of values per second that are drawn as lines, in tiles of level 0."""
+        """Number of values per second in the signals that are drawn as lines (level 0)."""
         return self.rate if self.kind == "table" else _HERTZ / _WAVEFORM
 
     def tile(self, level: int, index: int, channels: Collection[int]) -> NDArray[np.float32]:
@@ -156,7 +156,8 @@ class Recording:
     def spectrogram(self, level: int, index: int) -> NDArray[np.uint8]:
         """Return the loudness in 64 mel bands for each bin of a tile, from 0 to 255.
 
-        A tile has 256 bins of 2^level frames each. The loudness is the largest one in the bin.
+        A tile has 256 bins of 2^level frames each. The value of a bin is the largest loudness of
+        its frames.
         """
         step = 1 << level
         rows = self.sound[2][index * BINS * step : (index + 1) * BINS * step]
@@ -166,7 +167,7 @@ class Recording:
 
     @property
     def pitches(self) -> list[tuple[int, float]]:
-        """Some frequencies in Hz, and their heights in the picture of the spectrogram.
+        """The frequencies, in Hz, that are marked on the spectrogram, and their heights in it.
 
         The height is 0 at the bottom and 1 at the top.
         """
@@ -191,9 +192,9 @@ class Recording:
 
 
 def _chosen(media: list[Path]) -> tuple[str, list[Path]]:
-    """Choose sound as features if there is an audio file, and pictures otherwise.
+    """Choose the features of sound if there is an audio file, and those of pictures otherwise.
 
-    Returns the choice ("audio" or "video") and the recordings that have such features.
+    Returns the choice ("audio" or "video") and the recordings that have sound or pictures.
     """
     if not any(path.suffix.lower() in AUDIO_SUFFIXES for path in media):
         return "video", media
@@ -230,8 +231,8 @@ def open_recordings(
     extractor : callable
         Function (kind of features, rows per second) -> extractor of features.
     features, rate, time, ignore, cache
-        As for ``metriclearn fit``. By default, features are those of sound if there is an audio
-        file, and those of pictures otherwise.
+        The same as the options of ``metriclearn fit``. By default, features are those of sound if
+        there is an audio file, and those of pictures otherwise.
     media_rate
         Rows per second of sound and pictures, by default four. If the folder has no tables and
         ``rate`` is given, ``rate`` is used instead.
@@ -285,7 +286,7 @@ def open_recordings(
 
 
 def _inside(folder: Path, paths: list[Path]) -> list[Path]:
-    """Select the paths that are files, and not links to files outside the folder."""
+    """Select the paths that are files. Links to files outside the folder are left out."""
     home = folder.resolve()
     return [path for path in paths if path.is_file() and path.resolve().is_relative_to(home)]
 
@@ -313,7 +314,7 @@ def _mel(hertz: NDArray) -> NDArray[np.float64]:
 def _mel_bands() -> NDArray[np.float32]:
     """Compute the weight of every frequency in every mel band, a (bands, frequencies) array.
 
-    The bands are triangles of equal width in mel, of which neighbors overlap by half.
+    The bands are triangles of equal width in mel. Neighboring bands overlap by half.
     """
     frequencies = np.fft.rfftfreq(_WINDOW, 1 / _HERTZ)
     mel = _mel(frequencies)

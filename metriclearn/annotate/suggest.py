@@ -50,8 +50,8 @@ class Suggestion(NamedTuple):
     start, stop : int
         The stretch consists of the samples ``X[start:stop]``.
     gain : float
-        The expected benefit, from 0 to 1, where 1 is that of the best suggestion. With the strategy
-        "leftmost" it is 0.
+        The expected benefit of its labels, divided by that of the best suggestion, so it is from 0
+        to 1. With the strategy "leftmost" it is 0.
 
     See Also
     --------
@@ -71,7 +71,7 @@ class Suggestion(NamedTuple):
 
 
 class _Labeled(NamedTuple):
-    """Recordings, and the stretches of them that are completely labeled."""
+    """Recordings, and their completely labeled stretches."""
 
     data: DataSets
     stretches: list[tuple[int, int, NDArray[np.int64]]]  # recording, start, segment ends
@@ -97,7 +97,7 @@ class _Labeled(NamedTuple):
         return arrays, [Partition(ends=ends - start) for _, start, ends in self.stretches]
 
     def gaps(self) -> Iterator[tuple[int, int, int]]:
-        """Yield recording, start and stop of the gaps between labeled stretches.
+        """Yield the gaps between labeled stretches: the recording, the start and the stop.
 
         Gaps of less than two samples are left out.
         """
@@ -113,8 +113,8 @@ class _Labeled(NamedTuple):
 def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partition]]:
     """Cut out the completely labeled stretches of recordings.
 
-    A change-point learner can be fitted to them in milliseconds. To learn from the unlabeled
-    samples as well, pass partial labels to its ``fit``.
+    Fitting a change-point learner to these stretches takes milliseconds. To learn from the
+    unlabeled samples as well, pass the whole recordings and their partial labels to ``fit``.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def suggest(
     """Suggest stretches of recordings to label, the best first.
 
     Suggested stretches overlap neither each other nor labeled stretches. If the learner is fitted,
-    the strategy "margin" takes the time of two segmentations of all recordings. There are about
+    the strategy "margin" takes about as long as segmenting all recordings twice. There are about
     four candidate stretches per ``length`` samples. The strategy "diversity" takes O(P) time for
     every pair of a candidate and a labeled stretch.
 
@@ -179,24 +179,24 @@ def suggest(
     Xs : sequence of (T_i, P) arrays, or one
         The recordings.
     known : labels with −1 where unlabeled, or PartialPartition, for each, optional
-        The labels, as the ``y`` of a fit with partial labels. By default all samples are unlabeled.
+        The labels, in the form of partial labels for ``fit``. By default all samples are unlabeled.
     length : int ≥ 2
         Largest number of samples in a stretch, about as many as a person can judge at once.
     n : int
         Number of stretches. If too few samples are unlabeled, fewer stretches are returned.
     learner : estimator with ``boundary_margins``, optional
-        Its metric and penalty are used by "margin" and "combined". A learner that is not fitted,
-        like the default ``ChangePointMetricLearner()``, is fitted to the labeled stretches.
+        "margin" and "combined" use its metric and penalty. A learner that is not fitted, like the
+        default ``ChangePointMetricLearner()``, is fitted to the labeled stretches.
     strategy : str
-        How stretches are chosen. "margin" prefers uncertain stretches: it takes the sum of
-        max(0, 1 − m / penalty) over changes that are predicted or nearly predicted, where m is the
-        loss of score if the opposite is decided. "diversity" prefers stretches that differ from the
-        labeled and the suggested ones: it takes the distance to the nearest of them, computed from
-        means and deviations of the features. "combined" takes the square of the margin times the
-        diversity under the learned metric, and chooses every second stretch at random. Without
-        labeled changes there is no metric, and then "margin" and "combined" choose at random.
-        "random" and "leftmost" (from the start of the first recording) are baselines that ignore
-        the data.
+        How stretches are chosen. "margin" prefers uncertain stretches. Its gain is the sum of
+        max(0, 1 − m / penalty) over the changes in a stretch that are predicted or nearly
+        predicted. Here m is how much the score decreases if the opposite is decided. "diversity"
+        prefers stretches that differ from the labeled and the suggested ones. Its gain is the
+        distance to the nearest of these, between means and standard deviations of the features.
+        "combined" multiplies the square of the gain of "margin" by the distance of "diversity"
+        under the learned metric, and chooses every second stretch at random. Without labeled
+        changes there is no metric, and then "margin" and "combined" choose at random. "random" and
+        "leftmost" (from the start of the first recording) are baselines that ignore the data.
     random_state : int, Generator or None
         Seed of the random choices.
 
@@ -256,7 +256,7 @@ def suggest(
 
 
 def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np.int64]:
-    """Return an (n, 3) array with recording, start and stop of all candidate stretches."""
+    """Return an (n, 3) array of all candidate stretches: the recording, the start and the stop."""
     rows = []
     for i, first, stop in gaps:
         last = max(first, stop - length)
@@ -292,8 +292,8 @@ def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partit
 def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
     """Compute how uncertain the decision at each position is, an array (T_i,) for every recording.
 
-    The value is 1 if a change and no change are equally good. It is 0 at positions that are neither
-    a predicted change nor the best of the other positions nearby.
+    The value is 1 if a change at the position is as good as none. It is 0 if the position is
+    neither a predicted change nor the best alternative within a small radius.
     """
     radius, doubts = length // _PRECISION, []
     penalty = max(learner.penalty_ or 0.0, 1e-300)
@@ -309,7 +309,7 @@ def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
 
 
 def _describe(arrays: Sequence[NDArray], listed: ArrayLike, scale: NDArray) -> NDArray:
-    """Compute the means and standard deviations of features in the listed stretches, (n, 2P)."""
+    """Compute the mean and standard deviation of each feature in every listed stretch, (n, 2P)."""
     places = np.reshape(listed, (-1, 3)).astype(np.int64)
     rows = np.zeros((len(places), 2 * len(scale)))
     for i, X in enumerate(arrays):
@@ -327,9 +327,10 @@ def _greatest(
 ) -> list[Suggestion]:
     """Choose n stretches one by one, and return them by decreasing gain.
 
-    ``places`` are the candidates in random order. Each choice has the largest gain: its ``worth``
-    times its distance to the nearest labeled or chosen stretch (if ``described`` is given). If
-    ``explored`` is true, every second choice is the first free candidate instead.
+    ``places`` holds the candidates in random order. The gain of a candidate is its ``worth``. If
+    ``described`` is given, it is multiplied by the distance to the nearest labeled or chosen
+    stretch. In each step the candidate with the largest gain is chosen. If ``explored`` is true,
+    every second step chooses the first candidate that is still free instead.
     """
     suggestions: list[Suggestion] = []
     novelty, is_open = np.full(len(places), 1.0), np.ones(len(places), dtype=bool)

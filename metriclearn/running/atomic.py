@@ -43,8 +43,8 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
     needed : str
         Kind of file that is needed, for the message.
     *further : exception classes
-        Further errors that damaged files of this kind can raise. OSError, ValueError, KeyError,
-        EOFError and the errors of zip, zlib and lzma are always included.
+        Further errors that can occur when a damaged file of this kind is read. OSError, ValueError,
+        KeyError, EOFError and the errors of zip, zlib and lzma are always included.
 
     Raises
     ------
@@ -196,9 +196,9 @@ class Checkpoint:
     who : str
         Name of the caller, for error messages.
     *identity : numbers and arrays
-        They identify the problem, so that a state is not used for another one. The file stores only
-        a digest of them. Each array is first rounded to nine digits of its largest number, because
-        the last bits may differ between machines.
+        They identify the problem, so that a state is never used for another problem. The file
+        stores only a digest of them. Each array is first rounded to nine digits of its largest
+        number, because the last bits may differ between machines.
     """
 
     def __init__(self, path: str, who: str, *identity: Any) -> None:

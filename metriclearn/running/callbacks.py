@@ -92,7 +92,8 @@ class ProgressBar(Callback):
 class EarlyStopping(Callback, BaseEstimator):
     """Stop when the score on held-out data sets has not improved for a while.
 
-    The learner keeps the metric with the lowest training objective, not with the best score.
+    The learner keeps the metric with the lowest training objective, not the one with the best
+    score.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ class EarlyStopping(Callback, BaseEstimator):
     scores_ : list of float
         All scores.
     rounds_ : list of int
-        The rounds after which they were computed.
+        The round after which each score was computed.
 
     Raises
     ------
@@ -159,14 +160,14 @@ class EarlyStopping(Callback, BaseEstimator):
 class TimeLimit(Callback, BaseEstimator):
     """Stop a solver after some seconds.
 
-    The gap of the solution bounds how far its objective is from the optimum. The clock starts at
-    the end of the first round and is read at the end of each following round.
+    The gap of the solution then bounds how far its objective is from the optimum. The time is
+    counted from the end of the first round, and is checked at the end of each following round.
 
     Parameters
     ----------
     seconds : float
-        Time limit of one run of the solver. A regularization path has a run for every strength, and
-        partial labels have a run for every alternation.
+        Time limit of one run of the solver. A regularization path starts the solver once for every
+        strength. Training from partial labels starts it once for every alternation.
     clock : callable () -> float
         Function that returns seconds since some fixed moment, such as ``time.perf_counter``, or
         ``time.process_time`` for CPU time.
@@ -205,7 +206,7 @@ class ScalarLog(Callback):
     Raises
     ------
     Exception
-        If ``log`` raises an error. It ends the training.
+        If ``log`` raises an error. The error ends the training.
 
     See Also
     --------

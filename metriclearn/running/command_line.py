@@ -2,8 +2,8 @@
 
 A command is a function, and its keyword-only parameters are options. Each parameter is annotated
 with ``Annotated[kind, help]``. The kind is bool, float, str, Path, a list of one of these, or a
-Literal with the choices. If None is allowed, it is ``kind | None``. In the help, the placeholder
-for the value is the name of the parameter; a third entry of ``Annotated`` replaces it.
+Literal with the choices. If None is allowed, the annotation has ``kind | None``. In the help, the
+placeholder for the value is the name of the parameter. A third entry of ``Annotated`` replaces it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any, Literal, get_args, get_origin
 def noting_interruptions(seen: list[int]) -> Iterator[None]:
     """Context in which Ctrl-C is noted in the list ``seen``, and raises KeyboardInterrupt as usual.
 
-    If a library is being loaded, it may turn KeyboardInterrupt into another error without a cause.
-    The list then tells that Ctrl-C was pressed.
+    A library that is being loaded may turn KeyboardInterrupt into another error, which does not
+    tell its cause. The list then tells that Ctrl-C was pressed.
     """
 
     def interrupt(number: int, frame: Any) -> None:
@@ -69,7 +69,7 @@ def command_line(
     """
 
     def texts(function: Any) -> tuple[str, dict[str, Any]]:
-        """Split a docstring into its first line and the text below the options in the help."""
+        """Split a docstring into its first line and the rest, shown below the options."""
         title, _, rest = (inspect.getdoc(function) or "").partition("\n\n")
         raw = argparse.RawDescriptionHelpFormatter
         return title, {"epilog": rest, "formatter_class": raw}

@@ -1,4 +1,4 @@
-"""Components of estimators: parameters that have parameters themselves."""
+"""Components of estimators: parameters that are objects with parameters of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from metriclearn.running.parameters import Needs
 
 
 class ComponentParameters(BaseEstimator):
-    """Base class of estimators whose components are copied before they are changed.
+    """Base class of estimators that copy a component before they change its parameters.
 
     Parameters work as in scikit-learn. But if ``set_params`` changes a parameter of a component, it
     replaces the component by a changed copy. So all instances can share a component as their
@@ -22,7 +22,7 @@ class ComponentParameters(BaseEstimator):
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, including those of components as ``component__parameter``."""
+        """Set parameters. ``component__parameter`` names a parameter of a component."""
         nested = {name.split("__")[0] for name in params if "__" in name}
         for name in nested & set(self.get_params(deep=False)):
             if name not in params and hasattr(getattr(self, name), "get_params"):

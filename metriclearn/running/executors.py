@@ -1,9 +1,9 @@
-"""Evaluate the shards of a risk, by threads of this process or by Dask on many machines.
+"""Evaluate the shards of a risk in threads of this process, or with Dask on many machines.
 
-A shard holds some of the data sets. It computes the losses of these data sets and their gradients,
-and returns only weighted sums of them (:class:`Sums`). An executor sends the shards to threads or
-machines and evaluates them there. Sums are added in a fixed order, so the result does not depend on
-where a shard is evaluated.
+A risk is a weighted sum of the losses of data sets, and a shard holds some of these data sets. It
+computes their losses and gradients, and returns only weighted sums of them (:class:`Sums`).
+An executor sends the shards to threads or machines and evaluates them there. Sums are added in a
+fixed order, so the result does not depend on where a shard is evaluated.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ _SHARDS_PER_THREAD = 4  # shards of this process, because some data sets take lo
 
 
 class Sums(NamedTuple):
-    """The sums Σ s_i L_i(w) and Σ s_i ∂L_i(w) over the data sets i of a shard, for each function.
+    """The sums of weighted losses and gradients over the data sets of a shard, by group.
 
-    A risk consists of one or more functions, each a sum over a group of data sets. ``groups`` (G,)
-    are the numbers of the functions in increasing order, ``values`` (G,) the sums of losses, and
-    ``slopes`` (G, n) the sums of gradients.
+    Data set i has the weight s_i, the loss L_i(w) and the gradient ∂L_i(w). A risk consists of one
+    or more functions, each a sum over a group of data sets. ``groups`` (G,) holds the numbers of
+    the groups that the shard contains, in increasing order. ``values`` (G,) holds Σ s_i L_i(w) and
+    ``slopes`` (G, n) holds Σ s_i ∂L_i(w), where i runs over the data sets of the group in the
+    shard.
     """
 
     groups: NDArray
@@ -61,7 +63,7 @@ class Shard(Protocol):
 
 
 class Executor(Protocol):
-    """Protocol of objects that send shards to threads or machines, and call functions of them."""
+    """Protocol of objects that send shards to threads or machines, and call functions there."""
 
     def count(self, n_items: int) -> int:
         """Return into how many shards ``n_items`` data sets should be divided."""
@@ -92,9 +94,9 @@ def add_up(parts: Sequence[Sums]) -> Sums:
 
 
 def shard_bounds(group_bounds: NDArray, count: int) -> NDArray:
-    """Divide data sets, which are in groups, into about ``count`` shards.
+    """Divide a sequence of data sets, sorted by group, into about ``count`` shards.
 
-    Returns the index of the first data set of each shard, and at the end the number of data sets.
+    Returns the index of the first data set of each shard, followed by the number of data sets.
     ``group_bounds`` describes the groups in the same way. If there are at least as many groups as
     shards, a shard holds whole groups. Then each function is summed within one shard, so not even
     the last bit of the result depends on the number of shards. If there are fewer groups, each
@@ -155,24 +157,26 @@ class DaskExecutor:
 
     Data sets in memory are sent to the workers once. Data sets on disk (see
     :class:`metriclearn.datasets.SequenceFolder`) are read once by the workers, which keep them in
-    memory. In a round, w is sent to the workers, and their sums are added over a tree. In Dask's
-    dashboard, the tasks are called ``load-shard``, ``value-and-slope`` and ``add-up``.
+    memory. In every round of a solver, the parameters w are sent to the workers, and the sums that
+    the workers return are added in a tree. In Dask's dashboard, the tasks are called
+    ``load-shard``, ``value-and-slope`` and ``add-up``.
 
     If a worker is lost, its shards are read again by another worker, or sent again from this
-    process if the data are in memory. The result is the same as on one machine. On workers, BLAS
-    uses one thread, as is usual with Dask. Start workers with one thread each, because short
-    sequences hold Python's global lock for much of the time. If the scheduler is lost, the run ends
-    with an error. A solver with a ``checkpoint`` can resume under a new scheduler.
+    process if the data are in memory. Up to rounding, the result is the same as on one machine. On
+    workers, BLAS uses one thread, as is usual with Dask. Start workers with one thread each,
+    because short sequences hold Python's global lock for much of the time. If the scheduler is
+    lost, the run ends with an error. A solver with a ``checkpoint`` can resume under a new
+    scheduler.
 
     Parameters
     ----------
     client : distributed.Client, a cluster such as distributed.LocalCluster, or str
         The cluster to use. A string is the address of a scheduler such as
-        ``"tcp://127.0.0.1:8786"``. Clusters and addresses are connected at first use.
+        ``"tcp://127.0.0.1:8786"``. The connection is made at first use.
     shards_per_thread : int
-        Number of shards per thread of the cluster. Threads are counted when shards are sent. More
-        shards are distributed more evenly if a worker is lost, but each takes the scheduler about
-        1 ms in a round.
+        Number of shards per thread of the cluster. The threads are counted once, when the data
+        are divided into shards. If a worker is lost, many small shards are distributed more evenly
+        over the others. But each shard costs the scheduler about 1 ms in every round.
     retries : int
         How many times in a row a round is repeated after shards were lost.
     patience : float
@@ -276,7 +280,7 @@ class DaskExecutor:
     ) -> list[Any]:
         """Call the function for all shards, with one message for each worker.
 
-        If ``total`` is given, the results are added over a tree.
+        If ``total`` is given, the results are added in a tree.
         """
         # Workers pass a long w on to each other; a short w is sent with every task.
         sent = [
@@ -314,7 +318,7 @@ class DaskExecutor:
     def _submit(
         self, function: Callable[..., Any], items: Sequence[Any], *arguments: Any, **where: Any
     ) -> list[Future]:
-        """Submit a task for each item, all in one message; the dashboard shows the tasks' name."""
+        """Submit a task for each item, all in one message. Tasks are named after the function."""
         name, token = function.__name__.strip("_").replace("_", "-"), uuid.uuid4().hex[:12]
         keys = [f"{name}-{token}-{i}" for i in range(len(items))]
         rest = [[argument] * len(items) for argument in arguments]
@@ -324,7 +328,7 @@ class DaskExecutor:
     def __deepcopy__(self, memo: Any) -> Self:
         """Return the executor itself, because a connection is never copied.
 
-        This applies even if scikit-learn clones the estimator that has the executor.
+        So a clone of an estimator by scikit-learn has the same executor.
         """
         return self
 

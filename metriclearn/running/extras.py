@@ -17,7 +17,7 @@ def optional(name: str, extra: str) -> Any:
     Raises
     ------
     ModuleNotFoundError
-        If the package is missing. The message has the command that installs the extra.
+        If the package is missing. The message gives the command that installs the extra.
     """
     try:
         return import_module(name)

@@ -47,7 +47,7 @@ def real_array(
 ) -> NDArray:
     """Convert the input to a float64 array of finite real numbers, without a copy if possible.
 
-    All functions of the package read numbers by this function. Masked or complex values, times,
+    All functions of the package call it to read arrays from users. Masked or complex values, times,
     texts, numbers too large for a float, NaN and infinity raise an error.
 
     Parameters
@@ -65,14 +65,14 @@ def real_array(
     signals : bool
         Whether a one-dimensional array is converted to one column.
     allow : collection of "empty", "infinite" and "missing"
-        Whether an empty array, infinite numbers and NaN are accepted.
+        What is accepted in addition: an empty array, infinite numbers or NaN.
 
     Raises
     ------
     ValueError
         If the input is not accepted. The message names the first row and feature with a wrong
-        number. If the input is sparse or does not consist of numbers, the error is also a
-        TypeError.
+        number. If the input is sparse or does not consist of numbers, the error is a NotNumbers,
+        which is both a ValueError and a TypeError.
     """
     ready = type(values) is np.ndarray and values.dtype == np.float64
     array = values if ready else _converted(who, what, values, single_precision)
@@ -109,7 +109,7 @@ def real_array(
 
 
 def _fault(array: NDArray, place: NDArray, signals: bool) -> tuple[str, str]:
-    """Return words for an error message: which value is not finite, where it is, and a remedy."""
+    """Say for an error message which value is not finite, where it is, and what to do."""
     value = "NaN" if np.isnan(array[tuple(place)]) else "inf"
     row = f" at row {', feature '.join(map(str, place))}" if array.ndim else ""
     if array.ndim > 2:
@@ -183,7 +183,7 @@ def check_scale(who: str, X: NDArray) -> None:
 
 
 def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
-    """Factorize a metric with the matrix B: compute L, (d, d), with B = LLᵀ, in O(d³) time.
+    """Factorize the matrix B of a metric: compute L, (d, d), with B = LLᵀ, in O(d³) time.
 
     Parameters
     ----------
@@ -291,7 +291,10 @@ def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
 
 
 def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
-    """Require one of the strings, truth values or None, or a value that another Needs accepts."""
+    """Require one of the options.
+
+    An option that is a :class:`Needs` stands for all values that it accepts.
+    """
     plain = [option for option in options if not isinstance(option, Needs)]
     rows = [option for option in options if isinstance(option, Needs)]
 

@@ -241,7 +241,7 @@ def _encode(value: Any, parts: _Parts) -> Any:
 
 
 def _encode_estimator(value: BaseEstimator, parts: _Parts) -> dict[str, Any]:
-    """Encode parameters and fitted attributes, or refer to an estimator that is stored already."""
+    """Encode parameters and fitted attributes, or a reference to an estimator already stored."""
     if id(value) in parts.places:
         return parts.places[id(value)]
     parameters = value.get_params(deep=False)
@@ -258,7 +258,7 @@ def _path(cls: type) -> str:
 
 
 def _encode_class(value: Any, parts: _Parts) -> list[Any]:
-    """Encode the path of a torch module class, and arguments that a ``functools.partial`` gives."""
+    """Encode a torch module class, or a ``functools.partial`` of one: its path and arguments."""
     given = value if isinstance(value, partial) else partial(value)
     module, name = (getattr(given.func, key, "") for key in ("__module__", "__qualname__"))
     cls = _module_class(f"{module}.{name}", "metriclearn.save")

@@ -14,7 +14,7 @@ _PART = 2048  # data sets per task
 
 
 class StoredArray:
-    """One stored (T, P) data set, which is read when it is converted to a numpy array.
+    """One (T, P) data set on disk, which is read when it is converted to a numpy array.
 
     Parameters
     ----------
@@ -36,14 +36,15 @@ class StoredArray:
 
 
 class StoredArrays(Sequence[NDArray[np.float64]]):
-    """Float64 arrays of a sequence that reads its items from disk.
+    """Sequence of float64 arrays that are on disk.
 
-    An array is read and checked at every access.
+    An array is read, converted and checked whenever it is accessed.
 
     Parameters
     ----------
     source : object with __len__ and __getitem__
-        The sequence. If it has a method ``subset(indices)``, only parts of it are sent to workers.
+        The sequence that reads its items from disk. If it has a method ``subset(indices)``, a
+        worker gets only the part of it that it needs.
     check : callable
         Function (item, index, n_features) -> float64 array. It raises an error that names the index
         if the item is not a valid data set.
@@ -82,13 +83,13 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return self
 
     def parts(self) -> list[StoredArrays]:
-        """Split the sequence into parts, so small that the tasks over them show progress."""
+        """Split the sequence into parts. They are small, so that finished parts show progress."""
         return [self[i : i + _PART] for i in range(0, len(self), _PART)]
 
 
 @dataclass(eq=False, repr=False)
 class StoredSamples(Sequence[Any]):
-    """The samples of a hinge loss, made from stored arrays at every access.
+    """The samples of a hinge loss. Each is made from its stored array whenever it is accessed.
 
     Parameters
     ----------
@@ -121,5 +122,5 @@ class StoredSamples(Sequence[Any]):
         return self.make(array, self.scale, self.truths[i])
 
     def loaded(self) -> list[Any]:
-        """Make a list of all samples, whose arrays are then in memory."""
+        """Make a list of all samples, with their arrays in memory."""
         return list(self)
