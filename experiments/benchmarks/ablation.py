@@ -2,10 +2,10 @@
 
     python -m experiments.benchmarks.ablation [--out FOLDER] [--repeats 7] [--tiny]
 
-A *device* is an exact way to skip work, which can be switched off. A ratio is the processor time
-without a device divided by the time with all devices; each time is the least of the repeats. Every
-set of devices has a separate process, because numba compiles the switches into its kernels. For
-every row of the table the processes run one after another, and their objectives must agree to a
+A speed-up is an exact way to skip work, which can be switched off. A ratio is the processor time
+without a speed-up divided by the time with all of them; each time is the least of the repeats.
+Every set of speed-ups has its own process, because numba compiles the switches into its kernels.
+For every row of the table the processes run one after another, and their objectives must agree to a
 relative 1e-9.
 """
 
@@ -30,8 +30,8 @@ from metriclearn.datasets import load_hapt, load_mocap6
 Row = Callable[[], float]
 _HOME = "metriclearn.oracles.change_points."
 _MOST = 2**31 - 1
-# device: the constant that switches it, and its value without the device
-DEVICES: dict[str, tuple[str, str, Any]] = {
+# speed-up: the constant that switches it, and its value without the speed-up
+SPEED_UPS: dict[str, tuple[str, str, Any]] = {
     "bound of fresh starts": ("bounds", "LOOK_AHEAD", False),
     "gain of the loss": ("bounds", "GAIN", False),
     "hot starts": ("bounds", "HOT", -1.0),
@@ -41,18 +41,18 @@ DEVICES: dict[str, tuple[str, str, Any]] = {
     "windows of margins": ("margins", "NARROW", np.inf),
     "blocks of ends of margins": ("margins", "BLOCKS", False),
 }
-# Ratios without devices that were removed, measured on the program that still had them.
+# Ratios without speed-ups that were removed, measured on the program that still had them.
 REMOVED = [
-    {"device": "dominance by two other starts", "largest": 1.31, "least": 0.90},
-    {"device": "bounds carried over at checkpoints", "largest": 1.16, "least": 0.83},
-    {"device": "blocks of cold starts", "largest": 1.31, "least": 1.0},
-    {"device": "functional pruning of one feature", "largest": 1.44, "least": 0.72},
+    {"speed-up": "dominance by two other starts", "largest": 1.31, "least": 0.90},
+    {"speed-up": "bounds carried over at checkpoints", "largest": 1.16, "least": 0.83},
+    {"speed-up": "blocks of cold starts", "largest": 1.31, "least": 1.0},
+    {"speed-up": "functional pruning of one feature", "largest": 1.44, "least": 0.72},
 ]
-_NOTE = "A device takes no part in some rows; their ratios show how far noise goes."
+_NOTE = "Rows to which a speed-up does not apply have ratios that show the size of the noise."
 _REMOVED_NOTE = (
     "Ratios of single programs, measured before removal on rows of the change-points page and "
     "on recordings, the least of 2 to 15 runs. Left out are rows that a fixed cost per call "
-    "dominates. Below 1 the program is faster without the device."
+    "dominates. Below 1 the program is faster without the speed-up."
 )
 
 
@@ -141,22 +141,22 @@ def _recordings(load: Callable[..., Any], kind: str) -> Row:
     return lambda: float(sum(_total(ml.boundary_margins(form, K)) for form, K in pairs))
 
 
-def switch_off(device: str | None) -> None:
-    """Switch one device off in this process, before its kernels are compiled."""
-    if device is not None:
-        module, name, value = DEVICES[device]
+def switch_off(speed_up: str | None) -> None:
+    """Switch one speed-up off in this process, before its kernels are compiled."""
+    if speed_up is not None:
+        module, name, value = SPEED_UPS[speed_up]
         setattr(importlib.import_module(_HOME + module), name, value)
 
 
-def process_without(device: str | None, folder: str) -> ProcessPoolExecutor:
-    """Start a process without one device and with a separate cache of compiled kernels.
+def process_without(speed_up: str | None, folder: str) -> ProcessPoolExecutor:
+    """Start a process without one speed-up and with a separate cache of compiled kernels.
 
     The folder of the cache is set before the process starts, because numba reads it when it is
     imported.
     """
-    os.environ["NUMBA_CACHE_DIR"] = os.path.join(folder, str(device))
+    os.environ["NUMBA_CACHE_DIR"] = os.path.join(folder, str(speed_up))
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(1, context, switch_off, (device,))
+    pool = ProcessPoolExecutor(1, context, switch_off, (speed_up,))
     pool.submit(os.getpid).result()
     return pool
 
@@ -173,17 +173,17 @@ def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
 
 
 def ratios(row: str, pools: Mapping[str | None, Any], options: Any) -> dict[str, Any]:
-    """One line of the table. For every device, it has the time of the process without this device,
-    divided by that of the process with all devices."""
+    """One line of the table. For every speed-up, it has the time of the process without this
+    speed-up, divided by that of the process with all of them."""
     answers = {
-        device: pool.submit(measure, row, options.tiny, options.repeats).result()
-        for device, pool in pools.items()
+        speed_up: pool.submit(measure, row, options.tiny, options.repeats).result()
+        for speed_up, pool in pools.items()
     }
     (least, expected), cells = answers.pop(None), {}
-    for device, (seconds, value) in answers.items():
+    for speed_up, (seconds, value) in answers.items():
         if abs(value - expected) > 1e-9 * (1.0 + abs(expected)):
-            raise RuntimeError(f"{row} has another objective without {device}.")
-        cells[str(device)] = round(seconds / least, 2)
+            raise RuntimeError(f"{row} has another objective without {speed_up}.")
+        cells[str(speed_up)] = round(seconds / least, 2)
     print(row, cells, flush=True)
     return {"row": row, "all, ms": round(1e3 * least, 3), **cells}
 
@@ -193,16 +193,17 @@ def main() -> None:
     options = options_of(__doc__).parse_args()
     report = Report("ablation", options, repeats=options.repeats)
     with tempfile.TemporaryDirectory() as folder:
-        pools = {device: process_without(device, folder) for device in (None, *DEVICES)}
+        pools = {speed_up: process_without(speed_up, folder) for speed_up in (None, *SPEED_UPS)}
         table = [ratios(row, pools, options) for row in rows_of(options.tiny)]
         for pool in pools.values():
             pool.shutdown()
     largest = [
-        {"device": device, "largest": max(row[device] for row in table)} for device in DEVICES
+        {"speed-up": speed_up, "largest": max(row[speed_up] for row in table)}
+        for speed_up in SPEED_UPS
     ]
-    report.table("Time without a device over time with it", table, _NOTE)
-    report.table("Largest ratio of every device", largest)
-    report.table("Devices that were removed", REMOVED, _REMOVED_NOTE)
+    report.table("Time without one speed-up, divided by the time with all of them", table, _NOTE)
+    report.table("Largest ratio of every speed-up", largest)
+    report.table("Speed-ups that were removed", REMOVED, _REMOVED_NOTE)
     report.save()
 
 

@@ -225,7 +225,7 @@ def needed(panel: Mapping[str, Any]) -> int | None:
 
 
 def sentence(panel: Mapping[str, Any]) -> str:
-    """A sentence about the number of labels from which learning is worth it."""
+    """A sentence about the number of labels that learning takes to pay off."""
     (name, level), *_ = panel["flat"].items()
     count, numbers = needed(panel), panel["numbers"]
     last, _ = panel["curves"]["ours"][-1]
@@ -233,7 +233,7 @@ def sentence(panel: Mapping[str, Any]) -> str:
     if count is None:
         return f"{panel['title']}: all {numbers[-1]} are not enough, {number(last)} against {rival}"
     place = numbers.index(count)
-    text = f"{panel['title']}: worth it from {counted(count, panel['item'])} on, "
+    text = f"{panel['title']}: pays off from {counted(count, panel['item'])} on, "
     text += f"{number(panel['curves']['ours'][place][0])} against {rival}"
     return text if count == numbers[-1] else f"{text}; with {numbers[-1]} {number(last)}"
 
@@ -243,7 +243,7 @@ def draw(record: Mapping[str, Any]) -> Figure:
     lines."""
     panels = record["panels"]
     figure = new_figure((9.6, 8.2))
-    headline(figure, "From how many labels on is learning worth it?")
+    headline(figure, "How many labels does it take for learning to pay off?")
     for ax, panel in zip(np.ravel(figure.subplots(2, 2)), panels):
         _draw_panel(ax, panel)
     return figure

@@ -299,8 +299,12 @@ def headline(results: Mapping[str, Any]) -> str:
         return f"{results['name']}: {counted(len(main), 'table')}."
     n, words = sum(places.values()), counted(len(main), "table")
     where = words if n == len(main) else f"{n} columns of {words}"
-    text = f"{OURS} is {', '.join(parts)} of {where}"
-    return f"{text}{f'; in {only} of them only a trivial baseline is better' if only else ''}."
+    *first, last = parts
+    text = f"{OURS} is {', '.join(first)} and {last}" if first else f"{OURS} is {last}"
+    of_ours = {row["method"] for table in main for row in rows_of(results, table)} - {OURS}
+    apart = f', if the rows "{OURS}/…" do not count' if any(map(is_ours, of_ours)) else ""
+    trivial = f"; in {only} of them only a trivial baseline is better" if only else ""
+    return f"{text} of the {where}{trivial}{apart}."
 
 
 def _place(rivals: Sequence[Mapping[str, Any]], better: str) -> int:

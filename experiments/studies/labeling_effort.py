@@ -67,17 +67,17 @@ _PROTOCOL = (
 
 _SENTENCE = (
     "{table}: from {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
-    "metric to all labels, random {random_way:.0f} %; it is {worse} worse than random by more than "
+    "metric to all labels, random {random_way:.0f} %; {worse} worse than random by more than "
     "one standard error."
 )
 _TOO_FEW = (
     "{table}: {percent:g} % of the labels are too few: on the way from the Euclidean metric (0 %) "
-    "to all labels (100 %) ours is at {way:.0f} %, random at {random_way:.0f} %; it is {worse} "
+    "to all labels (100 %) ours is at {way:.0f} %, random at {random_way:.0f} %; {worse} "
     "worse than random by more than one standard error."
 )
 _NO_WAY = (
     "{table}: all labels lead to no less loss than the Euclidean metric, so that shares of the way "
-    "there mean nothing; ours is {worse} worse than random by more than one standard error."
+    "there mean nothing; {worse} worse than random by more than one standard error."
 )
 _FEWER = " To reach the same loss, random needs {random_seconds:.0f} s and ours {seconds:.0f} s."
 _CURVES = (OURS, RANDOM, "leftmost")
@@ -306,7 +306,7 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
     values = {(row["method"], row["column"]): np.array(row["values"]) for row in rows}
     excess = {f"{100 * f:g}": values[OURS, _column(f)] - values[RANDOM, _column(f)] for f in parts}
     worse = [at for at, e in excess.items() if e.mean() > 1e-12 + (standard_error(e) or 0.0)]
-    facts["worse"] = f"with {', '.join(worse)} % labeled" if worse else "nowhere"
+    facts["worse"] = f"with {', '.join(worse)} % labeled, ours is" if worse else "ours is nowhere"
     equaled = np.flatnonzero([np.any(ours <= loss) for loss in chance])
     if len(equaled):
         needed = parts[ours <= chance[equaled[-1]]][0]

@@ -1,4 +1,4 @@
-"""From how many labels on it is worth it, by hand."""
+"""The number of labels that learning takes to pay off, by hand."""
 
 import pytest
 
@@ -42,6 +42,6 @@ def test_worth_it_where_it_stays_better_than_all_others() -> None:
     assert needed(panel([2.0, 2.0, 3.0])) is None
     assert needed(panel([2.0, 4.0, 5.0], "more")) == 2
     assert sentence(panel([4.0, 2.5, 1.0])).startswith(
-        "phones: worth it from 2 recordings on, 2.50"
+        "phones: pays off from 2 recordings on, 2.50"
     )
     assert sentence(panel([4.0, 4.0, 3.5])).startswith("phones: all 4 are not enough, 3.50")

@@ -32,7 +32,7 @@ def test_reach_is_the_way_from_the_start_to_all_labels():
     ]
     facts = reach("made", 1000.0, table)
     assert facts["percent"] == 25
-    assert (facts["way"], facts["random_way"], facts["worse"]) == (90, 50, "nowhere")
+    assert (facts["way"], facts["random_way"], facts["worse"]) == (90, 50, "ours is nowhere")
     # random has its 4 from half of the seconds, ours is below that from a quarter of them
     assert (facts["random_seconds"], facts["seconds"]) == (500, 250)
     table[-2:] = rows("ours", [8, 5], (0.1, 0.25))  # not at 4: 8 is below 9, and 5 below 7
@@ -41,17 +41,17 @@ def test_reach_is_the_way_from_the_start_to_all_labels():
     table[-2:] = rows("ours", [11, 10], (0.1, 0.25))
     facts = reach("made", 1000.0, table)
     assert "seconds" not in facts
-    assert facts["worse"] == "with 10, 25 % labeled"
+    assert facts["worse"] == "with 10, 25 % labeled, ours is"
     table[:3] = rows("euclidean", [2, 2, 2])  # no worse than all labels: a way to nowhere
     facts = reach("made", 1000.0, table)
     assert (facts["way"], facts["random_way"], facts["worse"]) == (
         None,
         None,
-        "with 10, 25 % labeled",
+        "with 10, 25 % labeled, ours is",
     )
     table[:3] = rows("euclidean", [12, 12, 12])
     table[-1]["values"] = [4, 16]  # on average 3 more than random, 5 more or less
-    assert reach("made", 1000.0, table)["worse"] == "with 10 % labeled"
+    assert reach("made", 1000.0, table)["worse"] == "with 10 % labeled, ours is"
 
 
 @pytest.fixture
