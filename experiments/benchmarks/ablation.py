@@ -105,10 +105,10 @@ def _counted(T: int, P: int, K: int, jump: float, count: int | None = None) -> R
 
 def _margins(T: int, P: int, K: int, count: int | None, annotated: bool = False) -> Row:
     signal, known = make_signal(T, P, K), None
-    if annotated:  # every other change is known up to two samples
+    if annotated:  # every other change is known up to nine samples, more than the tolerance
         ends = signal.truth.change_points[:-1:2].tolist()
         known = ml.PartialPartition(
-            T, regions=[(t - 3, t + 3, ml.AT_LEAST_ONE) for t in ends if 3 <= t <= T - 3]
+            T, regions=[(t - 10, t + 10, ml.AT_LEAST_ONE) for t in ends if 10 <= t <= T - 10]
         )
     form = ml.LowRankForm(signal.Z, shift=-signal.penalty)
     return lambda: _total(ml.boundary_margins(form, count, known, tolerance=2))
