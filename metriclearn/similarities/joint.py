@@ -1,4 +1,4 @@
-"""Joint features of nodes and partitions through a learned similarity.
+"""Families of similarities of nodes, and the joint features ⟨A, M⟩ that they give with a metric.
 
 Lajugie, Arlot & Bach (see :mod:`metriclearn.problem.partition`), section 5.1.
 """
@@ -57,7 +57,7 @@ class Similarity(Protocol):
         ...
 
     def oracle(self) -> Any:
-        """The spectral relaxation for the forms of this similarity."""
+        """The oracle that maximizes forms of this similarity, by a spectral relaxation."""
         ...
 
 
@@ -194,11 +194,11 @@ class GaussianSimilarity(ComponentParameters):
 
 @dataclass(eq=False, repr=False)
 class FourierSimilarity(BaseEstimator):
-    """Approximate the Gaussian similarity by random Fourier features: W ≈ ΦΦᵀ, O(SD(D + P)).
+    """Approximate the Gaussian similarity by random Fourier features Φ: W ≈ ΦΦᵀ.
 
-    The features are the cosines and sines of D/2 frequencies √2 B^(1/2) ω₀. Each ω₀ is standard
-    normal and the same for all metrics, so the objective is a smooth function of B. The error of an
-    entry of W has a standard deviation of at most √(1/D).
+    The cost is O(SD(D + P)). The features are the cosines and sines of D/2 frequencies √2 B^(1/2)
+    ω₀. Each ω₀ is standard normal and the same for all metrics, so the objective is a smooth
+    function of B. The error of an entry of W has a standard deviation of at most √(1/D).
 
     Parameters
     ----------
@@ -265,9 +265,10 @@ class SimilarityFeatures:
     """The joint features of a similarity family and a metric family: A = W_B / T, not linear in B.
 
     The similarity is divided by T, so A has trace 1 at any resolution, and a useful regularization
-    strength α is of order 1 or less. The paper's unscaled problem is the same with α_paper = αT.
-    The paper's α_paper = 1 is negligible compared with W_B. The maximum in the hinge is convex in B
-    if M has no negative entries, but the M of a relaxation may have some.
+    strength α is of order 1 or less. In the paper W_B is not divided by T. That is the same problem
+    with α_paper = αT, and the paper's value α_paper = 1 is negligible compared with W_B. The hinge
+    contains a maximum over matrices M. It is convex in B if they have no negative entries, but the
+    M of a spectral relaxation may have some.
 
     Parameters
     ----------
@@ -280,7 +281,8 @@ class SimilarityFeatures:
     Raises
     ------
     ValueError
-        If nodes do not fit into the memory of the similarity.
+        When a form is made: if a parameter of the similarity cannot be used, or the pairs of its
+        neighborhood do not fit into its ``memory``.
 
     References
     ----------
@@ -304,7 +306,8 @@ class SimilarityFeatures:
     def at(self, w: NDArray, tangent: NDArray | None = None) -> Callable[[Nodes], SimilarityForm]:
         """A function that maps the nodes of a data set to its form A, at the metric coordinates w.
 
-        If ``normalized``, the degrees are those at w or, as constants, those at ``tangent``.
+        If ``normalized``, A is divided by the degrees at w. With ``tangent``, the degrees are
+        constants instead: those at the coordinates ``tangent``.
         """
         components = self.metric.components(w)
 

@@ -2,13 +2,14 @@
 
 A superpixel of n pixels is a node of size n. Let E be the T×S indicator of pixels in nodes. The
 matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and the pixel matrix of every partition of the
-nodes is M = Ê M̃ Êᵀ with an S×S projection M̃. So traces and inner products of pixel matrices equal
-those for Êᵀ(·)Ê, with no approximation: sizes enter M exactly.
+nodes is M = Ê M̃ Êᵀ with an S×S projection M̃. So traces and inner products of T×T pixel matrices
+are computed without approximation from S×S matrices: Êᵀ(·)Ê has the same traces and inner products.
 
-Partial labels enter the loss of :class:`~metriclearn.problem.losses.FrobeniusLoss` in the same way.
-Let D be diagonal, with 1 for labeled pixels and 0 for others, and let H be a completion. Then ÊᵀDÊ
-is diagonal and holds the fraction of labeled pixels in each node. If ÊᵀHÊ = RRᵀ, then
-ÊᵀDHÊ = R_D Rᵀ, where R_D is computed like R, but only from labeled pixels.
+The loss of partial labels, :class:`~metriclearn.problem.losses.FrobeniusLoss`, is also computed
+from S×S matrices. Let D be diagonal, with 1 for labeled pixels and 0 for others, and let the
+partition H be a completion of the labels. Then ÊᵀDÊ is diagonal and holds the fraction of labeled
+pixels in each node. If ÊᵀHÊ = RRᵀ, then ÊᵀDHÊ = R_D Rᵀ, where R_D is computed like R, but only
+labeled pixels are counted.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Nodes:
     Attributes
     ----------
     start : array (S, k) or None
-        Leading eigenvectors of the last similarity. The next search for eigenvectors starts from
-        them.
+        Leading eigenvectors that the previous search found. The next search for eigenvectors starts
+        from them.
 
     See Also
     --------
@@ -111,9 +112,10 @@ class Nodes:
 class NodeLabels:
     """Labels of the samples of S nodes: a partition, partial labels, or a completion of them.
 
-    Losses and risks use it in place of a :class:`~metriclearn.problem.partition.Partition`.
-    In a completion, the unlabeled samples of a node with labels get its most frequent label. All
-    samples of a node without labels get the same label.
+    Losses and risks accept node labels in place of a
+    :class:`~metriclearn.problem.partition.Partition`. In a completion, the unlabeled samples of a
+    node with labels get its most frequent label. All samples of a node without labels get the same
+    label.
 
     Parameters
     ----------
@@ -125,7 +127,8 @@ class NodeLabels:
     same : sequence of (start, stop)
         Ranges of nodes. All nodes of a range lie in the same cluster.
     clusters : array (S,), optional
-        If the labels are completed, the cluster of the unlabeled samples of every node.
+        The cluster that the unlabeled samples of every node get in a completion. By default the
+        labels are not completed.
     balance : float
         The exponent b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k is the number
         of labeled samples in the same cluster, and n the number of all labeled samples. With b = 0
@@ -208,8 +211,10 @@ class NodeLabels:
 
     @cached_property
     def nodes(self) -> PartialPartition:
-        """The labels of nodes instead of samples: the most frequent label of each node, and the
-        ranges ``same``."""
+        """The labels as a PartialPartition of the nodes, with the ranges ``same``.
+
+        The label of a node is the most frequent label of its samples, or −1 if none is labeled.
+        """
         most = np.where(self.counts.any(axis=1), np.argmax(self.counts, axis=1), -1)
         return PartialPartition(len(most), most, same=self.same)
 
@@ -238,9 +243,9 @@ class NodeLabels:
         return replace(self, clusters=names[partition.labels])
 
     def completed(self, clusters: NDArray[np.int64] | None) -> NDArray:
-        """Counts, with the unlabeled samples of every node added to its cluster in ``clusters``.
+        """The counts (S, K) if the unlabeled samples of node s are in cluster ``clusters[s]``.
 
-        Nothing is added for nodes whose cluster is −1.
+        If ``clusters[s]`` is −1, only the labeled samples of node s are counted.
         """
         if clusters is None or self.sizes is None:
             return self.counts
@@ -250,13 +255,13 @@ class NodeLabels:
 
     @cached_property
     def _scales(self) -> tuple[NDArray, NDArray]:
-        """√n_s of the nodes as a column, and √n_k of the clusters."""
+        """Square roots of sizes: √n_s of the nodes, (S, 1), and √n_k of the clusters, (K,)."""
         sizes = self.counts.sum(axis=1) if self.sizes is None else self.sizes
         return np.sqrt(sizes)[:, None], np.sqrt(self.completed(self.clusters).sum(axis=0))
 
     @cached_property
     def factor(self) -> NDArray:
-        """R with RRᵀ = ÊᵀHÊ, (S, K): entries n_sk / √(n_s n_k)."""
+        """R with RRᵀ = ÊᵀHÊ, (S, K). Its entries are n_sk / √(n_s n_k)."""
         nodes, clusters = self._scales
         return self.completed(self.clusters) / nodes / clusters
 
@@ -276,7 +281,8 @@ class NodeLabels:
 
     @property
     def labeled_trace(self) -> float:
-        """Tr DH: the sum over clusters of the fraction of labeled samples, weighted by D."""
+        """Tr DH: the sum over clusters of their entry of D times the fraction of labeled
+        samples."""
         return float(np.sum(self._weighted.sum(axis=0) / self._scales[1] ** 2))
 
     def squared_norm(self, labels: NDArray) -> float:
@@ -310,8 +316,8 @@ def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None)
     This is kernel K-means, which keeps the labels. It runs twice, and the better result is
     returned. In the first run, each node starts in the most similar cluster of labeled samples. The
     second run starts from constrained spectral clustering. Each run ends in a local maximum, and
-    each of its rounds costs a product of A with K vectors. K is the number of labels that are the
-    most frequent label of some node.
+    each of its rounds costs a product of A with K vectors. K is the number of clusters: a label
+    counts if it is the most frequent one of some node.
     """
     K = int(known.nodes.labels.max()) + 1
     spectral = spectral_completion(form, K, known.nodes)

@@ -55,7 +55,7 @@ class NormalizedCut:
         return self.operator.root**4 / self._normalized.root**2
 
     def matvec(self, V: NDArray) -> NDArray:
-        """Multiply V by the normalized similarity from which the first eigenvector is removed."""
+        """Multiply V by the normalized similarity minus vvᵀ, where v is its first eigenvector."""
         flat = V.reshape(len(V), -1)
         rest = self._normalized.matvec(flat) - np.outer(self._leading, self._leading @ flat)
         return rest.reshape(V.shape)
@@ -70,13 +70,14 @@ class NormalizedCut:
         return np.append(1.0, values), np.column_stack([self._leading, vectors])
 
     def embedding(self, count: int) -> NDArray:
-        """For each node, the row of its samples in the leading eigenvectors, scaled to length 1."""
+        """For each node, the row of one of its samples in the eigenvectors, scaled to length 1."""
         rows = self.eigenpairs(count)[1] / self.operator.root[:, None]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(lengths > 0, lengths, 1.0)
 
     def values(self, indicators: NDArray) -> NDArray:
-        """cut/vol + cut/vol′ of k two-way cuts, (k,). Each column of ``indicators`` is a cut."""
+        """The values cut/vol + cut/vol′ of two-way cuts, (k,). A column of ``indicators`` is a
+        cut."""
         scaled = self.operator.root[:, None] * indicators
         inside = np.sum(scaled * self.operator.matvec(scaled), axis=0)
         volume = self.volumes @ indicators
@@ -92,7 +93,8 @@ class ThresholdCut(BaseEstimator):
     Parameters
     ----------
     n_thresholds : int
-        Number of thresholds to try. They are spread evenly over the ranks of the nodes.
+        Number of thresholds to try. The nodes are sorted by their entries in the eigenvector, and
+        the thresholds are spread evenly over this order.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Similarity matrices as operators (dense, in blocks, sparse or of low rank), and their forms.
+"""Operators for similarity matrices (dense, in blocks, sparse or of low rank), and their forms.
 
 Every operator stands for A = Diag(r) W Diag(r), where r_s² is the fraction of all samples that are
 in node s. For a partition of the nodes, this S×S matrix gives the same value ⟨A, M⟩ as the T×T
@@ -52,7 +52,8 @@ class Operator(ABC):
     def slope(self, factor: NDArray) -> NDArray:
         """The derivative d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix.
 
-        For given similarities, it is diagonal and holds the derivatives by their weights.
+        For given similarities, it is diagonal and holds the derivatives with respect to their
+        weights.
         """
         slope = self.unscaled_slope(self.root[:, None] * factor)
         if self.shares is None:
@@ -65,7 +66,10 @@ class Operator(ABC):
         return slope - 0.25 * (self.unscaled_slope(plus) - self.unscaled_slope(minus))
 
     def rescaled(self, root: NDArray) -> Self:
-        """The operator with the same similarities and another root, whose derivative is 0."""
+        """The operator with the same similarities and another root.
+
+        The slope treats the new root as a constant.
+        """
         other = copy.copy(self)
         other.root, other.shares = root, None
         return other
@@ -114,9 +118,10 @@ class GaussianOperator(Operator):
         self._left, self._right = np.hstack([2.0 * Z, squares, ones]), np.hstack([Z, ones, squares])
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray]]:
-        """Yield blocks of rows, with their similarities to the block's first row and all after it.
+        """Yield the upper half of W in blocks: a slice of rows, and the entries of these rows.
 
-        Apart from its square on the diagonal, a block also occurs transposed in W.
+        The columns of a block begin at its first row. Its entries right of the diagonal square
+        occur in W once more, transposed.
         """
         yield from self._kept
         n, kept = len(self.root), []
@@ -318,7 +323,7 @@ class SimilarityForm:
         return replace(self, shift=self.shift + shift)
 
     def plus(self, truth: NodeLabels, weight: float) -> SimilarityForm:
-        """The form minus weight·N, where N are the labels ``truth``."""
+        """The form minus weight·N, where the labels N are ``truth``."""
         return replace(self, truth=truth, weight=self.weight + weight)
 
     def compressed(self) -> Compressed:
