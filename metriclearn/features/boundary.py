@@ -33,7 +33,8 @@ class BoundaryFeatures(StatelessTransformer):
 
     where m and m′ are the means of the two windows, and s and s′ their deviations. The variance
     s² = (Σ (x − m)² + 1)/(h + 1) is regularized by an additional sample at distance σ. The features
-    are large at a change of level or of spread. Noise alone gives similar values everywhere.
+    are large at a change of level or of spread. Where there is only noise, they are about equally
+    large at all positions.
 
     Parameters
     ----------
@@ -43,8 +44,8 @@ class BoundaryFeatures(StatelessTransformer):
         One or both of ``mean`` and ``deviation``.
     unit : "sequence" or "data"
         With "data", columns are not divided, so σ = 1. Then a row depends only on the samples of
-        its windows, so it can also be computed on streams: they wait for the samples of the window
-        after a position.
+        its windows, so the features can also be computed on a stream. A stream waits for the
+        samples of the window after a position.
 
     Raises
     ------
@@ -76,19 +77,19 @@ class BoundaryFeatures(StatelessTransformer):
 
     @property
     def looks_back(self) -> int | None:
-        """The number of samples before a position on which its row depends, or None if it depends
+        """The row of a position depends on this many samples before it. None means that it depends
         on the whole sequence."""
         return max(self.windows, default=0) if self.unit == "data" else None
 
     @property
     def looks_ahead(self) -> int | None:
-        """The number of samples at and after a position on which its row depends, or None if it
-        depends on the whole sequence."""
+        """The row of a position depends on this many samples from the position on. None means that
+        it depends on the whole sequence."""
         return self.looks_back
 
     @needs(X=SEQUENCES)
     def transform(self, X: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
-        """Compute the features of every sequence (T_i, P), an array (T_i + 1, q).
+        """Compute the features of every sequence (T_i, P). Returns an array (T_i + 1, q) for each.
 
         Columns are the statistics of the first window, then of the next. Rows 0 and T are 0,
         because one of their windows is empty. The cost is O(TP) for each window.
@@ -126,9 +127,9 @@ def _window_moments(Z: NDArray, h: int) -> tuple[NDArray, NDArray]:
     """For every b < T + h, the mean and Σ(z − mean)² of the rows b−h … b−1, (T+h, P) each.
 
     Rows that do not exist are left out. No large numbers are subtracted from each other, so even a
-    high jump causes no rounding error later. Every window consists of the end of one block of h
-    rows and the beginning of the next. Welford's updates give the moments of each part, and Chan's
-    formula combines them. The cost is O(TP).
+    high jump causes no rounding error in the windows after it. Every window consists of the end of
+    one block of h rows and the beginning of the next. Welford's updates give the moments of each
+    part, and Chan's formula combines them. The cost is O(TP).
 
     References
     ----------

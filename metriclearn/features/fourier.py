@@ -52,11 +52,11 @@ def fourier_features(X: ArrayLike, omega: ArrayLike, phase: ArrayLike) -> NDArra
 class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Explicit features whose inner products approximate a kernel of a Mahalanobis distance.
 
-    With r² = γ (x−y)ᵀB(x−y): "gaussian" is exp(−r²), "laplacian" exp(−r), "cauchy" 1/(1 + r²).
-    All are mixtures of Gaussians: ω = √(2γt) L g with B = LLᵀ and g standard normal. The scale t is
-    1 for the Gaussian kernel, 1/(2h²) with h standard normal for the Laplacian, and exponentially
-    distributed for the Cauchy kernel. The error of a kernel value is O(1/√D). Its standard
-    deviation is at most about √(1/D).
+    With r² = γ (x−y)ᵀB(x−y): "gaussian" is exp(−r²), "laplacian" exp(−r), "cauchy" 1/(1 + r²). All
+    three kernels are mixtures of Gaussian kernels, so their frequencies are ω = √(2γt) L g with
+    B = LLᵀ and g standard normal. The scale t is 1 for the Gaussian kernel, 1/(2h²) with h standard
+    normal for the Laplacian, and exponentially distributed for the Cauchy kernel. The error of a
+    kernel value is O(1/√D). Its standard deviation is at most about √(1/D).
 
     Parameters
     ----------

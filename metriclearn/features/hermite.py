@@ -165,7 +165,7 @@ _ODD = Needs(
 
 
 def _is_list(X: Any) -> bool:
-    """Whether X is a list of series, not the rows of one."""
+    """Whether X is a list of several series, rather than a list of the rows of one series."""
     return isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
 
 

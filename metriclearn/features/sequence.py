@@ -19,7 +19,7 @@ _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants f
 
 
 def _logs(scale: Callable[[NDArray], NDArray], X: NDArray) -> NDArray[np.float64]:
-    """The logarithm of the scale of every column. A lower bound of the scale keeps it finite."""
+    """The natural logarithm of ``scale(X)``. A lower bound of the scale keeps it finite."""
     exponents = binary_exponents(X)
     Z = np.ldexp(X, -exponents)
     largest = np.max(np.abs(Z), axis=0)
@@ -99,16 +99,16 @@ class SequenceFeatures(StatelessTransformer):
 
     @property
     def looks_back(self) -> int | None:
-        """The number of samples before a position on which its row depends, or None if it depends
+        """The row of a position depends on this many samples before it. None means that it depends
         on the whole sequence."""
         return self.window
 
     @needs(X=SEQUENCES)
     def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64] | list[NDArray[np.float64]]:
-        """Compute the features of N sequences (T_i, P), an array (N, n_names). O(T log T) each.
+        """Compute the features of N sequences (T_i, P). Returns an array (N, n_names).
 
-        With ``window``, the result is a list of N arrays (T_i + 1, n_names), O(T · window · P)
-        each.
+        With ``window``, it returns a list of N arrays (T_i + 1, n_names). The cost for a sequence
+        is O(T log T · P) or, with ``window``, O(T · window · P).
         """
         arrays = [real_array("SequenceFeatures", "a sequence", sequence) for sequence in X]
         if self.window is not None:
@@ -117,8 +117,8 @@ class SequenceFeatures(StatelessTransformer):
         return np.array(rows, dtype=np.float64).reshape(len(arrays), len(self.names))
 
     def _rows(self, X: NDArray, n_features: int) -> NDArray[np.float64]:
-        """Features of m stretches of T samples, (m, n_names). X (T, mP) has their columns side by
-        side."""
+        """Features of m stretches of T samples, (m, n_names). X (T, mP) holds the P columns of
+        every stretch, one stretch after another."""
         values = [SEQUENCE_FEATURES[name](X).reshape(-1, n_features) for name in self.names]
         means = [one.mean(axis=1) for one in values]
         n_rows = X.shape[1] // n_features

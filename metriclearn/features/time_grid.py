@@ -245,8 +245,8 @@ def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
 
 
 def _grid(steps: NDArray, longest: float) -> NDArray[np.int64]:
-    """Numbers of the grid's rows from the first time to the last. Long gaps have no rows, since
-    they may last months."""
+    """The row numbers i of the grid, from the first time to the last. Rows in long gaps are left
+    out, since such gaps may last months."""
     stretches = np.split(steps, np.flatnonzero(np.diff(steps) > longest + _NEAR) + 1)
     firsts = [int(np.ceil(part[0] - _NEAR)) for part in stretches]
     lasts = [int(part[-1] + _NEAR) for part in stretches]

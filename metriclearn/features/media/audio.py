@@ -1,7 +1,7 @@
 """Audio features at a fixed rate: mean and deviation of MFCC and other descriptors of frames.
 
-This is the audio stream of Lajugie, Arlot & Bach, section 6.1: MFCC aggregated over every second.
-Files are read in blocks. The size of the blocks does not change the result.
+Lajugie, Arlot & Bach, section 6.1, use such features for their audio stream: MFCC aggregated over
+every second. Files are read in blocks. The size of the blocks does not change the result.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """GIST, which describes the layout of a picture by local energies of a bank of Gabor filters.
 
 A. Oliva & A. Torralba, Modeling the shape of the scene: a holistic representation of the spatial
-envelope, IJCV 42(3), 2001, with the constants of the authors' program (LMgist). This is the image
-stream of Lajugie, Arlot & Bach, section 6.1.
+envelope, IJCV 42(3), 2001, with the constants of the authors' program (LMgist). Lajugie, Arlot &
+Bach, section 6.1, use GIST as features of the pictures of a show.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ _GRAY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 
 
 def gabor_bank(orientations: tuple[int, ...], size: int) -> NDArray[np.float64]:
-    """Transfer functions of the filters, frequency 0 first, (Σ orientations, size, size).
+    """The transfer functions of all filters of the bank, (Σ orientations, size, size).
 
-    Scale i = 0, 1, … has K_i orientations. At the frequency with radius r (cycles per picture) and
-    angle θ, the filter of orientation k = 0 … K_i − 1 has the value
+    Frequencies are in the order of ``numpy.fft.fftfreq``. Scale i = 0, 1, … has K_i orientations.
+    At the frequency with radius r (cycles per picture) and angle θ, the filter of orientation
+    k = 0 … K_i − 1 has the value
 
         G = exp(−3.5 (r / (size f_i) − 1)² − 2π (16 K_i² / 32²) (θ + πk/K_i)²),
 
@@ -111,7 +112,7 @@ class Gist(StatelessTransformer):
         return np.array([f"gist_{g}_{cell}" for g in filters for cell in cells], dtype=object)
 
     def _cells(self, response: NDArray, pad: int) -> NDArray:
-        """Mean of the response in every cell of the grid, (n, blocks, blocks)."""
+        """Average the response of a filter over every cell of the grid, (n, blocks, blocks)."""
         inner = response[:, pad : pad + self.size, pad : pad + self.size]
         edges = np.linspace(0, self.size, self.blocks + 1).astype(int)  # the program truncates
         sides = np.diff(edges)
@@ -163,10 +164,11 @@ def _scaled(pictures: NDArray[np.float64], size: int) -> NDArray[np.float64]:
 
 
 def _interpolation(n: int, size: int) -> NDArray[np.float64]:
-    """Weights of n given pixels in each of ``size`` new pixels, (size, n).
+    """Weights with which n given pixels are averaged to each of ``size`` new pixels, (size, n).
 
-    As a function of position the weight is a triangle, as wide as two pixels of the coarser grid.
-    This is the bilinear filter with antialiasing, as in Pillow and torch.
+    The weight falls linearly with the distance between the centers of the two pixels. It reaches 0
+    at a distance of one pixel of the coarser grid. This is the bilinear filter with antialiasing,
+    as in Pillow and torch.
     """
     step = n / size
     distances = (np.arange(size)[:, None] + 0.5) * step - (np.arange(n) + 0.5)

@@ -82,7 +82,7 @@ class Picture:
 
 
 class Group(Protocol):
-    """Computes features that belong together."""
+    """A callable that computes one or more features of every node, such as :class:`Color`."""
 
     @property
     def names(self) -> list[str]:
@@ -210,8 +210,9 @@ class ColorContext(ComponentParameters):
 class BorderContrast(ComponentParameters):
     """Comparison of a node's color with the colors at the border of the image.
 
-    The first feature is the fraction of border pixels with a similar color. The second is the
-    logarithm of the ratio of this fraction to the same fraction in the whole image. The third is
+    The first feature is the mean Gaussian similarity of the node's color to the colors at the
+    border, so it is about the fraction of border pixels with a similar color. The second compares
+    this mean a to the same mean b over the whole image: log((a + 0.01) / (b + 0.01)). The third is
     the mean distance in Lab to the ten nearest colors at the border.
 
     Parameters
@@ -364,8 +365,9 @@ class ImageFeatures(ComponentParameters):
         Raises
         ------
         ValueError
-            If the image is not (H, W, 3) RGB, of uint8 or floats from 0 to 1, or the segmenter
-            does not number its nodes.
+            If the image is not an (H, W, 3) RGB array of uint8 or of floats from 0 to 1, or if the
+            segmenter does not return an integer array (H, W) that contains every node number
+            0 … S−1.
         """
         self.fit()
         pixels = read_rgb(type(self).__name__, image)

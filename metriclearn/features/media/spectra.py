@@ -21,7 +21,7 @@ def decibels(power: NDArray) -> NDArray:
 def spectral_contrast(
     power: NDArray[np.float32], sampling_rate: int, lowest: float, n_bands: int
 ) -> NDArray[np.float32]:
-    """Ratio of peaks to valleys in octave bands, (frequencies, n) -> (n_bands + 1, n).
+    """Ratio of spectral peaks to valleys in octave bands, (frequencies, n) -> (n_bands + 1, n).
 
     The mean of the largest 2 % of the magnitudes in a band (one bin at least) is divided by the
     mean of the smallest 2 %. The ratio is in dB of magnitudes, as in
@@ -47,10 +47,10 @@ def spectral_contrast(
 def pitch_class_filters(sampling_rate: int, window: int) -> NDArray[np.float32]:
     """Weights of the frequencies in the pitch classes C, C♯ … B, (12, window // 2 + 1).
 
-    Each row has a Gaussian bump at its pitch class in every octave, one semitone wide, or one bin
-    if that is more. Columns are scaled to unit norm, then by a Gaussian over octaves with its
-    center at 880 Hz. These are the weights of ``librosa.filters.chroma`` (Ellis 2007) with A = 440
-    Hz.
+    A row belongs to a pitch class, and has a Gaussian bump at its pitch in every octave. The bump
+    is one semitone wide, or one frequency bin if a bin is wider. Every column is scaled to norm 1,
+    and then multiplied by a Gaussian function of its octave that is largest at 880 Hz. These are
+    the weights of ``librosa.filters.chroma`` (Ellis 2007) with A = 440 Hz.
     """
     frequencies = np.arange(1, window) * sampling_rate / window
     pitches = 12.0 * np.log2(frequencies / (440.0 / 16.0))
@@ -65,7 +65,7 @@ def pitch_class_filters(sampling_rate: int, window: int) -> NDArray[np.float32]:
 
 
 def pitch_classes(power: NDArray, filters: NDArray) -> NDArray:
-    """Fraction of the power of each frame that is in each pitch class, (12, n). It is 0 in silence.
+    """The fraction of the power of each frame in each pitch class, (12, n), or 0 in silence.
 
     ``filters`` come from :func:`pitch_class_filters`.
     """
