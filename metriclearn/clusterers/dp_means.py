@@ -83,10 +83,10 @@ class DPMeans(ClusterMixin, BaseEstimator):
         The penalty λ. With 0, every distinct sample is a cluster.
     order : "given", "random" or "farthest-first"
         Order in which samples are visited. The result depends on it. "farthest-first" begins with
-        the sample that is farthest from the global mean. Each next sample is the one farthest from
-        the mean and from all samples before it, as long as this distance exceeds √λ. All other
-        samples follow in the given order. So the order of the rows matters only if a later pass
-        opens a cluster, which is rare.
+        the sample that is farthest from the global mean. Every next sample is the one with the
+        largest distance to the nearest of the points before it, which include the global mean. This
+        ends when that distance is at most √λ. All remaining samples then follow in the given order.
+        So the order of the rows matters only if a later pass opens a cluster, which is rare.
     n_init : int
         Number of runs. The run with the lowest objective is kept. The first run uses ``order``, the
         others visit the samples in random order.

@@ -75,7 +75,7 @@ def evidence_accumulation(
         samples that are together in most of the runs. With None, the number of clusters is the one
         with the longest lifetime, that is, the widest range of thresholds in [0, 1] that give it.
         On ties it is the smallest such number. The lifetime of a single cluster ends at
-        co-association 0, and that of one cluster per sample begins at co-association 1.
+        co-association 0, and the lifetime of one cluster per sample begins at co-association 1.
     strict : bool
         If False, samples whose co-association equals the threshold are linked as well. This does
         not affect the longest lifetime.

@@ -154,7 +154,7 @@ class DirichletProcess:
     log_opening: float
 
     def log_weights(self, x: NDArray, counts: NDArray, means: NDArray) -> NDArray[np.float64]:
-        """Log probabilities, up to a constant, of joining each cluster and, last, of a new one."""
+        """Log probabilities, up to a constant, that x joins each cluster or, last, a new one."""
         with np.errstate(divide="ignore"):  # an empty cluster is never joined
             joining = np.log(counts) - np.sum((means - x) ** 2, axis=1) / (2.0 * self.variance)
         opening = self.log_opening - x @ x / (2.0 * (self.prior_variance + self.variance))
