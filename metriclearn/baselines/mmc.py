@@ -42,7 +42,8 @@ class MMC(StandardizedMetric):
         Largest number of steps.
     tol : float
         Stop when no partial derivative of the objective is above ``tol``. Eigenvalues of B (in the
-        basis of the steps) that are below ``tol`` times the largest one are set to zero.
+        basis that is described above) are set to zero if they are below ``tol`` times the largest
+        one.
     random_state : int, RandomState or None
         Determines which pairs are drawn.
 

@@ -35,8 +35,8 @@ class MetricKMeans(MahalanobisClusterer):
     baseline_ : the fitted metric
     components_ : array (r, P)
     n_clusters_ : int or None
-        The number of clusters K in every training set, or None if they have different ones.
-        ``predict`` uses it by default.
+        The number of clusters K if all training sets have the same number, otherwise None. By
+        default ``predict`` finds this many clusters.
 
     Raises
     ------
@@ -60,7 +60,7 @@ class MetricKMeans(MahalanobisClusterer):
     random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: Any, y: Any, **unknown: Any) -> Self:
-        """Fit the metric. ``y`` holds the labels of one data set, or those of each of several.
+        """Fit the metric. ``y`` holds the labels of one data set, or a list of labels for several.
 
         Raises
         ------

@@ -44,7 +44,7 @@ class StandardizedMetric(LearnedMetric, ABC):
 
 
 def check_pairs(who: str, truths: Sequence[Partition]) -> None:
-    """Raise an error unless a data set has several clusters, and some samples share a cluster."""
+    """Raise an error unless some data set has two clusters, and some cluster has two samples."""
     if all(truth.n_clusters < 2 for truth in truths):
         raise ValueError(
             f"{who} needs a data set with two clusters or more, got 1 class in each of the "
