@@ -28,7 +28,7 @@ def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any]
 
     Parameters
     ----------
-    adapter : object with the two parameters of the adapters
+    adapter : object with the attributes ``learner`` and ``penalty``
         ``learner`` is a segmenter of metriclearn, by default
         :class:`~metriclearn.ChangePointMetricLearner` with default parameters. ``penalty`` ≥ 0 is
         used if there are neither labels nor a fitted learner. It is the penalty of a segment in

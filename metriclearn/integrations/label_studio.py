@@ -359,8 +359,8 @@ def application(backend: Backend) -> Any:
     """The ASGI application. It learns in a thread, one project after the other.
 
     Requests must have the content type JSON, which pages of other sites cannot send. They must not
-    have an Origin header. Requests from web pages have one, even if the foreign name of a page
-    points to this computer (DNS rebinding).
+    have an Origin header. Requests from web pages have one, even if the page comes from a foreign
+    domain name that points to this computer (DNS rebinding).
     """
     starlette = optional("starlette.applications", "label")
     Route = optional("starlette.routing", "label").Route

@@ -35,7 +35,7 @@ class Interface:
     Attributes
     ----------
     from_name, to_name : str
-        Names of the tag with the labels and of the tag of the object.
+        The name of the tag that holds the labels, and the name of the tag of the object.
     is_sound : bool
         True if the object is an Audio, False if it is a TimeSeries.
     key : str
@@ -116,7 +116,8 @@ class Clock(NamedTuple):
 
     @classmethod
     def of(cls, interface: Interface | None, table: pd.DataFrame | None, rate: float) -> Self:
-        """The clock of a task, whose times are in a column of its table or are row numbers."""
+        """The clock of a task. Its times are seconds (sound), the values of a column of its table,
+        or row numbers."""
         if interface is None or interface.is_sound:
             return cls()
         given = interface.time_format
@@ -278,8 +279,8 @@ def write_tasks(
     folder, rate
         As for :func:`read_tasks`.
     data : dict, optional
-        For every recording, by its name, the data of its task. By default they hold only the name,
-        under the key of the configuration.
+        For every recording, by its name, the data of its task. By default the data of a task hold
+        only the name of the recording, under the key that the configuration uses.
     scores : dict, optional
         The scores of the segments of every recording.
     predictions : bool

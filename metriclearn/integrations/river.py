@@ -32,7 +32,7 @@ class StreamingChangePointDetector:
     ----------
     stream_ : SegmenterStream
     changes : list of int
-        Change-points that the last sample made final, counted from the start of the stream.
+        Change-points that the last sample made final, as positions from the start of the stream.
     drift_detected : bool
 
     Raises
@@ -71,10 +71,10 @@ class StreamingChangePointDetector:
         self._n_final += len(self.changes)
 
     def predict_one(self, x: Mapping[Any, float]) -> Any:
-        """The number (0 for the first) or the name of the segment in which this sample would be.
+        """The number (from 0) or the name of the segment of this sample if it came next.
 
-        The stream does not change. The cost is a copy of the samples since the last final
-        change-point, and a search for change-points in them.
+        A copy of the stream reads the sample, so the stream does not change. The cost is a copy of
+        the samples since the last final change-point, and a search for change-points in them.
         """
         ahead = self.stream_.copy()
         found = ahead.push(self._row(x))

@@ -61,7 +61,7 @@ class MahalanobisCost(BaseCost):
         return self
 
     def precompute(self, X: ArrayLike) -> dict[str, NDArray]:
-        """Cumulative sums of Z = XL, and of the squared norms of its rows."""
+        """Compute the cumulative sums of Z = XL, and of the squared norms of its rows."""
         validation.check_is_fitted(self)
         array = validation.validate_data(self, X, ensure_2d=True, dtype=np.float64, reset=False)
         # a common shift changes nothing but the rounding
@@ -81,7 +81,9 @@ class MahalanobisCost(BaseCost):
         return np.maximum(sums[:, -1] - means, 0.0)[:, None]
 
     def get_default_penalty(self) -> float:
-        """The learned penalty of a segment or, without one, the BIC's with rank(B) parameters.
+        """The learned penalty of a segment or, if there is none, the penalty of the BIC.
+
+        The BIC counts rank(B) parameters for every segment.
 
         Raises
         ------

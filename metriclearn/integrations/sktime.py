@@ -108,10 +108,10 @@ class MetricChangePointDetector(BaseDetector):
         """Read the next samples, and return the events that have become final.
 
         Without y the model does not change, and ``"ilocs"`` count from the first sample that was
-        passed to ``update`` or ``update_predict`` after ``fit``. Together, the events of all calls
-        are those that ``predict`` finds in all of these samples, apart from events that are not
-        final yet, see :class:`~metriclearn.SegmenterStream`. With y, ``fit`` learns again from all
-        data, and the events are those of ``predict(X)``.
+        passed to ``update`` or ``update_predict`` after ``fit``. Together, the calls return all
+        events that ``predict`` finds in these samples, except those that are not final yet, see
+        :class:`~metriclearn.SegmenterStream`. With y, ``fit`` learns again from all data, and the
+        events are those of ``predict(X)``.
         """
         if y is not None:
             return super().update_predict(X, y)
@@ -120,7 +120,8 @@ class MetricChangePointDetector(BaseDetector):
         return events[None] if None in events else pd.concat(events)
 
     def _final_events(self, borders: list[int], labels: NDArray) -> pd.DataFrame:
-        """The events of the segments that lie between the borders and have these labels."""
+        """A table of the events of final segments. Segment i lies between the positions
+        ``borders[i]`` and ``borders[i + 1]``, and has the label ``labels[i]``."""
         return pd.DataFrame({"ilocs": borders[1:]})
 
     def _predict(self, X: pd.DataFrame) -> pd.DataFrame:
