@@ -135,7 +135,8 @@ def _read_elan(name: str, path: Path) -> list[Segment]:
 
 
 def _milliseconds(seconds: float) -> int:
-    """Round to milliseconds. Halves are rounded up, so times 1 ms apart never become equal."""
+    """Round to milliseconds, halves up, so that two times that are 1 ms apart never become
+    equal."""
     return int(1000 * seconds + 0.5)
 
 

@@ -233,7 +233,7 @@ def _labeled(
     rate: float,
     gap: str | None,
 ) -> dict[str, tuple[NDArray, NDArray]]:
-    """Check the times of the segments, and return (features, label of every row) by recording."""
+    """Check the times of the segments. Returns the features and row labels of every recording."""
     labelings = [[label for *_, label in tables[recording]] for recording in features]
     one = len(set(chain(*labelings))) == 1  # with one label, every boundary of the table counts
     if gap is not None and not name_classes(labelings):

@@ -97,7 +97,7 @@ def fetch(
     root: PathLike | None = None,
     base_url: str | None = None,
 ) -> Path:
-    """Path of a file of data set ``name``, downloaded first if it is missing and public.
+    """Path of a file of data set ``name``. If the file is missing and public, it is downloaded.
 
     A download is checked against the registered sha256 and tried up to three times. If the download
     is interrupted, no file is left. A file that already exists is not checked.

@@ -194,8 +194,9 @@ class LabeledSequences(Items):
         Raises
         ------
         ValueError
-            If not exactly one of the three is given, there are too few groups for the parts, or
-            ``groups`` has an empty part or an unknown or repeated name.
+            If not exactly one of ``fractions``, ``n_test`` and ``groups`` is given, there are too
+            few groups for the parts, or ``groups`` has an empty part or an unknown or repeated
+            name.
         """
         if sum(rule is not None for rule in (fractions, n_test, groups)) != 1:
             raise ValueError(
@@ -240,11 +241,11 @@ def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
     """Whether labels are names of classes, rather than of single segments.
 
     The result is False if all labels are equal, or no label recurs. It is True if a label recurs
-    within a sequence. If labels recur only in different sequences, the result is False in two
-    cases. In both, all labels end with a number. Either there are more than eight different labels,
-    or labels such as shot 1, shot 2, … (not bare numbers) number the segments of each sequence, and
-    sequences have different numbers of segments. If all have the same number of segments, such
-    labels are taken for phases, that is, classes.
+    within a sequence. If labels recur only in different sequences, the result is True, with two
+    exceptions. In both, all labels end with a number. In the first, there are more than eight
+    different labels. In the second, labels such as shot 1, shot 2, … (not bare numbers) number the
+    segments of each sequence, and sequences have different numbers of segments. If all sequences
+    have the same number of segments, such labels are taken for phases, that is, classes.
 
     Parameters
     ----------

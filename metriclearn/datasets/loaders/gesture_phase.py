@@ -61,8 +61,8 @@ def load_gesture_phase(
     features : {"va3", "raw", "both"}
         ``"va3"`` gives 32 velocities and accelerations of hands and wrists (normalized, as
         published). ``"raw"`` gives 18 positions of hands, wrists, head and spine (approximately in
-        metres). ``"both"`` gives all 50 features. It starts at frame 4, as ``va3`` does, and has
-        the labels of ``va3``.
+        metres). ``"both"`` gives all 50 features. With ``"va3"`` or ``"both"``, sequences start at
+        frame 4 and have the labels that were published with the velocities.
     derived : bool
         Add 28 features that are computed from the positions: the positions of hands and wrists
         relative to spine and head (such as ``left_hand_from_spine_x``, approximately in metres),

@@ -26,7 +26,7 @@ Signals = NDArray[np.float64]
 
 
 def _band_energy(windows: Signals, low: float, high: float) -> Signals:
-    """Part of the variance that is in the frequencies in (low, high] Hz, shape (n, channels)."""
+    """The variance of every window due to frequencies f with low < f ≤ high Hz, (n, channels)."""
     from scipy.signal import periodogram
 
     options = {"detrend": False, "scaling": "spectrum", "axis": 1}
@@ -94,13 +94,13 @@ def load_hapt(
     features : {"basic", "extended", "raw", "both"}
         ``"basic"`` computes six features of each of the six channels, with names such as
         ``acc_x_mean``. Three are the mean, the sd and the mean absolute difference of neighboring
-        samples (g or rad/s). Three are natural logarithms: of the sd (``log_sd``), and of the root
-        mean square of the frequencies up to 5 Hz (``log_low_band``) and above 5 Hz
-        (``log_high_band``), with 0.001 added to each value. ``"extended"`` adds minimum, maximum,
-        median (g or rad/s) and slope (per sample), and computes all ten features also for the
-        norms of acceleration and angular velocity: 80 features. ``"raw"`` gives the samples of the
-        window (g and rad/s) in all six channels, with names such as ``acc_x_0``. ``"both"`` gives
-        the raw features, then the basic ones.
+        samples (g or rad/s). Three are natural logarithms of values to which 0.001 is added: the sd
+        (``log_sd``), the root mean square of the frequencies up to 5 Hz (``log_low_band``), and
+        that of the frequencies above 5 Hz (``log_high_band``). ``"extended"`` adds minimum,
+        maximum, median (g or rad/s) and slope (per sample), and computes all ten features also for
+        the norms of acceleration and angular velocity: 80 features. ``"raw"`` gives the samples of
+        the window (g and rad/s) in all six channels, with names such as ``acc_x_0``. ``"both"``
+        gives the raw features, then the basic ones.
     unlabeled : {"drop", "keep", "unknown"}
         What to do with windows that belong to a gap. ``"drop"`` leaves them out and joins the
         remaining windows. ``"keep"`` makes every gap a separate segment. ``"unknown"`` labels them

@@ -61,8 +61,8 @@ def load_texts(
     held_out : float
         Fraction of the excerpts that are used only in documents named ``held out …``.
     fitted_root : path, optional
-        Folder of the documents ``fitted``, such as the one on which a model was trained. By
-        default it is ``root``.
+        Folder with the data file that holds the documents ``fitted``, for example the file on which
+        a model was trained. By default it is ``root``.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def _documents(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PenaltyTargets(Items):
-    """Features of N sequences, and the number of errors of each penalty on experts' labels.
+    """Features of N sequences, and how many of the experts' labels each penalty gets wrong.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class PenaltyTargets(Items):
     LISTS: ClassVar = ("names", "features", "intervals", "starts", "errors", "n_labels")
 
     def errors_at(self, log_penalties: ArrayLike) -> NDArray[np.int64]:
-        """Number of errors of every sequence at its log penalty (natural logarithm), (N,).
+        """The number of errors of every sequence, (N,), given the natural log penalty of each.
 
         Raises
         ------
