@@ -1,9 +1,9 @@
 """Augmentations: callables that change a batch of recordings at random.
 
 A recording is a pair of samples (T, P) and their labels. ``augmentation(recordings, random)``
-returns a changed recording for each given one; ``random`` is a ``numpy.random.Generator``. A row
-may hold a window of raw samples. Its columns are then the samples one after the other, each with
-all its channels; see :class:`Channels`.
+returns a changed recording for each given one. Here ``random`` is a ``numpy.random.Generator``. A
+row may hold a window of raw samples. Its columns are then the samples one after the other, each
+with all its channels (see :class:`Channels`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _LIMITS = {
 
 
 class _Checked:
-    """Base class of augmentations, which checks the parameters when an augmentation is created."""
+    """Base class of augmentations. It checks the parameters when an augmentation is created."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -69,7 +69,7 @@ class _Checked:
 
 @dataclass(frozen=True)
 class Channels(_Checked):
-    """Base class of augmentations of raw signals, where a column is a channel of a sample.
+    """Base class of augmentations of raw signals. Each column is one channel of one sample.
 
     Parameters
     ----------
@@ -212,7 +212,8 @@ class Noise(_Checked):
     Parameters
     ----------
     deviation : float
-        Standard deviation of the noise, divided by that of the column in the recording.
+        Standard deviation of the noise in a column, divided by the standard deviation of this
+        column in the recording.
 
     Raises
     ------
@@ -239,7 +240,7 @@ class Noise(_Checked):
 class TimeReversal(Channels):
     """Reverse each recording in time with a given probability.
 
-    The order of the rows, of the samples in each row, and of the labels is reversed.
+    This reverses the order of the rows, of the samples in each row, and of the labels.
 
     Parameters
     ----------
@@ -267,7 +268,7 @@ class TimeReversal(Channels):
     probability: float = 0.5
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
-        """Return the recordings, of which some are reversed."""
+        """Return the recordings, some of them reversed."""
         turned = random.random(len(recordings)) < self.probability
         return [self._reversed(r) if t else r for r, t in zip(recordings, turned)]
 

@@ -6,9 +6,9 @@ Arlot & Bach, Eq. (9)),
 
     L(Z, λ) = (1/T) { max_M [ ⟨A_Z, M⟩ + αT ℓ(M, N) − λ Tr M ] − ⟨A_Z, N⟩ + λ K }.
 
-The maximum is found by the same oracles, exactly and without a T×T array. If the maximizer M̂ is
-unique, Danskin's theorem gives the gradient of the hinge: (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T in the
-outputs, and (K − Tr M̂)/T in the penalty λ.
+The oracles of the linear learners find the maximum without a T×T array. For segments it is exact.
+If the maximizer M̂ is unique, Danskin's theorem gives the gradient of the hinge. For the outputs it
+is (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T, and for the penalty λ it is (K − Tr M̂)/T.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ class OutputForms(Protocol):
     """
 
     def at(self, Z: NDArray, truth: Any) -> tuple[Any, float]:
-        """Return A_Z for outputs (T, r), and the number by which the hinge is divided, often T."""
+        """Return A_Z for outputs (T, r), and the number that divides the hinge (often T)."""
 
     def slope(self, form: Any, Z: NDArray, partition: Any) -> NDArray:
-        """Return the (T, r) array of the gradient d⟨A_Z, M⟩/dZ for a fixed partition M."""
+        """Return the gradient d⟨A_Z, M⟩/dZ for a fixed partition M, an array (T, r)."""
 
     def loss(self, segments: bool) -> Any:
-        """Return the loss ℓ, for segments or for other clusters."""
+        """Return the loss ℓ between partitions: for segments if true, otherwise for clusters."""
 
 
 class InnerProducts:
-    """A_Z = ZZᵀ of centered outputs, so that ⟨A_Z, M⟩ = ‖MZ‖² has the gradient 2MZ.
+    """The form A_Z = ZZᵀ of centered outputs Z, so that ⟨A_Z, M⟩ = ‖MZ‖² has the gradient 2MZ.
 
-    For segments, the gradient takes O(Tr) time.
+    For segments, the gradient takes O(T r) time.
 
     See Also
     --------
@@ -87,13 +87,13 @@ class InnerProducts:
 
 
 class NamedProducts(InnerProducts):
-    """The form for segments with names; the network outputs r features and a score for each name.
+    """The form for segments with names. The network outputs r features and a score for each name.
 
-    The outputs are features Z, (T, r), followed by scores E, (T, C), for C names. If the samples of
-    a segmentation M have the names c_t, its value is ⟨ZZᵀ, M⟩ + Σ_t E[t, c_t]. The best boundaries
-    and names are found together, exactly. The gradient in E is 1 at the name of each sample. The
-    loss is ‖M − N‖² plus β for every sample with a wrong name. Labels are the numbers 0 … C−1 of
-    the names, or −1 if a name is unknown.
+    The outputs are features Z, (T, r), followed by scores E, (T, C), for C names. A segmentation M
+    whose samples have the names c_t has the value ⟨ZZᵀ, M⟩ + Σ_t E[t, c_t]. An exact search finds
+    the best boundaries and names together. The gradient of the value with respect to E is 1 at the
+    name of each sample, and 0 elsewhere. The loss is ‖M − N‖² plus β for every sample with a wrong
+    name. Labels are the numbers 0 … C−1 of the names, or −1 if a name is unknown.
 
     Parameters
     ----------
@@ -105,8 +105,8 @@ class NamedProducts(InnerProducts):
     Raises
     ------
     ValueError
-        If a parameter is out of range. The loss also raises it if the outputs have no features
-        before the scores, or if a label is not the number of a name.
+        If a parameter is out of range. :class:`StructuredHingeLoss` raises ValueError if the
+        outputs have no features before the scores, or if a label is not the number of a name.
 
     See Also
     --------
@@ -146,10 +146,10 @@ class NamedProducts(InnerProducts):
         return NamedLoss(self.name_loss)
 
     def named(self, labelings: Sequence[Any], truths: Sequence[Any]) -> list[Any]:
-        """Add the names to the true partitions.
+        """Add the names of the samples to the true partitions.
 
-        Labels hold the numbers of the names. If labels are given as a Partition, which has no
-        names, all names are unknown.
+        Labels are the numbers of the names. If labels are given as a Partition, which has no names,
+        all names are unknown.
         """
         found = []
         for labeling, truth in zip(labelings, truths):
@@ -168,7 +168,7 @@ class NamedProducts(InnerProducts):
 
 
 def _has_all_pairs(similarity: Any) -> bool:
-    """Whether ``similarity`` is None or compares all pairs, so that its gradient is known."""
+    """Whether ``similarity`` is None or a GaussianSimilarity of all pairs of nodes."""
     if similarity is None:
         return True
     return isinstance(similarity, GaussianSimilarity) and similarity.neighborhood is None
@@ -178,24 +178,23 @@ _ALL_PAIRS = Needs("{a} {name} such as GaussianSimilarity() of all pairs or None
 
 
 class GaussianSimilarities:
-    """A_Z = W/T with the similarities W_ij = exp(−‖z_i − z_j‖²), for normalized cuts of a graph.
+    """The form A_Z = W/T with similarities W_ij = exp(−‖z_i − z_j‖²), for normalized cuts.
 
     With G = W∘M, the gradient of ⟨A_Z, M⟩ for a fixed M = FFᵀ is 4(GZ − Diag(G1)Z)/T. In the hinge,
     the maximizer M̂ is the projector onto the leading eigenvectors. Labels are given as
-    :class:`~metriclearn.similarities.NodeLabels`; a node may stand for several samples.
+    :class:`~metriclearn.similarities.NodeLabels`, because a node may stand for several samples.
 
     Parameters
     ----------
     similarity : GaussianSimilarity, optional
-        Tells how W is stored. W has the similarities of all pairs of nodes, and is computed in
-        blocks if it exceeds the ``memory`` of this object.
+        The similarity. W holds the similarities of all pairs of nodes. If W needs more than the
+        ``memory`` of this object, its blocks are computed again for every product.
 
     Raises
     ------
     ValueError
         If the similarity is of another kind, or if it has a neighborhood, because outputs have no
-        positions. The loss also raises it if the nodes do not fit into the ``memory`` of the
-        similarity.
+        positions.
 
     References
     ----------
@@ -249,8 +248,8 @@ class HingeOfForms(torch.autograd.Function):
     """Autograd function that computes the hinges (N,) of N recordings from λ and the outputs.
 
     Call ``HingeOfForms.apply(evaluate, penalty, *outputs)``. The function ``evaluate(arrays, λ)``
-    returns a :class:`HingeValue` for each float64 array. Only ``evaluate`` depends on the form, the
-    loss and the oracle. The memory is O(Σ T_i r).
+    gets the outputs as float64 arrays, and returns a :class:`HingeValue` for each of them. Only
+    ``evaluate`` depends on the form, the loss and the oracle. The memory is O(Σ T_i r).
 
     Parameters
     ----------
@@ -310,7 +309,7 @@ class StructuredHingeLoss(nn.Module):
         parameter of the module, and may have a separate learning rate.
     n_clusters : None or "given"
         If "given", M̂ has as many clusters as the labels, and there is no penalty. If None, the
-        number of clusters is chosen by the penalty.
+        penalty determines the number of clusters.
     segments : bool
         If True, every run of equal labels is a cluster. If False, all samples with equal labels
         form one cluster.
@@ -324,7 +323,7 @@ class StructuredHingeLoss(nn.Module):
         ``NamedProducts(n_names, name_loss)`` if labels are names, or ``GaussianSimilarities()`` for
         normalized cuts.
     n_jobs : int, optional
-        Number of threads, as in joblib. Each thread treats one recording at a time.
+        Number of threads, as in joblib. Each thread processes one recording at a time.
 
     Raises
     ------
@@ -334,12 +333,12 @@ class StructuredHingeLoss(nn.Module):
     Notes
     -----
     If labels are partial (−1, or :class:`~metriclearn.PartialPartition`), N is the partition with
-    the largest value for the current outputs among those that agree with the labels. It is computed
-    again in every call. For segments it is found exactly, and ℓ is
+    the largest value for the current outputs among those that agree with the labels. N is computed
+    again in every call. For segments it is exact, and the loss ℓ is
     :class:`~metriclearn.KnownLoss`. Partial labels of clusterings need ``n_clusters="given"`` and
-    ``TopEigenvectors()``. In this case N has one cluster for each label and is found by K-means
-    with the labels as constraints. The loss ℓ is then :class:`~metriclearn.FrobeniusLoss`,
-    restricted to the rows of labeled samples.
+    ``TopEigenvectors()``. Then N has one cluster for each label, and K-means finds N with the
+    labels as constraints. The loss ℓ is :class:`~metriclearn.FrobeniusLoss`, restricted to the rows
+    of labeled samples.
 
     References
     ----------
@@ -413,9 +412,9 @@ class StructuredHingeLoss(nn.Module):
         Raises
         ------
         ValueError
-            If outputs are not tensors of this shape with finite numbers, if labels do not match
-            them in number or length, or if labels of a clustering are partial and the oracle cannot
-            use them.
+            If outputs are not tensors of this shape with finite numbers, if labels do not match the
+            outputs in number or length, or if labels of a clustering are partial and the oracle
+            cannot use partial labels.
         """
         right = len(outputs) > 0
         for Z in outputs:
@@ -458,7 +457,7 @@ class StructuredHingeLoss(nn.Module):
         return HingeOfForms.apply(evaluate, self.penalty, *outputs).mean()
 
     def _hinge(self, item: tuple[NDArray, Any], penalty: float) -> HingeValue:
-        """Find the maximizer M̂ of the hinge of one recording, and return value and gradients."""
+        """Find the maximizer M̂ for one recording. Return the hinge and its gradients."""
         outputs, truth = item
         form, unit = self.forms.at(outputs, truth)
         loss = self.forms.loss(self.segments)

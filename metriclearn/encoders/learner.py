@@ -56,11 +56,12 @@ from metriclearn.solvers.regularizers import SquaredFrobenius
 class EncoderMetricLearner(MahalanobisSegmenter):
     """Learn features f_θ, a metric on them and the penalty of a segment from segmented recordings.
 
-    First, AdamW minimizes the hinge of :class:`StructuredHingeLoss` over θ and the penalty λ, where
-    the best segmentations are found exactly. Then the last layer, that is, a metric B on f_θ(X) and
-    λ, is learned again as a convex problem. ``solution_`` holds the certificate of this problem.
-    Recordings may have any lengths, and the encoder gets each as a whole. ``transform`` returns
-    f_θ(X)L with B = LLᵀ. All predictions are made from it, as in the linear learners.
+    First, AdamW minimizes the hinge of :class:`StructuredHingeLoss` over θ and the penalty λ. The
+    search for the best segmentations in this hinge is exact. Then the last layer is learned: a
+    metric B on f_θ(X), and λ again. This is a convex problem, and ``solution_`` holds its
+    certificate. Recordings may have any lengths, and the encoder gets each as a whole.
+    ``transform`` returns f_θ(X)L with B = LLᵀ. All predictions are made from these features, as in
+    the linear learners.
 
     Parameters
     ----------
@@ -69,12 +70,12 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         ``functools.partial`` of one, makes a new module in every fit, and can be saved. A module is
         copied, and training begins from its weights.
     last_layer : ChangePointMetricLearner
-        Learns B and λ on f_θ(X). By default it learns a full metric that is regularized towards the
-        identity, because the encoder is trained with B = I. Without this, the metric would overfit
-        more. Parameters that it shares with this learner, such as ``loss_scale``, are set to the
-        values given here. If it is a ``NamedSegmentLearner``, labels are names. The hinge then
-        includes a linear score of every name, computed from the outputs of the encoder, and
-        ``predict`` returns names.
+        The learner of B and λ on f_θ(X). The default learns a full metric that is regularized
+        towards the identity, because the encoder is trained with B = I. Otherwise, the metric would
+        overfit more. Parameters that ``last_layer`` shares with this learner, such as
+        ``loss_scale``, are set to the values given here. If it is a ``NamedSegmentLearner``, labels
+        are names. The hinge then includes a linear score of every name, computed from the outputs
+        of the encoder, and ``predict`` returns names.
     n_segments : None or "given"
         If None, the penalty determines the number of segments. If "given", the number is taken from
         the labels in training, and must be passed to ``predict``.
@@ -83,8 +84,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     loss_scale : float
         The factor α, see :class:`StructuredHingeLoss`.
     retune : bool
-        Whether to replace the penalty of the convex problem by the one with the least loss on the
-        training recordings, which is found exactly. This needs complete labels.
+        Whether to replace the penalty of the convex problem by the penalty with the least loss on
+        the training recordings. An exact search finds it, and needs complete labels.
     n_epochs : int
         Number of passes over the recordings.
     batch_size : int
@@ -98,14 +99,14 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         :mod:`metriclearn.encoders.augmentations`.
     validation : float
         Fraction of the groups of recordings that are held out when the encoder is trained. The
-        encoder of the epoch with the least loss on them is kept. With 0, the encoder of the last
-        epoch is kept. The last layer is learned from all recordings.
+        encoder of the epoch with the least loss on these groups is kept. If the fraction is 0, the
+        encoder of the last epoch is kept. The last layer is learned from all recordings.
     patience : int
         Training stops after this number of epochs without a lower loss on the held-out groups.
     checkpoint : path, optional
         File in which the state is saved after every epoch. The same call resumes from it.
     callbacks : sequence of callbacks
-        They are called as for linear learners. A round is an epoch, and the objective is the mean
+        They are called as by linear learners. A round is an epoch, and the objective is the mean
         hinge.
     device : str
         Device of the network, such as "cuda", in training and prediction. The search over
@@ -137,8 +138,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     classes_ : array (C,)
         The sorted labels, if they are names.
     history_ : dict of arrays (number of epochs,)
-        The mean ``hinge``, the ``penalty`` and the ``validation`` loss of every epoch. The loss is
-        NaN if nothing is held out.
+        The mean ``hinge``, the ``penalty`` and the ``validation`` loss of every epoch. The
+        validation loss is NaN if nothing is held out.
     best_epoch_ : int
         The epoch whose weights were kept, counted from 1.
 
@@ -355,20 +356,20 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return Path(path)
 
     def read_data(self, X: Any) -> DataSets:
-        """Check that data match the training data, and return the encoder's outputs for them."""
+        """Check that new data have the features of training, and return the encoder's outputs."""
         data = check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
         outputs = encoded(self.encoder_, data.arrays, self.device)
         return replace(data, arrays=outputs, feature_names=None)
 
     def stream_source(self) -> StreamSource:
-        """Tell a stream how to compute features of new samples.
+        """Return how a stream computes the features of new samples.
 
         The encoder gets each sample together with the neighboring rows on which its output depends.
 
         Raises
         ------
         ValueError
-            If it is unknown on how many rows the encoder depends, or if there is no penalty.
+            If the number of these rows is unknown, or if there is no penalty.
         """
         source, network = super().stream_source(), self.encoder_
         reach = rows_seen(network)
@@ -386,7 +387,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return source._replace(read=read, behind=behind, ahead=ahead)
 
     def _check(self, data: DataSets, truths: list[Any]) -> None:
-        """Raise an error before training for data that the last layer could not use afterwards."""
+        """Raise an error before training if the last layer could not use the data."""
         who, complete = type(self).__name__, isinstance(truths[0], Partition)
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
@@ -410,7 +411,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         data.pooled_deviation(who)  # raises if nothing varies
 
     def _made_network(self) -> tuple[Standardization, nn.Module]:
-        """Make an unfitted standardization, and a network of it and the encoder."""
+        """Return an unfitted standardization, and a network that applies it before the encoder."""
         first = Standardization(self.n_features_in_)
         given = isinstance(self.encoder, nn.Module)
         encoder = copy.deepcopy(self.encoder) if given else self.encoder(self.n_features_in_)
@@ -423,7 +424,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return first, network.to(self.device, torch.float32)
 
     def _held_out(self, count: int, groups: ArrayLike | None) -> NDArray[np.bool_]:
-        """Draw the groups to hold out for validation. Returns a mask (N,) of the recordings."""
+        """Draw groups for validation. Returns a mask (N,) that is true for their recordings."""
         names = np.arange(count) if groups is None else Partition.from_labels(groups).labels  # type: ignore[arg-type]
         if len(names) != count:
             raise ValueError(

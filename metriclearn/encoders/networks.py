@@ -47,8 +47,8 @@ _SIZES |= {"n_channels": either(None, _COUNT), "dropout": number(0, 1)}
 class Standardization(nn.Module):
     """Standardize every column to (X − mean) / scale.
 
-    ``fit`` sets ``mean`` and ``scale``, which are saved with the weights of the network. Until then
-    inputs stay unchanged.
+    ``fit`` sets ``mean`` and ``scale``, which are saved with the weights of the network. Before
+    ``fit``, inputs stay unchanged.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Standardization(nn.Module):
     def fit(self, arrays: Sequence[NDArray], who: str) -> None:
         """Set ``mean`` and ``scale`` to the mean and standard deviation of all samples.
 
-        Constant columns are not scaled. The name ``who`` is used in error messages.
+        Constant columns are not scaled. Error messages begin with the name ``who``.
 
         Raises
         ------
@@ -120,11 +120,11 @@ class TemporalBlock(nn.Module):
     width : int
         Number of channels w.
     kernel_size : int
-        Number of rows that the kernel combines; it should be odd.
+        Number of rows that the kernel combines. It should be odd.
     dilation : int
         Distance in rows between neighboring entries of the kernel.
     dropout : float
-        Fraction of the values before the sum that is set to 0 in training.
+        Fraction of the values of the convolution that are set to 0 in training.
     causal : bool
         Whether output row t depends only on input rows up to t.
 
@@ -165,11 +165,11 @@ class TemporalBlock(nn.Module):
 class TemporalConvolution(nn.Module):
     """Encoder of raw signals in windows: convolutions inside every window, then over the windows.
 
-    An input row is a window of raw samples, each with all channels. Columns that are already
-    features may follow. Two convolutions run over the samples of a window, and their results are
-    pooled to the mean, the maximum and the logarithm of the standard deviation. Then residual
-    convolutions over the rows, with dilations of 1, 2, 4 … rows, combine neighboring windows. If a
-    row is a single sample, the convolutions inside windows are left out.
+    An input row is a window of raw samples, each with all channels. After the raw samples, a row
+    may have columns that are already features. Two convolutions run over the samples of a window.
+    Their results are pooled to the mean, the maximum and the logarithm of the standard deviation.
+    Then residual convolutions over the rows, with dilations of 1, 2, 4 … rows, combine neighboring
+    windows. If a row is a single sample, the convolutions inside windows are left out.
 
     Parameters
     ----------
@@ -186,9 +186,9 @@ class TemporalConvolution(nn.Module):
         Number of channels of all convolutions.
     n_blocks, kernel_size : int
         Number of residual convolutions over rows, and the size of their kernels. An output row
-        depends on its input row and (kernel_size − 1)(2^n_blocks − 1) others.
+        depends on its input row and on (kernel_size − 1)(2^n_blocks − 1) other input rows.
     dropout : float
-        Fraction of the output of each residual convolution that is set to 0 in training.
+        Fraction of the outputs of each residual convolution that are set to 0 in training.
     causal : bool
         Whether an output row depends only on its own and earlier input rows, as needed for live
         signals.
@@ -274,7 +274,7 @@ class WindowEncoder(nn.Module):
         Number of neighboring rows on each side on which an output row depends. Rows beyond the ends
         of the recording are zeros.
     dropout : float
-        Fraction of the hidden units that is set to 0 in training.
+        Fraction of the hidden units that are set to 0 in training.
 
     Raises
     ------
@@ -359,8 +359,8 @@ class Normalized(nn.Module):
     """Scale the outputs of an encoder to the same variance in every recording.
 
     Features of different devices, rooms and people differ in scale. After scaling, one penalty fits
-    all of them. An output row z_t becomes (z_t − z̄) s / σ, where z̄ is the mean of the recording,
-    σ² = Σ_t ‖z_t − z̄‖² / T, and s is learned.
+    all recordings. An output row z_t becomes (z_t − z̄) s / σ, where z̄ is the mean of the rows of
+    the recording, σ² = Σ_t ‖z_t − z̄‖² / T, and the factor s is learned.
 
     Parameters
     ----------
@@ -407,8 +407,8 @@ class Ensemble(nn.Module):
 
     Their outputs are concatenated and divided by √n, so that ⟨ZZᵀ, M⟩ is the mean over the
     encoders. In training, each recording is passed to one encoder, drawn at random, and the outputs
-    of the others are set to 0. This makes the errors of the encoders independent. Training
-    therefore needs n times as many epochs as for one encoder.
+    of the others are set to 0. So the encoders learn separately, and make different errors.
+    Training therefore needs n times as many epochs as for one encoder.
 
     Parameters
     ----------
@@ -465,7 +465,7 @@ class Ensemble(nn.Module):
 
 
 class FrozenEncoder(nn.Module):
-    """Encoder of a pretrained module, whose weights stay fixed, followed by trainable layers.
+    """Encoder of a pretrained module with fixed weights, followed by trainable layers.
 
     Parameters
     ----------
@@ -473,7 +473,7 @@ class FrozenEncoder(nn.Module):
         Number of input columns P.
     module : nn.Module, or callable () -> nn.Module
         The pretrained module. It maps a batch of windows ``(n, *shape)`` to features of any shape
-        (n, …). A class, or a ``functools.partial`` of one, can be saved with a model; a module
+        (n, …). A class, or a ``functools.partial`` of a class, can be saved with a model. A module
         cannot.
     shape : sequence of int
         A row of the input is a window of this shape, flattened in row-major order. The default is
@@ -547,7 +547,7 @@ class FrozenEncoder(nn.Module):
         return next(weights, torch.empty(0)).device
 
     def train(self, mode: bool = True) -> FrozenEncoder:
-        """Set the training mode of the head; the module stays in evaluation mode."""
+        """Set the training mode of the head. The module stays in evaluation mode."""
         super().train(mode)
         self.module.eval()
         return self
@@ -570,7 +570,7 @@ _BY_ROW = (Standardization, nn.Linear, nn.ReLU, nn.GELU, nn.Tanh, nn.Dropout, nn
 
 
 def rows_seen(network: nn.Module) -> tuple[int, int] | None:
-    """Return how many rows before and after a row are needed to compute its output.
+    """Return how many rows before and after a row are needed to compute the output of the row.
 
     The result is None if these numbers are unknown. A user's own module can state them in an
     attribute ``rows_seen``.
@@ -606,8 +606,8 @@ def rows_seen(network: nn.Module) -> tuple[int, int] | None:
 class FrozenFeatures(StatelessTransformer):
     """Use the outputs of a pretrained module as features of pictures, sound or signal windows.
 
-    Pass it as a descriptor to ``VideoFeatures(descriptors=[…])`` for pictures or to
-    ``SoundWindows(…)`` for sound. Its outputs have no gradient. To train layers after the module,
+    Pass it as a descriptor: to ``VideoFeatures(descriptors=[…])`` for pictures, or to
+    ``SoundWindows(…)`` for sound. The outputs have no gradient. To train layers after the module,
     use :class:`FrozenEncoder`.
 
     Parameters

@@ -36,7 +36,7 @@ _FORMAT = 3  # raised when checkpoints change
 
 
 def _new_lock() -> None:
-    """Replace the lock in a forked process, where no other thread exists to release the old one."""
+    """Replace the lock in a forked process, because no thread there would release the old one."""
     global _ONE_AT_A_TIME
     _ONE_AT_A_TIME = RLock()
 
@@ -62,7 +62,7 @@ class Training:
     recordings : list of Recording
         The recordings to train on.
     held : list of Recording
-        The held-out recordings, by which the best epoch is chosen. The list may be empty.
+        The held-out recordings. Their loss determines the best epoch. The list may be empty.
     names : NamedProducts, optional
         The form of the outputs if labels are names. A linear layer after the network then scores
         the names.
@@ -193,7 +193,7 @@ class Training:
         return learner
 
     def _checkpoint(self) -> Checkpoint:
-        """Return the checkpoint that belongs to the data, labels, settings and initial weights."""
+        """Return the checkpoint, identified by the data, labels, settings and initial weights."""
         settings = self.settings
         words = [repr(getattr(truth, "constraints", "")) for _, truth in self.data]
         names = ("n_segments", "min_size", "loss_scale", "patience", "augmentations")
@@ -217,7 +217,7 @@ class Training:
         )
 
     def _state(self, epoch: int) -> dict[str, Any]:
-        """Return everything on which the next epochs depend, for a checkpoint."""
+        """Return all arrays that a checkpoint needs to resume after this epoch."""
         stream = io.BytesIO()
         torch.save([part.state_dict() for part in self.parts] + [self.best], stream)
         tensors = np.frombuffer(stream.getvalue(), dtype=np.uint8)
@@ -254,13 +254,13 @@ class ScoresOfNames(nn.Linear):
         nn.init.zeros_(self.bias)
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """Return the outputs, followed by the scores, (T, r + C)."""
+        """Return an array (T, r + C): the outputs, followed by the scores."""
         return torch.cat([outputs, super().forward(outputs.to(self.weight.dtype))], dim=1)
 
     def weights(self, classes: NDArray, scale: float = 1.0) -> NameWeights:
         """Convert the layer to the NameWeights that segmenters use.
 
-        The weights are multiplied by ``scale``, which is not 1 if the network has ensembles.
+        The weights are multiplied by ``scale``. It differs from 1 if the network has an Ensemble.
         """
         parts = (scale * self.weight, self.bias[:, None])
         coef = torch.cat(parts, dim=1).detach().cpu().double().numpy()
@@ -268,14 +268,14 @@ class ScoresOfNames(nn.Linear):
 
 
 class OutputsAndOne:
-    """Appends a constant 1 to the outputs, (T, r + 1), for the bias of the name scores."""
+    """Transformer that appends a column of ones to the outputs, for the bias of the name scores."""
 
     def transform(self, Z: NDArray) -> NDArray[np.float64]:
         return np.hstack([Z, np.ones((len(Z), 1))])
 
 
 def outputs_of(network: nn.Module, X: NDArray, device: str) -> Tensor:
-    """Compute and check the outputs (T, r) of a network for one recording."""
+    """Compute the outputs (T, r) of a network for one recording, and check them."""
     given = torch.as_tensor(np.ascontiguousarray(X), dtype=torch.float32, device=device)[None]
     with torch.device(device):  # for tensors that a user's module makes
         outputs = network(given)
@@ -295,7 +295,7 @@ def outputs_of(network: nn.Module, X: NDArray, device: str) -> Tensor:
 
 @torch.no_grad()
 def encoded(network: nn.Module, arrays: Sequence[Any], device: str) -> list[NDArray[np.float64]]:
-    """Compute the outputs of a network, (T, r), for every recording, without dropout."""
+    """Compute the outputs (T, r) of a network for every recording, without dropout."""
     network.eval()
     return [outputs_of(network, X, device).cpu().double().numpy() for X in arrays]
 
@@ -314,10 +314,10 @@ def packed(network: nn.Module) -> NDArray[np.uint8]:
 def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
     """Context in which torch is seeded, computes gradients and uses single precision by default.
 
-    At the end, the state of torch is restored. Only one thread at a time can be in this context,
-    because all threads share the state of torch. If the device is "cpu", the random generators of
-    the GPUs are not touched, because a forked process cannot use them. Initial weights are drawn on
-    the CPU, whatever the default device of torch is.
+    At the end, the previous state of torch is restored. Only one thread at a time can be in this
+    context, because all threads share the state of torch. If the device is "cpu", the random
+    generators of the GPUs are not touched, because a forked process cannot use them. Initial
+    weights are drawn on the CPU, whatever the default device of torch is.
     """
     alone = device == "cpu"
     draws = torch.random.fork_rng([] if alone else None)
