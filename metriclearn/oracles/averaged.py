@@ -1,4 +1,4 @@
-"""Loss-augmented inference by a mixture of an upper and a lower bound."""
+"""Loss-augmented inference by a mixture of two oracles, an upper and a lower bound of the hinge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from metriclearn.running.parameters import Needs, check_parameters, component, n
 
 
 class Mixture:
-    """A convex combination Σ s_i M_i of partitions and projectors, which is used like one of them.
+    """A convex combination Σ s_i M_i of partitions and projectors.
+
+    It can be used in place of a single partition or projector.
 
     Parameters
     ----------

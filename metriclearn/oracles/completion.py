@@ -21,7 +21,10 @@ from metriclearn.problem.partition import Partition
 
 
 class _Groups(NamedTuple):
-    """Means (G, r) and sizes (G,) of groups of samples. The first ``n_labels`` have a label."""
+    """Groups of samples that stay together: their means (G, r) and sizes (G,).
+
+    The first ``n_labels`` groups have a label, and the others have none.
+    """
 
     means: NDArray
     sizes: NDArray
@@ -36,9 +39,8 @@ class ConstrainedKMeans(BaseEstimator):
     Groups with different labels never share a cluster. Every label has its own cluster, and the
     initial center of this cluster is the mean of the label's group (Constrained-KMeans of Basu,
     Banerjee & Mooney 2002). Lloyd's iterations run over the group means, weighted by size, from
-    several starts, up to a local maximum of the value. If the number of
-    clusters is unknown, clusters are added to the labeled ones, one at a time, while the value
-    grows.
+    several starts, up to a local maximum of the value. If the number of clusters is unknown,
+    clusters are added to the labeled ones, one at a time, while the value grows.
 
     The time is O(n_init · iterations · T r K) for each number of clusters.
 
@@ -115,9 +117,10 @@ def spectral_completion(form: Any, n_clusters: int | None, known: PartialPartiti
 
 
 def groups_of(known: PartialPartition) -> tuple[NDArray[np.int64], int]:
-    """The number of every sample's group, (T,), and the number n_labels of labels.
+    """Divide the samples into groups that stay together, and number the groups.
 
-    The groups 0 … n_labels − 1 have labels, and the others have none.
+    Returns the group of every sample, (T,), and the number of labels, n_labels. The groups 0 …
+    n_labels − 1 have labels, and the others have none.
     """
     T, labels = known.n_samples, known.labels
     labeled = np.flatnonzero(labels >= 0)
@@ -137,7 +140,7 @@ def groups_of(known: PartialPartition) -> tuple[NDArray[np.int64], int]:
 
 
 def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState) -> NDArray:
-    """Means of the labeled groups, then centers by k-means++ among the other groups, (K, r)."""
+    """Choose the first centers, (K, r): the means of the labeled groups, then some by k-means++."""
     means, sizes, n_labels = groups
     chosen = list(range(n_labels)) or [int(rng.choice(len(means), p=sizes / sizes.sum()))]
     while len(chosen) < n_clusters:
@@ -153,7 +156,7 @@ def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState)
 
 
 def _lloyd(groups: _Groups, centers: NDArray, max_iterations: int) -> tuple[NDArray, float]:
-    """The cluster of every group, and the inertia.
+    """Run Lloyd's iterations. Returns the cluster of every group, and the inertia.
 
     Groups with labels stay in their clusters, and no cluster is empty.
     """

@@ -8,24 +8,24 @@ The expectation is over the members of a consensus, which are partitions N_j wit
 with C_jk the segments of member j and V_c the cumulative votes for the name c.
 
 **Only ends of members need to be tried.** Move one boundary t of a segmentation between neighboring
-ends of members. Every overlap is affine in t. Each term is the square of an affine function over a
-positive affine one, so it is convex. The votes are convex, too, as a maximum of affine functions. A
-convex function is largest at an end of its interval, which is a member's segment end or a
-neighboring boundary. In the second case, the segment between the two boundaries vanishes. Its f
-tends to −1, so the segmentation without this segment is better. If the number K of segments is
-given, any other split makes up for the segment that vanishes, because splits never lower the sum of
-f + 1. The form's ``shifted`` may turn the −1 in f into a positive number. The f of a vanishing
-segment then tends to this number, so all positions must be tried. If there are annotations, their
-borders also bound the interval, so they are tried, too.
+ends of members. Every overlap is affine in t. Each term of f is the square of an affine function,
+divided by a positive affine function, so it is convex. The votes are convex, too, as a maximum of
+affine functions. A convex function is largest at an end of the interval in which t moves. This end
+is a segment end of a member, or a neighboring boundary. In the second case, the segment between the
+two boundaries vanishes. Its f tends to −1, so the segmentation without this segment is better. If
+the number K of segments is given, another segment can be split instead, because splits never lower
+the sum of f + 1. The method ``shifted`` of the form may replace the −1 in f by a positive number.
+The f of a vanishing segment then tends to this number, so all positions must be tried. If there are
+annotations, the borders of their regions also bound the interval, so they are tried, too.
 
 **Starts are dropped** by the rule of PELT. The f + 1 of a segment is at most the sum of f + 1 over
 its parts. So once F(s) + f(s,u) + 1 < F(u), no best segmentation has a segment that begins at s and
 ends after u.
 
 **Clusterings** come from a local search. The mean expected loss of the members themselves is
-Σ_ij q_i q_j ‖N_i − N_j‖² = 2 Σ_j q_j ‖N_j − N̄‖². No M has a smaller expected loss than half of
-this, because N̄ is the best of all matrices. So the expected loss of the best member is at most
-twice the least one, and the search starts from this member.
+Σ_ij q_i q_j ‖N_i − N_j‖² = 2 Σ_j q_j ‖N_j − N̄‖². No M has an expected loss below half of this
+number, because among all matrices N̄ has the least expected loss. So the expected loss of the best
+member is at most twice the least possible one, and the search starts from this member.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def best_consensus(
     """Find the segmentation with the largest ⟨A, M⟩ among those that agree with ``known``.
 
     If the m members have E different segment ends, the time is O(mE²) in the worst case. Usually
-    few starts survive, and the time is O(mE). With a given number of segments it is O((m + K) E²).
+    few starts survive, and the time is O(mE). If K segments are given, the time is O((m + K) E²).
 
     Parameters
     ----------
@@ -117,13 +117,13 @@ def best_consensus(
 def best_clustering(
     form: ConsensusForm, n_clusters: int | None = None, search: LocalSearch | None = None
 ) -> Bounds:
-    """Find a clustering with large ⟨A, M⟩; return it, its value and the value of the relaxation.
+    """Find a clustering with large ⟨A, M⟩. Returns it, its value and the value of the relaxation.
 
     Local searches start from the rounded relaxation and from the best member with ``n_clusters``
     clusters (any number if it is None). So the result has at most the expected loss of this member.
-    If all members have this number of clusters, the expected loss is at most twice the least one.
-    With r the total number of clusters of the members, the time is O(T m² + T r²), and O(K T r) for
-    each pass of a local search.
+    If ``n_clusters`` is None, or all members have this number of clusters, the expected loss of the
+    result is at most twice the least possible one. Let r be the total number of clusters of the
+    members. The time is O(T m² + T r²), and O(K T r) more for each pass of a local search.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def overlap_table(
 ) -> NDArray[np.float64]:
     """Tabulate four numbers for every position and member, (4, E, m).
 
-    The overlaps of segments with the segments of members are computed from these numbers.
+    The overlap of any segment with the segments of a member is computed from these numbers.
 
     Parameters
     ----------
@@ -164,12 +164,13 @@ def overlap_table(
 
 
 def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]:
-    """The numbers of :func:`overlap_table` for one member, (4, E).
+    """Compute the numbers of :func:`overlap_table` for one member, (4, E).
 
-    The first three numbers are used for an end u. They are the start and 1/size of the member's
-    segment that contains sample u−1, and the part of the sum Σ_k |(s,u] ∩ C_k|²/|C_k| that depends
-    on u if s lies in an earlier segment. The fourth number is used for a start s. It is the part of
-    this sum that depends on s if u lies in a later segment.
+    If a position is the end u of a segment (s,u], the first three numbers are used. They are the
+    start and 1/size of the member's segment that contains sample u−1, and the part of the sum
+    Σ_k |(s,u] ∩ C_k|²/|C_k| that depends on u if s lies in an earlier segment of the member. If a
+    position is the start s of a segment, the fourth number is used. It is the part of this sum that
+    depends on s if u lies in a later segment of the member.
     """
     starts = np.append(first, ends[:-1])
     # The member's segments that hold the samples before and after a position. No sample is before
@@ -186,7 +187,7 @@ def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]
 
 @njit(**LIGHT)
 def _value(positions, table, weights, names, c, s, u):
-    """The value f of the segment from the position with index s to the one with index u."""
+    """The value f of the segment between the positions with the indices s and u."""
     length, total = positions[u] - positions[s], 0.0
     for j in range(len(weights)):
         if positions[s] >= table[0, u, j]:  # both in one segment of member j
@@ -201,14 +202,18 @@ def _value(positions, table, weights, names, c, s, u):
 
 @njit(**LIGHT)
 def _is_allowed(positions, rules, s, u):
-    """Whether annotations allow the segment."""
+    """Whether annotations allow the segment between the positions with the indices s and u."""
     if rules.shape[1] == 0:
         return True
     return rules[0, u] != 0 and rules[1, u] <= positions[s] < rules[2, u]
 
 
 def _recursion(positions: NDArray, *terms: Any) -> tuple[NDArray, float]:
-    """For every position the start of the last segment before it, (1, E); and the best value."""
+    """Find the best segmentation into any number of segments, as back-pointers and its value.
+
+    The back-pointers have the shape (1, E). In the best segmentation of the samples before position
+    u, the last segment starts at position ``back[0, u]``.
+    """
     n = len(positions)
     best, back, live = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     advance((positions, *terms), best, back, live, 1, 1)
@@ -217,18 +222,20 @@ def _recursion(positions: NDArray, *terms: Any) -> tuple[NDArray, float]:
 
 @called
 def advance(program, best, back, live, n_live, first):
-    """Continue the recursion at the position with index ``first``.
+    """Continue the recursion from the position with index ``first`` on.
 
     Returns the number of live starts.
 
     Parameters
     ----------
     program : tuple
-        The positions, the table of overlaps, the weights 2q, the scores of names with their rows at
-        the positions, the rules, and −1 plus the shift of the form.
-    best, back, live : arrays (E,)
-        The values of the best segmentations before every position, the starts of their last
-        segments, and the starts that may still win, of which the first is 0.
+        The positions, the table of overlaps, the weights 2q, the scores of names with the row of
+        each position in them, the rules, and −1 plus the shift of the form.
+    best, back : arrays (E,)
+        For every position, the value of the best segmentation of the samples before it, and the
+        start of the last segment of this segmentation. Starts are indices of positions.
+    live : array (E,)
+        Its first ``n_live`` entries are the starts that may still win.
     """
     positions, table, weights, names, rules, c = program
     values = np.empty(len(positions))
@@ -254,7 +261,7 @@ def advance(program, best, back, live, n_live, first):
 
 @called
 def _layers(positions, table, weights, names, rules, c, count):
-    """Back-pointers for every number of segments up to ``count``, and the best value.
+    """Compute back-pointers for every number of segments up to ``count``, and the best value.
 
     The back-pointers have the shape (count+1, E). In the best segmentation of the samples before
     position u into k segments, the last segment starts at position ``back[k, u]``. The value is

@@ -46,8 +46,9 @@ class _Terms(NamedTuple):
 class _Clusters(NamedTuple):
     """For every cluster C, the numbers from which its value is computed; see :func:`_improve`.
 
-    ``sums`` (K, r) are the sums of factors Σ_C z, and ``counts`` (K, D) are the |C∩D_d|.
-    ``squares`` are ‖Σ_C z‖², and ``overlap`` are Σ_d |C∩D_d|²/|D_d|, (K,) each.
+    ``sums`` (K, r) holds the sums of factors Σ_C z. ``counts`` (K, D) holds the numbers |C∩D_d| for
+    the true clusters D_d. ``sizes`` (K,) holds |C|, ``squares`` (K,) holds ‖Σ_C z‖², and
+    ``overlap`` (K,) holds Σ_d |C∩D_d|²/|D_d|.
     """
 
     sums: NDArray
@@ -63,17 +64,18 @@ class LocalSearch(ComponentParameters):
 
     The algorithm is Hartigan's. Each sample in turn moves to the cluster that raises ⟨A, M⟩ most,
     until a pass changes nothing. If K is unknown, a sample may also open a cluster, and empty
-    clusters are removed. A pass takes O(TKr). This is O(T²r) if the shift c makes nearly every
-    sample a cluster of its own.
+    clusters are removed. A pass takes O(TKr). If the shift c makes nearly every sample a cluster of
+    its own, this is O(T²r).
 
     One search starts from the rounded relaxation. If the form has a true partition N with K
     clusters (any number if K is unknown), another search starts from N. The better result is
     returned. So the result never has a lower value than N, and a structured hinge that uses this
     oracle is never negative.
 
-    In loss-augmented inference, this oracle is tighter than the relaxation but certifies less. Its
-    value may be below the maximum, so a solver's objective is only a lower bound of the true
-    objective. Nevertheless, the solver's cuts are valid minorants, and its lower bound is valid.
+    In loss-augmented inference, this oracle comes closer to the maximum than the relaxation does,
+    but it certifies less. Its value may be below the maximum, so a solver's objective is only a
+    lower bound of the true objective. Nevertheless, the solver's cuts are valid minorants, and its
+    lower bound is valid.
 
     Parameters
     ----------
@@ -224,10 +226,10 @@ def _improve(Z, labels, n_clusters, terms, free, max_passes):
 
 @njit(**_WITHIN)
 def _best_target(z, a, d, clusters, used, terms, free):
-    """The cluster that the sample z should join, or −1 if it should open a new one.
+    """Find the cluster that the sample z should join. −1 means that it should open a new cluster.
 
-    The sample is in cluster a now, and a is returned if no move raises ⟨A, M⟩. The sample's true
-    cluster is d.
+    The sample is now in cluster ``a``. If no move raises ⟨A, M⟩, the result is ``a``. The true
+    cluster of the sample is ``d``.
     """
     sums, counts, sizes, squares, overlap = clusters
     weight, shift, share = terms.weight, terms.shift, 1.0 / terms.sizes[d]
@@ -269,7 +271,7 @@ def _dot(x, y):
 
 @njit(**_WITHIN)
 def _shift(z, k, d, sign, clusters):
-    """Add a sample with label d to cluster k (sign 1), or remove it (sign −1)."""
+    """Add the sample z of the true cluster d to cluster k (sign 1), or remove it (sign −1)."""
     clusters.sizes[k] += sign
     clusters.counts[k, d] += sign
     for j in range(len(z)):
@@ -287,5 +289,5 @@ def _refresh(k, clusters, true_sizes):
 
 @njit(nogil=True, cache=True)
 def _doubled(rows):
-    """Enlarge the arrays for twice as many clusters."""
+    """Append zeros for as many clusters again. There is one row, or number, for every cluster."""
     return np.concatenate((rows, np.zeros_like(rows)))

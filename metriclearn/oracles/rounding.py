@@ -31,10 +31,10 @@ class Rounding(Protocol):
 class PivotedRounding(BaseEstimator):
     """Find clusters by a pivoted QR decomposition of the eigenvectors, without random starts.
 
-    Each sample is a row of the k eigenvectors. The pivots select k rows that are nearly orthogonal,
-    one prototype for each cluster. The orthogonal matrix nearest to them (their polar factor) turns
-    the eigenvectors into cluster indicators, and every sample joins the cluster of its largest
-    indicator. The time is O(Tk²).
+    In the matrix (T, k) of the eigenvectors, each sample has a row. The pivots select k rows that
+    are nearly orthogonal, one prototype for each cluster. The orthogonal matrix nearest to these
+    rows (their polar factor) turns the eigenvectors into cluster indicators. Every sample joins the
+    cluster of its largest indicator. The time is O(Tk²).
 
     References
     ----------
@@ -80,9 +80,10 @@ def _rows(projector: Projector) -> NDArray:
 
 
 def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Partition:
-    """The clustering with these labels, split into exactly K clusters if it has fewer.
+    """Make the clustering with these labels, and split clusters until there are at least K.
 
-    As long as there are fewer, the row farthest from the mean of its cluster becomes a new cluster.
+    As long as there are fewer, the sample whose row is farthest from the mean of its cluster
+    becomes a new cluster.
 
     Parameters
     ----------
@@ -100,14 +101,16 @@ def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Par
 
 
 def fill_empty(labels: NDArray, costs: NDArray, n_clusters: int) -> NDArray:
-    """Fill every empty cluster with the costliest of all samples that are not alone in theirs.
+    """Move one sample into every empty cluster.
+
+    It is the sample with the largest cost, among those that are not alone in their cluster.
 
     Parameters
     ----------
     labels : int array (T,)
         Clusters 0 … K−1 of the samples; changed in place, like ``costs``.
     costs : array (T,)
-        The cost of every sample in its cluster; negative for samples that must stay.
+        The cost of every sample in its cluster. Samples that must stay have a negative cost.
     n_clusters : int
         K.
     """

@@ -86,10 +86,10 @@ class SegmentationPath:
         return np.minimum(places, len(self.penalties) - 1)
 
     def elbow(self) -> int:
-        """The index of the elbow, the segmentation that is optimal over the widest range.
+        """The index of the elbow: this segmentation is optimal in the widest range of penalties.
 
-        The width of a range of penalties is the ratio of its ends. Ranges that reach 0 or infinity
-        are left out. If all do, the index is 0.
+        The width of a range is the ratio of its ends. Ranges that reach 0 or infinity are left out.
+        If all ranges do, the index is 0.
         """
         low, high = self.penalties[:, 0], self.penalties[:, 1]
         bounded = (low > 0) & np.isfinite(high)
@@ -119,8 +119,8 @@ def segmentation_path(
     """Compute exactly every segmentation that is optimal for some penalty in a range.
 
     With Z = XL, the penalized problem is min ‖Z − MZ‖² + penalty · (number of segments), Eq. (4).
-    Between two optimal segmentations we solve it at the penalty at which both cost the same. Either
-    we find a new optimum, or there is none in between (Haynes, Eckley & Fearnhead 2017, CROPS).
+    For two optimal segmentations, we solve it at the penalty at which both cost the same. Either we
+    find a new optimum, or there is none between the two (Haynes, Eckley & Fearnhead 2017, CROPS).
     This takes at most two pruned dynamic programs per segmentation of the path.
 
     Parameters
@@ -192,15 +192,15 @@ def path_between(
     ----------
     problem : PenalizedSegmentation
     low, high : Vertex
-        The segmentations with the fewest and with the most segments, both vertices of the upper
-        hull of the points (K, V(K)).
+        The segmentations with the fewest and with the most segments. Both must be vertices of the
+        upper hull of the points (K, V(K)).
     most : int
         Segmentations with at least this many segments are not refined any more.
     total : float
-        ‖Z‖², from which values are subtracted to get ``costs``.
+        ‖Z‖². Subtracting the value of a segmentation from it gives an entry of ``costs``.
     penalty_range : (float, float)
-        The lowest and the highest penalty of the path. The last segmentation is optimal from the
-        lowest one on, and the first segmentation up to the highest one.
+        The lowest and the highest penalty of the path. At the lowest penalty its last segmentation
+        (with the most segments) is optimal, and at the highest penalty its first.
     """
     vertices, pending = [low], [(low, high)]
     while pending:
@@ -226,7 +226,9 @@ def path_between(
 
 
 def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[int, int]:
-    """First and last index of the widest run of neighboring intervals that are all good.
+    """Find the widest run of neighboring intervals that are all good.
+
+    Returns the indices of the first and the last interval of the run.
 
     Parameters
     ----------
@@ -259,13 +261,14 @@ def best_penalty(
     ends, and return the geometric mean of the ends.
 
     If the truth has K* segments, the path of the sequence is first computed up to 4K* + 10
-    segments. A segmentation into K segments has ‖M − N‖² ≥ K − K*. This bound may exclude all
-    smaller penalties. If it does not, the paths are extended. Losses other than ‖M − N‖² have no
-    such bound. For them we compare only the penalties that all paths cover.
+    segments. A segmentation into K segments has ‖M − N‖² ≥ K − K*. This bound may show that no
+    smaller penalty is better. If it does not, the paths are extended. Losses other than ‖M − N‖²
+    have no such bound. For them we compare only the penalties that all paths cover.
 
     With partial labels, K* is estimated as if changes were as frequent in unlabeled as in labeled
-    parts, and K − K* is replaced by the surplus of changes in labeled parts. This surplus mostly
-    grows as the penalty falls, but not always, so in rare cases a still smaller penalty is better.
+    parts. In place of K − K*, the bound uses the surplus of changes in labeled parts. This surplus
+    mostly grows as the penalty falls, but not always. So in rare cases a penalty that we do not try
+    is better.
 
     Parameters
     ----------
@@ -346,7 +349,7 @@ def _best_above(
     errors: list[NDArray],
     weights: NDArray | None,
 ) -> tuple[float, float]:
-    """The best penalty above ``reached``, and its mean loss. All paths cover these penalties."""
+    """The best penalty above ``reached``, and its mean loss. All paths cover such penalties."""
     # Between neighboring penalties, from high to low, no sequence changes its segmentation. The
     # last penalty is the lowest that all paths reach, or a positive number in place of 0.
     penalties = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]

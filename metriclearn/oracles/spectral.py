@@ -14,25 +14,29 @@ from metriclearn.problem.projector import Projector
 
 _TIE = 1e-11  # relative to the largest eigenvalue: closer ones count as equal
 _LANCZOS_TIE = 1e-8  # Lanczos iterations cannot separate eigenvalues that are closer
-# Tuned by time on two cores. For a matrix in memory, Lanczos iterations pay from the first of these
-# sizes on, and for at most one in ten eigenvalues. For a form known only through products, a full
+# Tuned by time on two cores. For a matrix in memory, Lanczos iterations pay from _LANCZOS_SIZE rows
+# on, and for at most one in ten eigenvalues. For a form known only through products, a full
 # decomposition is about as fast up to _DENSE samples: it takes twice the time for a well separated
-# spectrum, and a tenth for a crowded one. It is affordable up to _WHOLE if Lanczos iterations fail.
+# spectrum, and a tenth for a crowded one. If Lanczos iterations fail, a full decomposition is
+# affordable up to _WHOLE samples.
 _LANCZOS_SIZE, _LANCZOS_SHARE, _FIRST_GUESS = 500, 10, 16
 _DENSE, _WHOLE = 400, 4000
 _GUARDS, _BLOCKS = 4, 16  # vectors more than wanted; blocks in the basis before a restart
 
 
 class SpectralRelaxation(BaseEstimator):
-    """Maximize ⟨A, M⟩ over {0 ⪯ M ⪯ I}, exactly. The maximum is an upper bound for partitions.
+    """Maximize ⟨A, M⟩ over {0 ⪯ M ⪯ I}, exactly.
 
-    If K is given, the maximizer M* is the projection on the K leading eigenvectors of A. Otherwise
-    it is the projection on all eigenvectors with a positive eigenvalue. For A = ZZᵀ − κN + cI we
-    work in the span of [Y, Z], which has at most r + K dimensions. Let Q be an orthonormal basis of
-    this span, and U the chosen eigenvectors in it. Outside the span A is cI, so M* = UUᵀ + I − QQᵀ
-    if c > 0 and K is not given. If K is given, and A − cI has fewer than K nonnegative eigenvalues
-    in the span, I − QQᵀ gets the weight that makes Tr M* = K. If eigenvalues tie at the cut, they
-    share the remaining dimensions equally, so that M* is unique.
+    The maximum is an upper bound of ⟨A, M⟩ for all partitions M. If K is given, the maximizer M* is
+    the projection on the K leading eigenvectors of A. Otherwise it is the projection on all
+    eigenvectors with a positive eigenvalue.
+
+    For A = ZZᵀ − κN + cI we work in the span of [Y, Z], which has at most r + K dimensions. Y is
+    the assignment matrix of N. Let Q be an orthonormal basis of this span, and U the chosen
+    eigenvectors in it. Outside the span A is cI, so M* = UUᵀ + I − QQᵀ if c > 0 and K is not given.
+    If K is given, and A − cI has fewer than K nonnegative eigenvalues in the span, I − QQᵀ gets the
+    weight that makes Tr M* = K. If the K-th eigenvalue equals the next, all eigenvectors with this
+    eigenvalue get the same weight, so that M* is unique.
 
     The time is O(Tr² + (r+K)³), or O((P+K)³) for forms of samples with a subspace. A dense form
     takes a full eigendecomposition or, if it is large, Lanczos iterations for the leading
@@ -51,7 +55,7 @@ class SpectralRelaxation(BaseEstimator):
 
     References
     ----------
-    Lajugie, Arlot & Bach, section 4.2; the maximum is Ky Fan's theorem.
+    Lajugie, Arlot & Bach, section 4.2. That M* maximizes ⟨A, M⟩ is Ky Fan's theorem.
     """
 
     def __init__(self, keep_constant: bool = False) -> None:
@@ -104,9 +108,9 @@ class SpectralRelaxation(BaseEstimator):
 def _shares(
     values: NDArray, outside: int, count: int | None, shift: float
 ) -> tuple[NDArray, float]:
-    """Weights of the eigenvectors, and the weight of each of the ``outside`` other dimensions.
+    """Compute the weight of every eigenvector, and one weight for all dimensions outside the span.
 
-    In these other dimensions A − cI is 0.
+    There are ``outside`` such dimensions, and A − cI is 0 in them.
     """
     tie = _TIE * float(np.max(np.abs(values), initial=0.0))
     # c shifts the whole spectrum of A − cI, which matters only where K follows from the signs.
@@ -250,9 +254,9 @@ class TopEigenvectors(BaseEstimator):
 
 
 def _orthogonal_to(basis: NDArray, block: NDArray) -> NDArray:
-    """An orthonormal basis of that part of ``block`` which is orthogonal to ``basis``.
+    """Compute an orthonormal basis of the part of ``block`` that is orthogonal to ``basis``.
 
-    If the rank of this part is less than its number of columns, random directions are added.
+    If this part has fewer dimensions than ``block`` has columns, random directions are added.
     """
     random = np.random.default_rng(basis.shape[1])
     size = float(np.linalg.norm(block))

@@ -18,7 +18,7 @@ class SummedArea(BaseEstimator):
 
     This is a readable reference for :class:`~metriclearn.oracles.change_points.ChangePoints`, and
     the oracle for arbitrary matrices, kernels included. The time is O(KT²) if K is given. The
-    indices in the paper's listing are inconsistent. The recursion is C(u) = max_s C(s) +
+    indices in the paper's listing are inconsistent. The correct recursion is C(u) = max_s C(s) +
     block(s+1..u)/(u−s), where block(s+1..u) is the sum of A over the rows and columns s+1 … u.
 
     Parameters
@@ -49,7 +49,7 @@ class SummedArea(BaseEstimator):
         return Partition.from_change_points(_exact_count(worth, n_clusters))
 
     def _segment_worth(self, form: Form) -> NDArray:
-        """Compute block(s+1..u)/(u−s) for all s and u, (T+1, T+1); −inf for segments too short."""
+        """Compute block(s+1..u)/(u−s), (T+1, T+1), for all s and u; −inf if (s,u] is too short."""
         # M1 = 1 for every partition. So the values of A and CAC, C = I − 11ᵀ/T, differ by a
         # constant. Sums of CAC keep their digits if the data have an offset.
         T = form.n_samples

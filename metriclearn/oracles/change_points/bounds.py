@@ -1,7 +1,8 @@
 """Ways to skip work without changing the result.
 
-Some starts need not be tried at an end, and others can be dropped for good. All this follows from
-one inequality. For every split t of (s,u]
+The recursion computes F(u) = max_s F(s) + f(s,u). To try a start s at an end u means to compute
+F(s) + f(s,u). Some starts need not be tried at u, and others can be dropped for good. All this
+follows from one inequality. For every split t of (s,u]
 
     f(s,u) ≤ f(s,t) + f(t,u) + slack(t),                                           (*)
 
@@ -45,7 +46,7 @@ from metriclearn.oracles.change_points.segment_values import (
 # switch off one speed-up at a time.
 LOOK_AHEAD = True  # bound fresh starts together
 GAIN = True  # let bounds grow with the loss
-HOT = 0.3  # a start is hot if it is below the best value by less than this share of the slack
+HOT = 0.3  # a start is hot if it is below the best value by less than this fraction of the slack
 LEVEL = 128  # with more cold starts, a level is closed, and the hot starts begin the next one
 MOST_LEVELS = 40  # more than log₂ T suffice, because levels double in size
 _FRESH = 64  # cost of renewing a level that begins with hot starts only
@@ -60,10 +61,10 @@ class Incumbent(NamedTuple):
 
 
 class Fresh(NamedTuple):
-    """The newest starts, from ``first`` on, which share a bound.
+    """The newest starts, from ``first`` on. They have one joint bound.
 
-    All of them satisfy F(s) + f(s,u) ≤ top + spread. If the spread is NaN, there is no such bound.
-    ``looked`` is the number of fresh starts that were tried one by one at the current end.
+    At the current end u, all of them satisfy F(s) + f(s,u) ≤ top + spread. If the spread is NaN,
+    there is no such bound. ``looked`` is the number of fresh starts that were tried at this end.
     """
 
     first: int
@@ -80,7 +81,7 @@ class Live(NamedTuple):
     starts : int32 array
     bounds : array
         The bound of a start s is at least F(s) + f(s,u) − f(t,u) − gain(t,u) for every later end u,
-        where t is the checkpoint of its level. Behind the bounds of the last level, this array
+        where t is the checkpoint of its level. After the bounds of the last level, this array
         stores the values F(s) + f(s,u) of the fresh starts.
     expiry : int32 array
         The first end at which the start is not needed any more.
@@ -114,7 +115,7 @@ class Levels(NamedTuple):
 
 @njit(**WITHIN)
 def new_levels():
-    """New levels. Only one of them is in use, and it has no starts."""
+    """Make the levels of a new program. Only the first is in use, and it has no starts."""
     # np.empty is compiled for the arrays of the program anyhow; np.zeros would be one more function
     # to compile.
     whole, real = np.empty((6, MOST_LEVELS), dtype=np.int32), np.empty((2, MOST_LEVELS))
@@ -128,13 +129,13 @@ def new_levels():
 
 @njit(**LIGHT)
 def better(best, value, s):
-    """The better one of the incumbent ``best`` and the start s with its ``value``."""
+    """Replace the incumbent ``best`` by the start s if the ``value`` of s is larger."""
     return Incumbent(value, s) if value > best.value else best
 
 
 @njit(**LIGHT)
 def no_fresh(signal, first):
-    """Fresh starts from ``first`` on, none of which has been tried."""
+    """Make the record of the starts from ``first`` on, before any of them is tried."""
     bound = LOOK_AHEAD and signal.cumulative.ndim == 2 and signal.weight <= -signal.c
     light = bound and not is_given(signal.rules) and not is_given(signal.charges)
     return Fresh(first, 0.0 if light else np.nan, -np.inf, INTEGER(0))
@@ -142,13 +143,18 @@ def no_fresh(signal, first):
 
 @njit(**ONCE)
 def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
-    """Try the fresh starts at the end u, unless their shared bound excludes all; store values.
+    """Try the fresh starts at the end u, unless their joint bound shows that none of them can win.
+
+    The values F(s) + f(s,u) that are computed are stored in ``values``.
 
     Claim: f(s,u) ≤ f(s,t) + κ + Σ|x|² over the samples x from t to u, and κ is not needed if f(s,t)
     was computed without its loss term. Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n
     samples, and the loss term −κ g/(u−s) lies between −κ and 0. The best name of a sample scores 0
-    (scores are normalized), so more samples never raise the score of a segment. So ``spread`` sums
-    up |x|². ``top`` is the largest of the numbers F(s) + f(s,t) − spread(t), plus κ where needed.
+    (scores are normalized), so more samples never raise the score of a segment.
+
+    So ``spread`` is the sum of |x|² over the samples since the fresh starts were last tried. Let t
+    be the end at which f(s,t) was last computed for the start s, and spread(t) the sum at that
+    time. ``top`` is the largest of the numbers F(s) + f(s,t) − spread(t), plus κ where needed.
     """
     newest = u - signal.min_size
     looked, spread, top = newest + 1 - fresh.first, fresh.spread, fresh.top
@@ -175,13 +181,14 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
 def try_levels(signal, F, u, allowed, live, levels, best):
     """Try the live starts whose bound at the end u exceeds the incumbent's value.
 
-    Also returns the first level that is due, that is, should be renewed. Claim: F(s) + f(s,u) ≤
-    bound(s) + f(t,u) + gain(t,u), where t is the checkpoint of the level. This follows from (*).
-    f(t,u) is *the same number for all s*, so one comparison excludes all cold starts of a level.
-    The hot starts, which often win, are tried first. A level is due once the work on it reaches the
-    cost of renewing it, or when u beats all its starts. All newer levels are renewed together with
-    it. A level lasts for about as many ends as it has starts, so levels double in size, and each
-    start is renewed O(log T) times.
+    Claim: F(s) + f(s,u) ≤ bound(s) + f(t,u) + gain(t,u), where t is the checkpoint of the level of
+    s. This follows from (*). f(t,u) is *the same number for all s* of a level, so one comparison
+    excludes all its cold starts. The hot starts, which often win, are tried first.
+
+    Also returns the oldest level that is due for renewal. :func:`renew` renews it together with all
+    newer levels. A level is due once the work on it reaches the cost of renewing it, or when none
+    of its starts can win at a later end. A level lasts for about as many ends as it has starts, so
+    levels double in size, and each start is renewed O(log T) times.
     """
     n_levels = INTEGER(levels.number[0])
     due, slack = n_levels, split_slack(signal.slack, signal.weight, signal.c, u)
@@ -264,10 +271,10 @@ def renew(signal, F, u, low, fresh, live, levels, due):
 
 @njit(**LIGHT)
 def _set_level(k, u, stop, hot_from, growth, live, levels):
-    """Form level k, the newest one, from the starts up to ``stop``.
+    """Form level k from the live starts from index first[k] up to index ``stop``.
 
-    Starts whose bound exceeds ``hot_from`` are hot. If there are many cold starts, level k contains
-    only these, and the hot starts begin the next level.
+    It becomes the newest level. Starts whose bound exceeds ``hot_from`` are hot. If there are many
+    cold starts, level k contains only these, and the hot starts form one more level.
     """
     starts, bounds, expiry = live
     begin = cold = INTEGER(levels.first[k])
@@ -293,13 +300,13 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
 
 @njit(**LIGHT)
 def loss_slack(truth, weight, first, t):
-    """What the loss adds to the slack at t, for starts from ``first`` on and ends u > t.
+    """Compute what the loss adds to the slack at t, for starts from ``first`` on and ends u > t.
 
-    Returns what it adds right after t, how much per sample this grows, and the most it can become.
-    The slack κ − c of (*) is twice as large as −c if κ = −c. But the loss contributes 0 at u = t,
-    and more only as u − t grows. So bounds use the slack −c plus a :func:`gain` that depends on t
-    and u alone, and the largest gain decides which starts are dropped. Without true segments, the
-    loss adds κ at once.
+    Returns three numbers: what the loss adds right after t, by how much this grows with each
+    sample, and the most that it can add. The slack κ − c of (*) is twice as large as −c if κ = −c.
+    But the loss contributes 0 at u = t, and more only as u − t grows. So bounds use the slack −c
+    plus a :func:`gain` that depends on t and u alone, and the largest gain decides which starts are
+    dropped. Without true segments, ``weight`` is added for every u.
     """
     if len(truth) == 0 or not GAIN:
         return weight, 0.0, weight
@@ -312,12 +319,13 @@ def _growth(truth, kappa, first, t):
     """An upper bound of [f(s,u) − f(s,t) − f(t,u) + c] / (u − t) for starts s ≥ ``first``.
 
     It holds for ends u in the true segment C = (b,e] of sample t. Claim: let q = b − s, and h(s) as
-    in truth_table. The loss adds κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w
-    = q − h(s) + q²/|C| if s < b, and w = 0 otherwise. If s lies in the preceding true segment, of
-    size a, then w = q² (1/a + 1/|C|), and the bound increases with q. For q ≥ a we use w ≤ q +
-    q²/|C|. With p = t − b the bound becomes κ (q + q²/|C|) / (q+p)², whose derivative has the sign
-    of p − q (1 − 2p/|C|). So it increases up to q = p / (1 − 2p/|C|) and then decreases; it never
-    decreases if 2p ≥ |C|.
+    in truth_table. In the brackets, the squared sums add up to at most 0. The terms of the loss add
+    up to κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w = q − h(s) + q²/|C| if
+    s < b, and w = 0 otherwise. If s lies in the preceding true segment, of size a, then w = q² (1/a
+    + 1/|C|), and the bound increases with q. For q ≥ a we use w ≤ q + q²/|C|. With p = t − b the
+    bound becomes κ (q + q²/|C|) / (q+p)². Its derivative has the sign of p − q (1 − 2p/|C|). So
+    this bound increases up to q = p / (1 − 2p/|C|) and then decreases. If 2p ≥ |C|, it increases
+    throughout.
     """
     if t + 1 == len(truth):
         return 0.0
@@ -336,13 +344,14 @@ def _growth(truth, kappa, first, t):
 
 @njit(**LIGHT)
 def gain(truth, kappa, growth, t, u):
-    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c for every start s with this growth.
+    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c for every start s ≥ ``first``.
 
-    Claim: let C = (b,e] be the true segment of sample t. For u ≤ e, growth · (u − t) is a bound by
-    :func:`_growth`. For u = e + v, let L = e − s, l = e − t and ρ(s,u) = g(s,u)/(u−s). From e to u,
-    the start s gains (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u)) κv/(l+v). This is largest for
-    s = b, because ρ(s,e) = L/|C| for s in C, and ρ(s,e) ≤ 1 for earlier s. For b = t, this gain is
-    0.
+    ``growth`` is ``_growth(truth, kappa, first, t)``. Claim: let C = (b,e] be the true segment of
+    sample t. For u ≤ e, growth · (u − t) is a bound by :func:`_growth`. For u = e + v, let L = e −
+    s, l = e − t and ρ(s,u) = g(s,u)/(u−s). When the end moves from e to u, the loss raises the
+    difference by (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u)) κv/(l+v). This is largest for s =
+    b, because ρ(s,e) = L/|C| for s in C, and ρ(s,e) ≤ 1 for earlier s. If b = t, the raise for
+    s = b is 0.
     """
     if len(truth) == 0 or not GAIN:
         return 0.0
@@ -358,14 +367,15 @@ def gain(truth, kappa, growth, t, u):
 
 @njit(**LIGHT)
 def _largest_gain(truth, kappa, growth, first, t):
-    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c for all u and starts s from ``first`` on.
+    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c for all u and all starts s ≥ ``first``.
 
-    It is never above κ. Claim: let C = (b,e] be the true segment of sample t. Up to e, a start
-    s < b gains κ w (e−t) / ((t−s) (e−s)) at most, with w of :func:`_growth`. This is at most growth
-    · (e−t) (t−first) / (e−first). From e to u, no start gains more than the earliest start s in C,
-    whose gain is κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. It is largest if true segments fill (e,u] exactly.
-    For such u, ρ(t,u) − ρ(s,u) = h(s)/(u−s) − h(t)/(u−t), with h as in truth_table. As a function
-    of u, this difference has one maximum if h(t) < h(s), and increases otherwise.
+    It is never above κ. Claim: let C = (b,e] be the true segment of sample t. When the end moves
+    from t to e, the loss raises this expression for a start s < b by at most κ w (e−t) / ((t−s)
+    (e−s)), with w as in :func:`_growth`. This is at most growth · (e−t) (t−first) / (e−first). When
+    the end moves on from e to u, the loss raises it most for the earliest start s in C, namely by
+    κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. This number is largest if true segments fill (e,u] exactly. For
+    such u, ρ(t,u) − ρ(s,u) = h(s)/(u−s) − h(t)/(u−t), with h as in truth_table. As a function of u,
+    the right-hand side has one maximum if h(t) < h(s), and increases otherwise.
     """
     if t + 1 == len(truth):
         return kappa

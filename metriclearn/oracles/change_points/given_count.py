@@ -22,8 +22,8 @@ def best_layers(signal, n_segments, positions, rest, floor):
     reaches ``floor``. Returns the value (−inf if there is no segmentation) and the segment ends.
     """
     n, min_size = len(positions), signal.min_size
-    # value[i]: the best value of the samples up to positions[i] in k segments. Before the first
-    # layer it is 0 at position 0, whose place is −1. parent[k, j]: the place of the end before
+    # value[i]: the best value of the samples before positions[i] in k segments. Before the first
+    # layer it is 0 at position 0, whose index is −1. parent[k, j]: the index of the end before
     # positions[j].
     parent = np.full((n_segments, n), -1, dtype=np.int32)
     value = np.full(n, -np.inf)
@@ -44,7 +44,7 @@ def best_layers(signal, n_segments, positions, rest, floor):
                     if candidate > following[j]:
                         following[j], parent[k, j] = candidate, i
         value = following
-    # Walk back from T: each place leads to the place of the end before it.
+    # Walk back from T: each index leads to that of the end before it.
     ends, j = np.empty(n_segments, dtype=np.int64), n - 1
     if value[j] > -np.inf:
         for k in range(n_segments - 1, -1, -1):

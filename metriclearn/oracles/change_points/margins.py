@@ -1,9 +1,9 @@
 """How certain each change-point is: exact max-marginals of the program that finds the changes.
 
-Let f be the value of a segment, F(t) the best value of the samples before t, and B(t) the best
-value of the samples from t on. F(t) and B(t) both subtract the penalty p_t of a change at t. The
-best segmentation with a change at t has the value F(t) + B(t) + p_t. The best segmentation without
-any change from t−δ to t+δ has the value
+Let f(s,u) be the value of the segment (s,u], F(t) the best value of the samples before t, and B(t)
+the best value of the samples from t on. F(t) and B(t) both subtract the penalty p_t of a change at
+t. The best segmentation with a change at t has the value F(t) + B(t) + p_t. The best segmentation
+without any change from t−δ to t+δ has the value
 
     W(t) = max F(s) + f(s,u) + B(u) over segments (s,u] with s < t − δ or s = 0,
     and with u > t + δ or u = T.
@@ -14,12 +14,12 @@ With a given number K of segments, we compute F and B at a penalty λ. No segmen
 segments with a change at t then has a value above F(t) + B(t) + p_t + λK. The deficit of a
 segmentation is the amount by which its value falls short of this bound. The deficit is a sum of one
 term for each segment, and no term is negative. So we use only segments whose term is at most
-``window``. For every position, the layers store the least deficit of the samples before it, for
-each possible number of such segments. A deficit within the window is exact. λ is the penalty at
-which K − 1 segments are as good as K. The best segmentation with a change at some other t then
-usually drops the weakest change in exchange. It has K segments and reaches the bound, so a narrow
-window suffices. If a deficit is larger, we widen the window, and keep only positions whose deficit
-can still lie within it.
+``window``. For every position, and for every number of segments before it, the layers store the
+least deficit of the samples before it. A deficit within the window is exact. λ is the penalty at
+which K − 1 segments are as good as K. At this λ, if we force a change at a t where the optimum has
+none, the best segmentation usually drops the weakest change of the optimum instead. It then has K
+segments and reaches the bound, so a narrow window suffices. If a deficit is larger, we widen the
+window, and keep only positions whose deficit can still lie within it.
 """
 
 from __future__ import annotations
@@ -53,11 +53,12 @@ from metriclearn.running.parameters import component, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# With a given count. Shares of the penalty: the narrow window, the addition for a wide window, and
-# a small enough gap. Then the factor by which windows grow, and the share of the penalty beyond
-# which they become infinite. The result is exact for any choice.
+# Settings for a given number of segments. As fractions of the penalty: the narrow window, what a
+# wide window adds to it, and a gap that is small enough. Then the factor by which a window grows,
+# and the multiple of the penalty beyond which it becomes infinite. The result is exact for any
+# choice.
 NARROW, _WIDE, _GAP, _WIDER, _LIMIT = 0.1, 0.3, 0.05, 2.6, 10.0
-BLOCKS = True  # bound the ends of a block together; the result is exact without it, too
+BLOCKS = True  # bound the ends of a block together (without this, the result is exact, too)
 _TOLERANCE = number(0, whole=True)
 _FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
 _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=True)
@@ -104,20 +105,18 @@ class BoundaryMargins:
     probabilities: NDArray[np.float64] | None = None
 
     def intervals(self, score: float) -> NDArray[np.int64]:
-        """First and last position to which each change-point can move for a loss of at most
-        ``score``.
+        """Find how far each change-point can move if the score may fall by at most ``score``.
 
         Parameters
         ----------
         score : float ≥ 0
-            The largest loss of score that is accepted. For comparison, an additional segment must
-            raise the score by the penalty.
+            The score may fall by this much. It has the same unit as the penalty of a segment.
 
         Returns
         -------
         int array (K−1, 2)
-            The first and the last position. All positions between them, and they themselves, have
-            gains of at least −score.
+            The first and the last position to which each change-point can move. These two, and
+            all positions between them, have gains of at least −score.
         """
         if not score >= 0:
             raise ValueError(f"BoundaryMargins needs a score of at least 0, got {score}.")
@@ -129,11 +128,11 @@ class BoundaryMargins:
 
     @property
     def typical_score(self) -> float:
-        """A score well below most losses and the cost of one more change; 0 without changes.
+        """A score that is far smaller than most losses; 0 if there are no changes.
 
-        It is a tenth of the median finite loss, and at most half the median cost (−gain) of a
-        change at other positions. If it were the full cost of one more change, every change could
-        move anywhere.
+        It is a tenth of the median finite loss. But it is at most half the median cost (−gain) of
+        a change at other positions. With the full cost of one more change, every change could move
+        anywhere.
         """
         finite = self.losses[np.isfinite(self.losses)]
         if not len(finite):
@@ -167,7 +166,10 @@ def boundary_margins(
     min_size: int = 1,
     tolerance: int = 0,
 ) -> BoundaryMargins:
-    """Find the best segmentation, the loss without each change, and the cost of any other change.
+    """Find the best segmentation, and how certain each of its changes is.
+
+    For each of its changes, the result tells how much lower the score is without this change. For
+    every other position, it tells how much lower the score is with a change there.
 
     Without ``n_clusters`` this takes little more time than two pruned programs. With
     ``n_clusters``, two more programs run in a narrow window, and in wider windows where that does
@@ -200,8 +202,8 @@ def boundary_margins(
     References
     ----------
     Rigaill, Lebarbier & Robin, Exact posterior distributions and model selection criteria for
-    multiple change-point detection problems, Statistics and Computing 22, 2012; they use sums where
-    we use maxima.
+    multiple change-point detection problems, Statistics and Computing 22, 2012. They sum over
+    segmentations where we take the maximum.
     """
     who = "boundary_margins"
     _TOLERANCE.check(who, "tolerance", tolerance)
@@ -238,9 +240,9 @@ def boundary_margins(
 def _with_states(
     problem: PenalizedSegmentation, penalty: float, boundaries: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Compute for every t the best value with a change at t, and for every boundary its W.
+    """For every t, compute the best value with a change at t. For every boundary t, compute W(t).
 
-    W takes a separate program for every boundary.
+    W(t) takes a separate program for every boundary.
     """
     T, without = problem.n_samples, np.full(len(boundaries), -np.inf)
     signal = problem.signal._replace(c=-penalty)
@@ -254,7 +256,7 @@ def _with_states(
 
 
 class Layers(NamedTuple):
-    """The least deficit of the samples before every t, for each number of segments before t.
+    """For every t, and every number of segments before it, the least deficit of these segments.
 
     Attributes
     ----------
@@ -277,7 +279,10 @@ _NO_LAYERS = Layers(np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))
 
 
 class Sides(NamedTuple):
-    """F and B, (T+1,) each. If the number of segments is given, also the layers of both sides."""
+    """F and B, (T+1,) each. If the number of segments is given, also the layers before and after t.
+
+    ``ahead`` describes the samples before every t, and ``behind`` the samples from every t on.
+    """
 
     forward: NDArray
     backward: NDArray
@@ -289,11 +294,11 @@ class Sides(NamedTuple):
 def _given_count(
     problem: PenalizedSegmentation, ends: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Compute for every t the best value with a change at t, and for every boundary its W.
+    """For every t, compute the best value with a change at t. For every boundary t, compute W(t).
 
-    Only segmentations into K = len(ends) segments are considered. At any penalty λ, none of these
-    has a value above λK plus the best penalized value over all numbers of segments. Deficits are
-    exact up to a window, which grows where needed.
+    Only segmentations into K = len(ends) segments are considered. At any penalty λ, their values
+    are at most λK plus the best penalized value of segmentations into any number of segments.
+    Deficits are exact up to a window, which grows where needed.
     """
     n, T = len(ends), problem.n_samples
     if n == 1:  # there is no change
@@ -321,8 +326,8 @@ def _given_count(
             unknown = (lacking > limits) & (through > -np.inf)
             if need >= largest or not unknown.any():
                 break
-            # A finite deficit beyond the window belongs to some segmentation. So the least deficit
-            # is not larger, and this one is a wide enough window.
+            # A finite deficit beyond the window may not be the least one, but it belongs to some
+            # segmentation. So the least deficit is not larger, and a window of this size suffices.
             enough = (lacking < np.inf) & (ahead.limits > window)
             # Widen only where the least deficit is uncertain.
             more = np.where(enough, 1.01 * lacking, need)
@@ -342,10 +347,11 @@ def _given_count(
 
 
 def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> tuple[float, float]:
-    """A penalty at which K = len(ends) segments are nearly best, and a window above their deficit.
+    """Find a penalty at which K = len(ends) segments are nearly best.
 
-    We look for the largest such penalty, which is about the value of the weakest change. With a
-    change at another position, the best segmentation usually lacks the weakest change.
+    Also returns a window that is larger than the deficit of these K segments. We look for the
+    largest such penalty, which is about the value of the weakest change. If we force a change at
+    another position, the best segmentation usually drops the weakest change instead.
     """
     given = low = high = problem.vertex(ends)
     penalty, tried = float(np.min(boundary_worths(problem.signal, ends))), {len(ends)}
@@ -362,7 +368,7 @@ def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> t
 
 @called
 def _without(signal, sides, boundaries, tolerance):
-    """W of every boundary, and whether it is exact.
+    """Compute W of every boundary, and tell of each whether it is exact.
 
     With layers, only segmentations with the same number of segments as the best one are considered.
     If a deficit exceeds the limit of the layers, it is replaced by this limit, and the value
@@ -402,9 +408,9 @@ def _pair(signal, sides, s, u):
 
 @njit(**LIGHT)
 def _better(best, value, sides, s, u):
-    """The larger of ``best`` and the value of the pair (s, u) less its deficit.
+    """Replace ``best`` by the value of the pair (s, u), less its deficit, if that is larger.
 
-    ``best`` and the result are pairs: a value, and whether it is exact.
+    ``best`` and the result consist of a value, and whether it is exact.
     """
     if value <= best[0]:
         return best
@@ -415,20 +421,24 @@ def _better(best, value, sides, s, u):
 
 @njit(**WITHIN)
 def _improve(signal, sides, t, first, last, best, room):
-    """The largest F(s) + f(s,u) + B(u) with s < first and last < u, at least ``best``.
+    """Find the largest value F(s) + f(s,u) + B(u) of a pair (s, u) with s < first and last < u.
 
-    ``best`` is the value of the best pair (s, u) so far. Claim: by (*) of :mod:`.bounds`, the value
-    of a pair is at most left(s) + right(u) with left(s) = F(s) + f(s,t) and right(u) = slack(t) +
-    f(t,u) + B(u). Ends are divided into blocks, whose lengths double with the distance from t. For
-    ends u in a block with the first end e, we split the segment at e instead. The value is then at
-    most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u). The largest right(u),
-    or the largest beyond(u), of a block can exclude all its ends at once.
+    ``best`` is the best pair so far: its value, and whether that is exact. It is returned if no
+    pair is better.
 
-    Now let a pair have a start before s, or an end after u. If we split its segment at s, or at u,
-    the value falls by at most the slack there, plus the penalty of the new change. So the value of
-    this pair is at most the value of (s, u) plus the slacks and penalties at these splits. One
-    start whose value is too low therefore excludes all earlier starts, and a pair that is too low
-    by both slacks and penalties excludes all pairs around it.
+    Claim: by (*) of :mod:`.bounds`, the value of a pair is at most left(s) + right(u) with left(s)
+    = F(s) + f(s,t) and right(u) = slack(t) + f(t,u) + B(u). For a second bound, the ends u are
+    divided into blocks, whose lengths double with the distance from t. Let e be the first end of
+    the block of u. If the segment is split at e, (*) shows that the value is at most F(s) + f(s,e)
+    + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u). With the largest right(u) or the largest
+    beyond(u) of a block, these bounds can exclude all ends of the block at once.
+
+    Now let a pair start at least min_size before s, and end at least min_size after u. If we split
+    its segment at s and at u, its value falls by at most the slacks and penalties at these two
+    positions. So it is at most the value of (s, u) plus these slacks and penalties. If this bound
+    does not exceed ``best``, all such pairs are excluded. In the same way, all starts at least
+    min_size before s are excluded if left(s), plus the slack and the penalty at s, plus the largest
+    right(u) does not exceed ``best``.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -480,10 +490,11 @@ def _improve(signal, sides, t, first, last, best, room):
 
 @njit(**WITHIN)
 def _end_blocks(signal, backward, t, last, needed, right, beyond, largest):
-    """Fill in right(u) and beyond(u) for the ends u after ``last``, and the largest of each block.
+    """Compute right(u) and beyond(u), as in _improve, for every end u after ``last``.
 
-    An end that cannot reach ``needed`` excludes all later ends. Returns the last end that remains,
-    the largest right(u) and the number of blocks.
+    The largest ones of each block are written into ``largest``. If right(u) plus the slack and the
+    penalty at u does not exceed ``needed``, the ends from u + min_size on are excluded. Returns the
+    last end that remains, the largest right(u) and the number of blocks.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -509,7 +520,7 @@ def _end_blocks(signal, backward, t, last, needed, right, beyond, largest):
 
 
 def _no_layers(T: int) -> Layers:
-    """Layers that know only the empty segmentation, with 0 segments before position 0."""
+    """Make layers in which only position 0 has a deficit: it is 0, for 0 segments before it."""
     rows = np.zeros((T + 1, 3), dtype=np.int64)
     rows[0, 2] = 1  # no segments before the first sample
     limits = np.full(T + 1, -1.0)
@@ -518,17 +529,21 @@ def _no_layers(T: int) -> Layers:
 
 
 def _turned(layers: Layers) -> Layers:
-    """Turn the layers of the reversed samples into layers of the samples from every t on."""
+    """Reverse the order of positions in layers that were computed for the reversed samples.
+
+    Row t then describes the samples from t on.
+    """
     return Layers(layers.rows[::-1].copy(), layers.deficits, layers.limits[::-1].copy())
 
 
 @called
 def _widened(signal, best, layers, needs, lost, n_segments):
-    """Layers with all deficits up to ``needs`` (T+1,), for at most ``n_segments`` segments.
+    """Extend layers: add all deficits of every position u that are at most needs[u].
 
-    The first pass runs backward, from the positions that need larger deficits than their limit. If
-    a segment begins at a position, its deficits must be known up to the need of the segment's end,
-    less the deficit of the segment. The second pass runs forward and fills in the rows.
+    Only segmentations into at most ``n_segments`` segments count. The first pass runs backward from
+    the positions whose need is larger than their limit. For a segment (s,u], the deficits of s must
+    be known up to needs[u] less the deficit of the segment, so needs[s] is raised to this number.
+    The second pass runs forward and fills in the rows.
     """
     rows, deficits, limits = layers.rows.copy(), layers.deficits, layers.limits
     needs, size, T = needs.copy(), len(deficits), len(best) - 1
@@ -552,12 +567,15 @@ def _widened(signal, best, layers, needs, lost, n_segments):
 
 @njit(**{**LIGHT, "forceinline": False})
 def _near(signal, best, lost, need, u, near, lacks):
-    """Fill in the starts whose segment to u has a deficit of at most ``need``; return their number.
+    """Find the starts s for which the segment (s,u] has a deficit of at most ``need``.
 
-    Claim: the value of a start at least min_size before s is at most the value of s plus slack(s)
-    and p_s. Proof: use (*) for its segment, split at s. So a low value excludes all earlier starts.
-    A segmentation with changes at s and u loses at least lost[s]. We need only those that lose at
-    most lost[u] + need.
+    They are written into ``near`` and their deficits into ``lacks``. Returns their number.
+
+    Claim: let F(s) + f(s,u) be the value of a start s. A start at least min_size before s has at
+    most this value plus slack(s) + p_s. Proof: apply (*) of :mod:`.bounds` to the segment from this
+    earlier start to u, split at s. So if the value of s is low enough, all these starts are
+    excluded. A segmentation with changes at s and u loses at least lost[s]. We need only
+    segmentations that lose at most lost[u] + need.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -578,7 +596,7 @@ def _near(signal, best, lost, need, u, near, lacks):
 
 @njit(**WITHIN)
 def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
-    """Extend the row of u by deficits of segmentations whose last segment begins in ``near``.
+    """Extend the row of u by segmentations whose last segment begins at a position in ``near``.
 
     Returns the array of all deficits, which may be a new and larger one, and their number.
     """
@@ -614,10 +632,10 @@ def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
 
 @njit(**LIGHT)
 def _least_deficit(ahead, behind, s, u, n_segments):
-    """The least deficit of n segments, some before s and the others after u; and its limit.
+    """Find the least deficit of n segments, some before s and the others after u.
 
-    The deficit is exact if it does not exceed the limit. It is infinite if the layers hold no
-    deficit for n segments, and 0 if there are no layers.
+    Also returns a limit: the deficit is exact if it does not exceed the limit. The deficit is
+    infinite if the layers hold none for n segments, and 0 if there are no layers.
     """
     if len(ahead.limits) == 0:
         return 0.0, np.inf
@@ -631,7 +649,7 @@ def _least_deficit(ahead, behind, s, u, n_segments):
 
 @called
 def _least_deficits(sides):
-    """For every t, the least deficit of a segmentation into n segments with a change at t."""
+    """For every t, find the least deficit of a segmentation with a change at t."""
     least = np.empty(len(sides.forward))
     for t in range(len(least)):
         least[t] = _least_deficit(sides.ahead, sides.behind, t, t, sides.n_segments)[0]

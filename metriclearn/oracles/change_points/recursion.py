@@ -32,7 +32,7 @@ from metriclearn.oracles.change_points.segment_values import (
     segment_value,
 )
 
-_PAYS = 1.5  # work since the last checkpoint, in units of its cost, that makes a new one pay
+_PAYS = 1.5  # a new checkpoint pays if the work since the last one exceeds this times its cost
 
 
 class Program(NamedTuple):
@@ -57,7 +57,7 @@ class Program(NamedTuple):
 
 @njit(**WITHIN)
 def new_program(T):
-    """A program with room for T samples, in which no end has been processed."""
+    """Make a program with room for T samples, before its first end."""
     # One array for each type of number, because numba compiles np.empty anew for every array type.
     values, positions = np.empty((2, T + 1)), np.empty((3, T + 1), dtype=np.int32)
     F, last = values[0], positions[0]
@@ -69,7 +69,7 @@ def new_program(T):
 
 @njit(**{**LIGHT, "forceinline": False})
 def advance(signal, program, begin, stop, fresh, best):
-    """Extend a program to the ends from ``begin`` to ``stop``.
+    """Continue the recursion of a program with the ends from ``begin`` to ``stop``.
 
     Returns the incumbent of the last end, and the fresh starts. The next call needs both.
     """
@@ -127,7 +127,7 @@ def best_segmentation(signal):
 
 @njit(**WITHIN)
 def walk_back(last, stop, base):
-    """Segment ends after ``base`` up to ``stop``. The segment that ends at t starts at last[t]."""
+    """Segment ends after ``base``, up to ``stop``. The segment that ends at t starts at last[t]."""
     t, n_segments = INTEGER(stop), 0
     while t > base:
         t, n_segments = INTEGER(last[t]), n_segments + 1

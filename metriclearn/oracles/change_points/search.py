@@ -41,12 +41,12 @@ GUESS = True  # try a penalty between the losses of single mergers
 class ChangePoints(BaseEstimator):
     """Find the segmentation M that maximizes ⟨A, M⟩ for A = ZZᵀ − κN + cI, exactly.
 
-    The number of segments follows from c unless it is given. If it is not given, one pruned dynamic
-    program finds the best segmentation. If K segments are wanted, let V(k) be the best value of k
-    segments. The program then runs at several penalties, until it returns K segments. Each penalty
-    is the slope of a secant of the concave hull of the points (k, V(k)). If (K, V(K)) lies below
-    the hull, a layered program runs over the few positions that the search could not exclude. The
-    memory is O(Tr), and one program usually takes a fraction of a microsecond per sample.
+    If the number of segments is not given, c decides it, and one pruned dynamic program finds the
+    best segmentation. If K segments are wanted, let V(k) be the best value of k segments. The
+    program then runs at several penalties, until it returns K segments. Each penalty is the slope
+    of a secant of the concave hull of the points (k, V(k)). If (K, V(K)) lies below the hull, a
+    layered program runs over the few positions that the search could not exclude. The memory is
+    O(Tr), and one program usually takes a fraction of a microsecond per sample.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ class ChangePoints(BaseEstimator):
 
 
 def segmentation_oracle(oracle: Any, min_size: int) -> Any:
-    """A copy of the oracle, with this ``min_size`` if it has that parameter.
+    """Copy the oracle, and set the parameter ``min_size`` of the copy if it has one.
 
-    None stands for :class:`ChangePoints`.
+    If the oracle is None, the result is a :class:`ChangePoints`.
     """
     if oracle is None:
         return ChangePoints(min_size)
@@ -123,8 +123,8 @@ class ConstrainedChangePoints(ChangePoints):
     inference (with −κN, or the charges of :class:`~metriclearn.problem.losses.KnownLoss`).
 
     Every constraint is a condition on single segments (s,u], so the recursion keeps its form. The
-    result has no label errors on the annotations if that is possible. The memory is O(Tr), and the
-    time is near-linear.
+    result agrees with all annotations, so it has no label errors on them. The memory is O(Tr), and
+    the time is near-linear.
 
     Parameters
     ----------
@@ -134,7 +134,8 @@ class ConstrainedChangePoints(ChangePoints):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or if no segmentation has the given number of segments.
+        For parameters that cannot be used, or if no segmentation has the given number of segments
+        and agrees with the annotations.
     TypeError
         For a form other than a :class:`LowRankForm`; :class:`SummedArea` takes any.
 
@@ -162,7 +163,7 @@ class PenalizedSegmentation:
     Parameters
     ----------
     form : LowRankForm or ChargedForm
-        Its ``shift`` is ignored; the penalty replaces it.
+        Its ``shift`` is ignored, because each method is passed a penalty.
     min_size : int
         Smallest number of samples in a segment.
     known : PartialPartition, optional
@@ -229,7 +230,7 @@ class PenalizedSegmentation:
         self._latest: Any = (None,)  # the last penalty, with its F and segment ends
 
     def best(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """F of :func:`best_segmentation` at a penalty, and the ends of the best segmentation.
+        """Compute F, as :func:`best_segmentation` does, and the ends of the best segmentation.
 
         The result for the latest penalty is stored.
 
@@ -324,12 +325,13 @@ class PenalizedSegmentation:
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
         """The segment ends of the best segmentation into exactly ``n_segments`` segments.
 
-        Every number between the smallest and the largest possible one occurs, unless transitions
-        between names are forbidden. Proof: describe a segmentation by a vector that is 1 at changes
-        and 0 elsewhere. All constraints, and the number of changes, are bounds on sums of this
-        vector over intervals of positions. The matrix of such intervals is totally unimodular. So
-        if a vector with entries from 0 to 1 satisfies integer bounds, some 0/1 vector does, too.
-        Mixtures of the two extreme segmentations reach every number in between.
+        A segmentation exists for every number between the smallest and the largest possible one,
+        unless transitions between names are forbidden. Proof: describe a segmentation by a vector
+        that is 1 at changes and 0 elsewhere. All constraints, and the number of changes, are bounds
+        on sums of this vector over intervals of positions. The matrix of such intervals is totally
+        unimodular. So if a vector with entries from 0 to 1 satisfies integer bounds, some 0/1
+        vector does, too. The weighted means of the vectors of the two extreme segmentations satisfy
+        the constraints, and their sums reach every number in between.
 
         Raises
         ------
@@ -360,19 +362,21 @@ class PenalizedSegmentation:
         return low.ends if len(low.ends) == n_segments else high.ends
 
     def _guess(self, n_segments: int, low: Vertex, high: Vertex) -> Vertex | None:
-        """A vertex between two others, at a penalty that often leads to K on clear data.
+        """Try a penalty that often leads to K segments on clear data, and return its vertex.
 
-        Removing a boundary of ``high`` merges two segments and costs a part of the value. The
-        penalty is the mean of two such costs: the largest of a boundary that must go, and the
-        smallest of the K − 1 boundaries that stay. It leaves K segments if a removal does not
-        change the costs of the other boundaries. Returns None if the result is not between the two.
+        Returns None unless this vertex has more segments than ``low`` and fewer than ``high``.
+
+        Let the cost of a boundary be the value that is lost if it is removed from ``high``, which
+        merges two segments. K − 1 boundaries must stay. The penalty is the mean of the smallest of
+        their costs and the largest cost of the other boundaries. It leads to K segments if removing
+        a boundary does not change the costs of the others.
         """
         worths = np.sort(boundary_worths(self.signal, high.ends))
         guess = self.solve(float(np.mean(worths[-n_segments:][:2])))
         return guess if len(low.ends) < len(guess.ends) < len(high.ends) else None
 
     def between(self, low: Vertex, high: Vertex) -> Vertex | None:
-        """A vertex of the hull above the chord between two vertices; None if there is none."""
+        """Find a vertex of the hull above the chord between two vertices, or return None."""
         penalty = slope(low, high)
         vertex = self.solve(penalty)
         gain = (vertex.value - penalty * len(vertex.ends)) - (low.value - penalty * len(low.ends))
@@ -382,12 +386,13 @@ class PenalizedSegmentation:
         return vertex if gain > rounding and inside else None
 
     def _inside_edge(self, n_segments: int, low: Vertex, high: Vertex) -> NDArray[np.int64]:
-        """Find the segment ends for a K strictly inside an edge of the hull, layer by layer.
+        """Find the best segmentation into K segments if K lies strictly inside an edge of the hull.
 
-        At the penalty of the edge, a segmentation with a change at t has at most the value
-        through[t]. We begin with the positions with the largest through[t], and double their number
-        until they allow a segmentation into K segments. Then we add all positions whose through[t]
-        reaches the value of that segmentation.
+        Returns its segment ends. It is found by a layered program over few positions. At the
+        penalty of the edge, a segmentation with a change at t has at most the value through[t]. We
+        begin with the positions with the largest through[t], and double their number until they
+        allow a segmentation into K segments. Then we add all positions whose through[t] reaches the
+        value of that segmentation.
         """
         penalty, T = slope(low, high), self.n_samples
         best, rest, through = self.through(penalty)
@@ -411,8 +416,9 @@ class PenalizedSegmentation:
                 count *= 2
                 positions = np.union1d(order[:count], [T])
                 continue
-            # No better segmentation into K has a change below the floor. If all other positions
-            # were candidates, or the value is on the hull, this segmentation is the best.
+            # A better segmentation into K segments has no change t with through[t] below the floor.
+            # If all other positions were candidates, or the value is on the hull, this segmentation
+            # is the best.
             floor = value - rounding
             needed = order[through[order] >= floor]
             if floor >= best - 2 * rounding or np.isin(needed, positions).all():
@@ -420,12 +426,13 @@ class PenalizedSegmentation:
             positions = np.union1d(positions, needed)
 
     def through(self, penalty: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        """Best values, as three results: overall, after each position, and through each position.
+        """Compute the best value, the best values after every position, and those through it.
 
-        The second result is the best value of the samples from every position on, without the
-        penalty of a change at that position. Its shape is (T+1,). If transitions of names have
-        costs, it is (T+1, C), with one column for every name of the segment that begins there. The
-        third result, (T+1,), is the best value of a segmentation with a change at the position.
+        The first result is the best value of all segmentations. The second result is the best value
+        of the samples from every position on, without the penalty of a change at that position. Its
+        shape is (T+1,). If transitions of names have costs, it is (T+1, C), with one column for
+        every name of the segment that begins there. The third result, (T+1,), is the best value of
+        a segmentation with a change at the position.
         """
         turned = self.mirrored()
         if self.has_states:
@@ -443,9 +450,9 @@ class PenalizedSegmentation:
         return float(through[-1]), rest, through
 
     def both_sides(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The best value of the samples before every position, and that of the samples from it on.
+        """Compute the best value of the samples before every position, and of those from it on.
 
-        Both results are arrays (T+1,). Each of them subtracts the penalty of a change there.
+        Both results are arrays (T+1,). Each subtracts the penalty of a change at the position.
         """
         backward = self.mirrored().best(penalty)[0]
         return self.best(penalty)[0], backward[::-1]
@@ -456,7 +463,7 @@ class PenalizedSegmentation:
         turned: Any = LowRankForm(cumulative=sums[-1] - sums[::-1])
         charges, penalties = self.charges, self.penalties
         if charges is None and form.truth is not None and form.weight:
-            # Ends of true segments are T minus their starts, turned around.
+            # The new ends of the true segments are T minus their starts, in reverse order.
             ends = T - np.append(form.truth.change_points[-2::-1], 0)
             turned = turned.plus(Partition(ends=ends), form.weight)
         # A change at t is a change at T − t of the reversed samples.

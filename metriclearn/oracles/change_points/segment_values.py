@@ -1,4 +1,4 @@
-"""The value of a segment, in O(r) from cumulative sums, and the rules that segments obey.
+"""Compute the value of a segment from cumulative sums in O(r), and tell which segments are allowed.
 
 With S the cumulative sums of the factors, the segment (s, u] has the value
 
@@ -138,7 +138,7 @@ class Signal(NamedTuple):
         return missing and not len(self.truth) and not len(self.penalties)
 
     def constrained(self, charges: Charges | None, rules: Any) -> Signal:
-        """The same signal with charges and rules; either may be missing."""
+        """The same signal with charges and rules. Either of them may be None."""
         table, slack = np.empty((0, 11)), np.empty(0)
         if charges is not None:
             table, slack = charges.table, self.weight * charges.slack
@@ -146,7 +146,7 @@ class Signal(NamedTuple):
         return self._replace(charges=table, slack=slack, rules=rules)
 
     def named(self, names: NameScores) -> Signal:
-        """The same signal with names; constraints must be set before."""
+        """The same signal with names. If it has constraints, :meth:`constrained` comes first."""
         given = None if self.rules is None else names.given
         return self._replace(emissions=names.emissions, given=given)
 
@@ -155,12 +155,11 @@ class Signal(NamedTuple):
 def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
     """Tabulate the true segments, (T+1, 6), so that g(s,u) can be computed in O(1).
 
-    Row t begins with the start and 1/size of the true segment of sample t−1. Two columns give the
-    parts of an overlap: before(t) belongs to a segment that ends at t and starts in an earlier true
-    segment, and after(t) to a segment that starts at t and ends in a later one. So g(s,u) =
-    before(u) + after(s), unless (s,u] lies in one true segment C, where g(s,u) = (u−s)²/|C|. The
-    last two columns are the end e of the true segment C of sample t, and h(t) = (e−t)(1 −
-    (e−t)/|C|). For u ≥ e, the overlap of (t,u] is less by h(t) than if C began at t.
+    Row t begins with the start and 1/size of the true segment of sample t−1. The next two columns,
+    before(t) and after(t), are the parts of an overlap: g(s,u) = before(u) + after(s), unless (s,u]
+    lies in one true segment C. In that case g(s,u) = (u−s)²/|C|. The last two columns are the end e
+    of the true segment C of sample t, and h(t) = (e−t)(1 − (e−t)/|C|). For u ≥ e, the overlap of
+    (t,u] is smaller by h(t) than it would be if C began at t.
     """
     table = np.empty((n_samples + 1, 6))
     for column in range(6):
@@ -197,7 +196,7 @@ def energy(S, s, u):
 def overlap(truth, s, u):
     """Compute the overlap g(s,u).
 
-    True segments inside (s,u] add their length, and true segments at its ends add a part of it.
+    True segments inside (s,u] add their length. Those that lie only partly in (s,u] add less.
     """
     if s >= truth[u, START]:  # both ends in one true segment
         return float((u - s) * (u - s)) * truth[u, SHARE]
@@ -242,7 +241,7 @@ def is_given(term):
 
 @njit(**LIGHT)
 def _with_loss(value, weight, truth, charges, s, u, length):
-    """The energy ``value`` divided by the length, plus the weighted loss if there is one."""
+    """Divide the energy ``value`` by the length, and add the weighted loss if there is one."""
     if charges is None:
         if len(truth):
             value -= weight * overlap(truth, s, u)
@@ -277,7 +276,7 @@ def penalty_at(penalties, t):
 
 @njit(**LIGHT)
 def allowed_starts(rules, u, stop):
-    """The range (low, high) of starts: (s,u] is allowed for low ≤ s < high, high ≤ ``stop``."""
+    """The starts allowed before ``stop``, as (low, high): (s,u] is allowed for low ≤ s < high."""
     if rules is None:
         return 0, stop
     if rules.shape[1] == 0:
@@ -297,7 +296,7 @@ def split_slack(slack, weight, c, t):
 
 @njit(**LIGHT)
 def legal_from(rules, t, min_size):
-    """The first end from which on all allowed segments that contain t may be split at t."""
+    """The first end u from which on an allowed segment (s,u] that contains t may be split at t."""
     if rules is None:
         return t + min_size
     return max(t + min_size, rules[_REACH, t] + 1) if rules.shape[1] else t + min_size

@@ -1,13 +1,14 @@
 """The recursion over arriving samples: which changes are final, and what may be forgotten.
 
-**What is final.** F(u) depends only on samples before u. The last segment before any later end
-begins at one of the *live* starts, that is, those that the recursion still keeps and the newest
-ones. Each live start has a best segmentation of the samples before it. If all of these share a
-change c, the best segmentation of any continuation has the same changes up to c.
+**What is final.** F(u) depends only on samples before u. Whatever samples follow, the segment that
+contains the next sample begins at one of the *live* starts. These are the starts that the recursion
+still keeps, and the newest positions. Each live start has a best segmentation of the samples before
+it. If all of these segmentations share a change c, the best segmentation of any continuation has
+the same changes up to c.
 
-**What may be forgotten.** Later decisions compare values F(s) + f(s,u) of starts s whose
-segmentations all have the change c. Each of these values includes F(c), and no segment before c is
-evaluated again. So c takes the place of position 0, with F(c) = 0.
+**What may be forgotten.** From then on, the recursion compares only values F(s) + f(s,u) of starts
+s whose best segmentation has the change c. Each of these values includes F(c), and no segment
+before c is evaluated again. So c takes the place of position 0, with F(c) = 0.
 
 **Offsets do not matter.** With samples z − a in place of z, a segment of n samples with the sum S
 has the value ‖S − na‖²/n = ‖S‖²/n − 2⟨S, a⟩ + n‖a‖². The last two terms add up to −2⟨S_T, a⟩ +
@@ -44,10 +45,11 @@ from metriclearn.oracles.change_points.segment_values import (
 )
 
 # Fields of Progress.clock: the number of samples so far, the latest final change, the times of the
-# next check for one and of the next centering, the fresh starts, and the last winner.
+# next check for a final change and of the next centering, the first fresh start, the number of
+# fresh starts that were tried, and the start of the last incumbent.
 NOW, BASE, CHECK, CENTER, FIRST, LOOKED, WINNER, N_CLOCK = range(8)
 _SPREAD, _TOP, _VALUE, N_BOUNDS = range(4)
-# A check waits for one sample for every _SHARE starts or positions that the last check visited.
+# The next check comes one sample later for every _SHARE starts or positions that this one visits.
 _SHARE = 16
 _FIRST_CENTER = 16  # samples after which sums are centered for the first time
 _NEVER = 2**31 - 1
@@ -95,7 +97,7 @@ def follow(signal, program, progress, rows, scores, penalties):
     Parameters
     ----------
     signal, program, progress
-        The state, whose arrays must have room for all samples.
+        The state of the recursion. Its arrays must have room for the new samples.
     rows : array (n, r)
         New samples.
     scores : array (n, C)
@@ -144,7 +146,7 @@ def follow(signal, program, progress, rows, scores, penalties):
 
 @njit(**LIGHT)
 def _append(S, E, penalties, center, more, row, t):
-    """Extend the sums and penalties to position t by one row of samples, scores and penalties."""
+    """Compute the sums and the penalty at position t from one row of the new arrays ``more``."""
     rows, scores, of_changes = more
     for d in range(S.shape[1]):
         S[t, d] = S[t - 1, d] + (rows[row, d] - center[d])
@@ -157,21 +159,21 @@ def _append(S, E, penalties, center, more, row, t):
 
 @njit(**LIGHT)
 def _discard(signal, program, u):
-    """Let live starts expire that cannot beat both u and the best start c of u.
+    """Let live starts expire that can never be better than both u and c, the best start at u.
 
-    Claim: let a start s be best for a later end, and let the last segment then have the mean μ and
-    the name k. The start s is better than a start t > s only if μ lies in a ball around the mean m
-    of the samples from s to t,
+    Claim: let a start s be best for a later end, and let the segment from s to this end have the
+    mean μ and the name k. The start s is better than a start t > s only if μ lies in a ball around
+    the mean m of the samples from s to t,
 
         |μ − m|² < (F(s) + f_k(s,t) + λ − F(t)) / (t − s),
 
-    because Σ 2⟨μ, z⟩ − |μ|² over these samples z must make up for F(t) − F(s). Here f_k is the
-    value of a segment with the name k. It includes the penalty λ of a segment, so + λ removes it. A
-    start s > c is better than c only if μ lies outside the ball of c and s. So s < c never wins if,
-    for all names, the ball of s and u does not meet the ball of s and c. And s > c never wins if,
-    for all names, the ball of s and u lies inside the ball of c and s. With (*) of :mod:`.bounds`
-    alone, changes near c would remain possible until the next change. This is functional pruning
-    (Maidstone et al., Statistics and Computing 27, 2017).
+    because the sum of 2⟨μ, z⟩ − |μ|² over these samples z, plus their score for the name k, must
+    exceed F(t) − F(s). Here f_k is the value of a segment with the name k. It includes the penalty
+    λ of a segment, so + λ removes it. A start s > c is better than c only if μ lies outside the
+    ball of c and s. So s < c never wins if, for all names, the ball of s and u does not meet the
+    ball of s and c. And s > c never wins if, for all names, the ball of s and u lies inside the
+    ball of c and s. With (*) of :mod:`.bounds` alone, starts near c would stay live until the next
+    change. This is functional pruning (Maidstone et al., Statistics and Computing 27, 2017).
     """
     F, last, live, levels = program
     best = INTEGER(last[u])
@@ -200,7 +202,10 @@ def _name_score(E, s, t, k):
 
 @njit(**LIGHT)
 def _ball(signal, F, s, t, k):
-    """The squared radius of the ball of s and t, its rounding error, and the samples in (s,t]."""
+    """Compute the squared radius of the ball of s and t, with its rounding error.
+
+    Also returns the number of samples in (s,t].
+    """
     length = n_between(signal.head, s, t)
     value = energy(signal.cumulative, s, t) / length + _name_score(signal.emissions, s, t, k)
     rounding = 1e-12 * (abs(value) + abs(F[s]) + abs(F[t]))
@@ -209,7 +214,7 @@ def _ball(signal, F, s, t, k):
 
 @njit(**LIGHT)
 def _never_wins(signal, F, s, best, u, k):
-    """Whether no mean μ makes s better than both u and the start ``best``, with the name k."""
+    """Whether s is never better than both u and ``best`` in a segment with the name k."""
     S = signal.cumulative
     square, error, n = _ball(signal, F, s, u, k)
     if square + error <= 0.0:
@@ -229,7 +234,7 @@ def _never_wins(signal, F, s, best, u, k):
 
 @njit(**LIGHT)
 def _mark(program, needed, base, first_fresh, u):
-    """Mark the starts that may still win. Returns their number, and whether ``base`` is marked."""
+    """Mark the live starts. Returns their number, and whether ``base`` is one of them."""
     starts, n_live = program.live.starts, INTEGER(program.levels.first[program.levels.number[0]])
     count, has_base = 0, first_fresh <= base
     for t in range(base, u + 1):
@@ -244,11 +249,11 @@ def _mark(program, needed, base, first_fresh, u):
 
 @njit(**LIGHT)
 def _shared_change(program, needed, base, first_fresh, u):
-    """The latest change that the best segmentations up to all live starts share.
+    """Find the latest change that is in the best segmentation before every live start.
 
     Also returns how many positions were visited. We begin with the set of all live starts, and
-    repeatedly replace its last position by the start of the segment that ends there. Once a single
-    position is left, all segmentations share it.
+    repeatedly replace its largest position by the start of the segment that ends there. Once a
+    single position is left, all segmentations share it.
     """
     starts, n_live = program.live.starts, INTEGER(program.levels.first[program.levels.number[0]])
     for j in range(n_live):  # mostly the first one: the oldest starts come first
@@ -277,7 +282,7 @@ def compact(signal, program, progress, base, first):
     Returns
     -------
     bool
-        Whether a start that might still have won was forgotten, so results may not be exact.
+        Whether a start was forgotten that might still have won. If so, results may not be exact.
     """
     clock, needed, center = progress.clock, progress.needed, progress.center
     (F, last, live, levels), S, u = program, signal.cumulative, clock[NOW]
@@ -323,7 +328,10 @@ def compact(signal, program, progress, base, first):
 
 @njit(**LIGHT)
 def _move_sums(S, E, penalties, center, base, shift, head, u):
-    """Move sums and penalties since ``base`` to the new positions, and center the sums S."""
+    """Move the sums and penalties ``shift`` positions to the left, and center the sums S.
+
+    Position ``base`` becomes position 0.
+    """
     length = u - shift + head
     for d in range(S.shape[1]):
         origin = S[base, d]
@@ -346,6 +354,6 @@ def _move_sums(S, E, penalties, center, base, shift, head, u):
 def changes(last, stop, base):
     """The changes after ``base`` in the best segmentation of the samples before ``stop``.
 
-    The last one is ``stop``.
+    The last entry is ``stop`` itself.
     """
     return walk_back(last, stop, base)

@@ -4,9 +4,9 @@ Let τ(c, c′) be the cost of a segment named c′ after a segment named c, ∞
 
     F(u, c′) = max_s max_c F(s, c) − τ(c, c′) + f(s,u) + E_c′(u) − E_c′(s) − p_u,
 
-without τ if s = 0. As E_c′(u) is the same for all starts, we store H(s, c′) = max_c F(s, c) −
-τ(c, c′) − E_c′(s) for every start s and name c′. Then F(u, c′) = E_c′(u) − p_u + max_s [H(s, c′) +
-f(s,u)], so f(s,u) is computed only once for all names.
+where τ is left out if s = 0. As E_c′(u) is the same for all starts, we store H(s, c′) = max_c F(s,
+c) − τ(c, c′) − E_c′(s) for every start s and name c′. Then F(u, c′) = E_c′(u) − p_u + max_s [H(s,
+c′) + f(s,u)], so f(s,u) is computed only once for all names.
 """
 
 from __future__ import annotations
@@ -30,15 +30,18 @@ _NEVER = 2**31 - 1
 
 @called
 def best_named(signal, names):
-    """Maximize Σ f + Σ scores of names − Σ τ − Σ p. ``signal`` itself has no names.
+    """Maximize Σ f + Σ scores of names − Σ τ − Σ p over segmentations and names of their segments.
+
+    ``signal`` has no names, because ``names`` is a separate argument. The time is O(r + C) for each
+    live start at each end, and O(C²) for each end. F, H and two back-pointers take 24 bytes of
+    memory for each sample and name.
 
     A start s is dropped once it cannot win under any name. Claim: if H(s, c) + f(s,t) + slack(t) ≤
     H(t, c), then t is at least as good as s for the name c at every end u where (s,u] may be split
     at t. Proof: by (*) of :mod:`.bounds`, H(s, c) + f(s,u) ≤ H(s, c) + f(s,t) + slack(t) + f(t,u)
     ≤ H(t, c) + f(t,u). If (s,u] may have the name c, so may (t,u], because every name given in
-    (t,u] is also given in (s,u]. A name needs no such test if another name given in (s,t] excludes
-    it. The time is O(r + C) for each live start at each end, and O(C²) for each end. F, H and two
-    back-pointers take 24 bytes of memory for each sample and name.
+    (t,u] is also given in (s,u]. If another name is given in (s,t], a segment from s past t cannot
+    have the name c, so c is not tested.
 
     Returns
     -------
@@ -46,7 +49,7 @@ def best_named(signal, names):
         For every position and name, the best value of a segmentation of the samples before this
         position whose last segment has this name, less the penalty of a change there.
     H : array (T+1, C)
-        As defined at the top of this file.
+        The H that is defined at the top of this file.
     ends : int array (K,)
         The segment ends of the best segmentation of all samples; empty if there is none.
     """
@@ -91,7 +94,7 @@ def _given_name(given, s, u):
 
 @njit(**LIGHT)
 def _try(best, last, entered, value, s, only):
-    """Let the start s replace the best start of every name for which it is better."""
+    """For every name, replace the best start so far by s if s is better."""
     for name in range(len(best)):
         if entered[name] + value > best[name] and (only < 0 or only == name):
             best[name], last[name] = entered[name] + value, s
@@ -99,7 +102,10 @@ def _try(best, last, entered, value, s, only):
 
 @njit(**LIGHT)
 def _enter(values, emissions, costs, entered, before):
-    """Compute H of a position from F there. Store the best preceding name for every name, too."""
+    """Compute H at a position from F at this position.
+
+    For every name, also store the best name of the segment before.
+    """
     for name in range(len(values)):
         for previous in range(len(values)):
             value = values[previous] - costs[previous, name] - emissions[name]
@@ -135,17 +141,17 @@ def _walk_back(values, last, before):
 
 @called
 def best_named_layers(signal, names, n_segments, positions, rest, floor):
-    """Maximize as :func:`best_named` does, over ``n_segments`` segments with ends in ``positions``.
+    """Maximize the sum of :func:`best_named` over segmentations into ``n_segments`` segments.
 
-    The n positions increase and end with T. The time is O(K n² (r + C) + K n C²). ``rest`` (T+1, C)
-    is an upper bound on the value of the samples from each position on, for every name of the
-    segment that begins there. A prefix is extended only if, for some such name, its value plus
-    ``rest`` reaches ``floor``. Returns the value (−inf if there is no segmentation) and the segment
-    ends.
+    Their ends are among ``positions``. These n positions increase, and the last one is T. The time
+    is O(K n² (r + C) + K n C²). ``rest`` (T+1, C) is an upper bound on the value of the samples
+    from each position on, for every name of the segment that begins there. A prefix is extended
+    only if its value plus ``rest`` reaches ``floor`` for some name of the next segment. Returns the
+    value (−inf if there is no segmentation) and the segment ends.
     """
     E, given, costs = names
     n, C = len(positions), E.shape[1]
-    # H of the prefixes in k segments, by place; place n stands for the position 0.
+    # H[i] belongs to the prefixes in k segments that end at positions[i], and H[n] to position 0.
     H, place = np.full((n + 1, C), -np.inf), np.full((n_segments, n, C), -1, dtype=np.int32)
     before = np.empty((n_segments + 1, n + 1, C), dtype=np.int32)
     H[n], F = 0.0, np.full((n, C), -np.inf)
