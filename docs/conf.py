@@ -83,13 +83,14 @@ def of_others(app: Any, what: str, name: str, member: Any, skip: bool, options: 
 
 
 def with_bars(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Escape |x| in docstrings, a size or an absolute value, which reStructuredText would
-    substitute."""
+    """Escape the bars of a size or an absolute value |x| in docstrings, because reStructuredText
+    would take |x| for a substitution."""
     lines[:] = [re.sub(r"(``.*?``)|\|", lambda match: match[1] or r"\|", line) for line in lines]
 
 
 def without_outside(app: Any, name: str, source: list[str]) -> None:
-    """Replace links to files of the repository that are not on the site by their paths."""
+    """Replace every link to a file of the repository that is not on the site by the file's
+    path."""
     up = r"\.\./" * (name.count("/") + 1)
     source[0] = re.sub(rf"\[[^\]]*\]\({up}([^)]*)\)", r"`\1`", source[0])
 

@@ -125,8 +125,8 @@ def _as_trained(file: str, model: Any, data: LabeledSequences) -> LabeledSequenc
 
 
 def _unseen(model: Any, data: LabeledSequences) -> tuple[LabeledSequences, str]:
-    """The sequences that are new to the model, or all if there are none, and a sentence about
-    them."""
+    """Return the sequences that are new to the model, or all if none is known to be new. Also
+    return a sentence about which sequences the model has seen."""
     known = getattr(model, "training_sequences_", None)
     if known is None:
         return data, (

@@ -299,8 +299,8 @@ def prose(page: Path) -> str:
 
 
 def unmarked(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of every number outside of code, marks and the other exceptions
-    of :data:`_FREE`."""
+    """Yield the line and the text of every number on a page. Numbers in code, in marked parts and
+    in the other exceptions of :data:`_FREE` are left out."""
     kept = _FREE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     for place, line in enumerate(kept.splitlines(), start=1):
         for match in _NUMBER.finditer(line):

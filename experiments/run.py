@@ -112,15 +112,15 @@ def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _home(folder: Path, settings: Mapping[str, Any], mine: str) -> Path:
-    """Find the folder of a stopped run with the same settings.
+    """Return the folder of a stopped run with the same settings.
 
-    If there is none, it is ``folder``, which gets a file that marks it as unfinished. The file
-    contains ``mine``, that is, everything that determines the results.
+    If there is none, return ``folder``, after writing a file into it that marks the run as
+    unfinished. The file contains ``mine``, that is, everything that determines the results.
 
     Raises
     ------
     ValueError
-        If ``resume`` names a folder of another run, or of none.
+        If ``resume`` names a folder that has no stopped run with the same settings and code.
     """
     given = settings.get("resume")
     if given is not None:
@@ -140,8 +140,8 @@ def _home(folder: Path, settings: Mapping[str, Any], mine: str) -> Path:
 
 
 class JobsTable(Callback):
-    """Makes one table of the jobs of ``--multirun``: their overrides, ours, and the best other
-    method."""
+    """Makes one table of the jobs of ``--multirun``. It has the overrides of each job, and the
+    results of ours and of the best other method."""
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Print the table, and write it to ``results.md`` in the folder of the sweep."""
@@ -161,7 +161,8 @@ class JobsTable(Callback):
 
 
 def _two(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """Cells of the first column of a table: that of ours, and that of the best other method."""
+    """Two cells from the first column of a table: the result of ours, and that of the best other
+    method."""
     column = next(iter(table["columns"]))
     cells = {m: mine[column] for m, mine in results_table(results, table).items() if column in mine}
     other = next(((m, c) for m, c in cells.items() if not m.startswith(OURS)), None)

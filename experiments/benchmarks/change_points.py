@@ -157,8 +157,8 @@ def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict
 
 
 def off_hull(signal: Signal) -> int:
-    """Find a number of segments that no penalty yields. Of all these numbers, it is the one nearest
-    to the true number."""
+    """Among the numbers of segments that no penalty yields, find the one nearest to the true
+    number."""
     n_segments = signal.truth.n_clusters
     path = ml.segmentation_path(signal.Z, max_segments=2 * n_segments)
     inside = np.setdiff1d(np.arange(2, 2 * n_segments), path.n_segments)
@@ -196,8 +196,8 @@ def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, An
 def of_length(
     n_features: int, sizes: Sequence[int], counts: Mapping[str, Callable[[int], int]], repeats: int
 ) -> list[dict[str, Any]]:
-    """Rows of times against T, for programs that get Z. A peer is left out of the next length if a
-    quadratic cost would take it more than 100 s there."""
+    """Make rows of times against T, for programs that get Z. A peer is not run at the next length
+    if it would take more than 100 s there at quadratic cost."""
     rows = []
     for words, count in counts.items():
         peers = {"ours", "ruptures KernelCPD", "fastcpd mean", "skchange FPOP"}

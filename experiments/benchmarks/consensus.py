@@ -96,8 +96,8 @@ def measured(experiment: str, tiny: bool) -> Row:
 
 
 def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[float, bool]]:
-    """For each predicted boundary, the share of the models that predict it, and whether it is
-    true."""
+    """For each predicted boundary, return the fraction of the models that predict it, and whether
+    it is true."""
     ends = consensus.predict_change_points(test.sequences)
     shares = consensus.boundary_shares(test.sequences, tolerance=_TOLERANCE)
     pairs: list[tuple[float, bool]] = []
@@ -127,7 +127,8 @@ def _distilled(consensus: Consensus, members: dict[str, Any], case: Case) -> tup
 
 
 def _bins(pairs: dict[str, Any]) -> list[Row]:
-    """Rows that show how many boundaries are true, by the share of the models that predict them."""
+    """Group the boundaries by the fraction of the models that predict them, and make a row for each
+    group, which shows how many of its boundaries are true."""
     rows = []
     for low, high in pairwise(_SHARES):
         row: Row = {"share of models": f"{low:g} to {min(high, 1.0):g}"}

@@ -103,7 +103,8 @@ def run(problem: Problem, name: str, seconds: float) -> tuple[pandas.DataFrame, 
 
 
 def ungrouped(problem: Problem) -> Problem:
-    """The same problem with a cut for every data set, whatever their number."""
+    """Make the same problem with a separate cut for every data set, even if a learner would group
+    so many data sets."""
     risk = problem.risk
     return replace(problem, risk=StructuredHinge(risk.terms, risk.samples, risk.truths))
 

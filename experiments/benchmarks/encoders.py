@@ -4,9 +4,10 @@
 
 An epoch is one training step (forward pass, hinge with exact inference, backward pass, AdamW) with
 an encoder as in ``experiment=hapt_encoder``, on 32 recordings of generated windows of raw signals.
-The loss alone is timed on the current outputs, in turns with the epoch, before training and after a
-few epochs. Memory is measured in a separate process. With ``--device``, an encoder without dropout
-is trained there and on the CPU, and the last hinges of both are compared.
+We time the whole epoch, and the hinge alone on the current outputs of the encoder, before training
+and after a few epochs. The two are timed in turns. Memory is measured in a separate process. With
+``--device``, an encoder without dropout is trained there and on the CPU, and the last hinges of
+both are compared.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def recordings(count: int, n_windows: int) -> LabeledSequences:
 
 
 def share_of_loss(count: int, n_windows: int, n_epochs: int, repeats: int) -> list[dict[str, Any]]:
-    """Rows with the processor seconds of an epoch and of its hinge, before training and after
-    ``n_epochs``."""
+    """Make two rows, one before training and one after ``n_epochs``. Each has the processor seconds
+    of an epoch and of the hinge alone."""
     import torch
 
     from metriclearn.encoders import StructuredHingeLoss, TemporalConvolution
@@ -130,7 +131,8 @@ def trained_on(device: str, data: LabeledSequences, n_epochs: int) -> dict[str, 
 
 
 def name_of(device: str) -> str:
-    """The product name of a graphics card. Any other device is named as torch does."""
+    """The name of a device: the product name of a graphics card, or torch's name of any other
+    device."""
     import torch
 
     here = torch.device(device)

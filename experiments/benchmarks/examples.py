@@ -2,9 +2,10 @@
 
     python -m experiments.benchmarks.examples [--out FOLDER] [--tiny]
 
-The Python lines are run as they are in the README. Of the two commands, the first learns from four
-shows of speech and song, which are made as in ``experiment=shows`` but last two and a half minutes.
-The second segments another show, with other people and other songs. The benchmark writes
+The Python lines are run as they are in the README. The first command of the README learns from four
+shows of speech and song. They are made as in ``experiment=shows``, but each lasts two and a half
+minutes. The second command segments another show, with other people and other songs. The benchmark
+writes
 ``docs/benchmarks/examples.json``, ``docs/images/segmentation.png`` and
 ``docs/images/timeline.png``.
 """

@@ -5,11 +5,11 @@
 Training and test recordings are damaged before features are computed: single rows or runs of rows
 are removed, or times jitter. ``regular`` puts the remaining rows on a grid again, and features are
 computed from recordings whose gaps are filled. There are two ways to learn. In one way, learners
-use all rows of features. In the other, rows that lie mostly in gaps too long to be filled become
-NaN, and ``GapSegmenter`` leaves them out. The better of the two is chosen by cross-validation of
-``score`` over two halves of the groups in the training data, which have gaps as well. After every
-fit the penalty is tuned on the same data. The loss compares predictions for damaged test recordings
-with the labels of all rows.
+use all rows of features. In the other way, rows that lie mostly in gaps too long to be filled
+become NaN, and ``GapSegmenter`` leaves them out. The better way is chosen on the training data,
+which have gaps as well: by cross-validation of ``score``, with half of the groups held out. After
+every fit the penalty is tuned on the same data. The loss compares predictions for damaged test
+recordings with the labels of all rows.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Damage:
-    """Damage to recordings: a share of the rows is lost, or times jitter.
+    """Damage to recordings: a fraction of the rows is lost, or times jitter.
 
     Attributes
     ----------
     lost : float
-        Share of the rows that are lost.
+        Fraction of the rows that are lost.
     in_runs : bool
         Whether runs of rows are lost, instead of single ones.
     jitter : float

@@ -55,7 +55,7 @@ class Setting:
         For each row of the results that is drawn: the entry of the configuration, the parameters,
         and where the penalty comes from.
     sizes : sequence of int
-        Numbers of labeled items, without the number of all items.
+        Numbers of labeled items. The number of all items is added to them.
     draws : int
         Number of draws for each number of items.
     overrides : sequence of str
@@ -127,7 +127,8 @@ SETTINGS = {
 
 
 def learned(experiment: str, tiny: bool) -> dict[str, Any]:
-    """Compute the curves and the horizontal lines of one experiment."""
+    """Compute what is drawn for one experiment: a curve of each method, and horizontal lines for
+    the best other method and the best trivial baseline."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     setting = SETTINGS[experiment]
     with initialize_config_dir(CONFIGS, version_base="1.3"):

@@ -50,8 +50,8 @@ def sequences(
 
 
 def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[int]]:
-    """Compute a path on data with planted support or rank. Returns the timing with the path, and
-    which weights should not be zero."""
+    """Compute a path on data with planted support or rank. Returns a timing, whose result is the
+    path, and the indices of the weights that should not be zero."""
     solver = ml.BundleDual(tolerance=_TOLERANCE)
     if diagonal:
         learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), ml.L1(), solver, verbose=False)
@@ -68,8 +68,9 @@ def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[
 
 
 def not_zero(path: RegularizationPath, i: int) -> frozenset[int]:
-    """The indices of the weights that are not zero at the i-th strength: the largest ones, as many
-    as the rank. For a full metric, weights are eigenvalues in decreasing order."""
+    """The indices of the weights that are not zero at the i-th strength. They are the largest
+    weights; the rank of the metric is their number. For a full metric, weights are eigenvalues in
+    decreasing order."""
     rank = path.solutions[i].rank
     return frozenset(np.argsort(-path.weights[i], kind="stable")[:rank].tolist())
 
@@ -104,8 +105,9 @@ def draw(record: Mapping[str, Any]) -> Figure:
 
 
 def drawn(name: str, path: RegularizationPath, where: frozenset[int]) -> dict[str, Any]:
-    """The data of one path for :func:`draw`, under its title. The title compares the planted
-    weights with those that are not zero at the validated strength."""
+    """Return what :func:`draw` needs of one path, with the title of its panel as key. The title
+    tells how many weights are not zero at the validated strength, and how many of them are
+    planted."""
     kept, diagonal = not_zero(path, path.best), path.diagonal
     noun = "features" if diagonal else "eigenvalues"
     names = [

@@ -5,8 +5,8 @@
 HAPT: 12 users are for training, 6 for testing. The change-points that segmenters of aeon and claspy
 find for the test users are in ``hapt_segmenters.json``, which
 :mod:`experiments.benchmarks.segmenters` writes. TCPD (the Turing benchmark): each series is left
-out once. TSSB and UTSA: the series are divided into five folds. Whatever is learned or chosen for a
-series or user comes from the others. Covering and F1 are defined as in the Turing benchmark.
+out once. TSSB and UTSA: the series are divided into five folds. Nothing is learned or chosen from
+the series or users that are scored. Covering and F1 are defined as in the Turing benchmark.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ def boundary_row(
 def state_rows(
     learner: Any, euclidean: Any, train: LabeledSequences, test: LabeledSequences, tiny: bool
 ) -> Iterator[Row]:
-    """Rows that show how well states agree with activities, for our states and for clusterings of
-    windows and of segments."""
+    """Yield rows that show how well states agree with activities. The states are ours, or clusters
+    of windows or of segments."""
     known = [labels >= 0 for labels in test.labels]
     truths = [labels[rows] for labels, rows in zip(test.labels, known)]
     counts = [len(set(truth)) for truth in truths]
@@ -231,20 +231,22 @@ def path_of(Z: NDArray, most: int = 25) -> SegmentationPath:
 
 
 def along_penalties(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:
-    """Measures of the optimal segmentation at each of :data:`PENALTIES`, (n, penalties).
+    """For each of :data:`PENALTIES`, return the measures of the segmentation that is optimal at
+    ``unit`` times this penalty, (n, penalties).
 
-    ``scores`` (m, n) has n measures for each of the m segmentations of the path. The penalties are
-    multiplied by ``unit``.
+    ``scores`` (m, n) has n measures for each of the m segmentations of the path.
     """
     return scores[path.positions(PENALTIES * unit)].T
 
 
 def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:
-    """Measures of segmentations that are chosen for a random penalty, (spreads, n, centers).
+    """Choose a segmentation for a random penalty instead of a fixed one, and return its measures,
+    (spreads, n, centers).
 
-    No penalty is right for all series. So we treat its logarithm as normally distributed, with each
-    of :data:`CENTERS` and :data:`SPREADS`. We choose the segmentation with the best expected
-    agreement, by covering and F1, with the optimum at the random penalty.
+    No penalty is right for all series. So we treat the penalty as random: its logarithm is normally
+    distributed. Every median of :data:`CENTERS` is tried with every standard deviation of
+    :data:`SPREADS`. The optimum at the random penalty is then a random segmentation. We choose the
+    segmentation of the path with the largest expected agreement with it, covering plus F1.
     """
     ends = path.change_points
     agreement = np.array([[covering(a, b) + f_measure(a, b) for b in ends] for a in ends])
@@ -255,8 +257,8 @@ def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.f
 
 
 def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
-    """Measures of every series at the penalty that is best on the other series, by the mean of the
-    first two measures.
+    """Segment every series at the penalty with the best mean of the first two measures on the other
+    series, and return the measures.
 
     Parameters
     ----------
@@ -266,7 +268,7 @@ def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
 
     Returns
     -------
-    The measures of the series (n, N), and the candidate chosen for each of them (N,).
+    The measures of every series (n, N), and the index of the candidate chosen for it (N,).
     """
     N = tables.shape[1]
     scores, chosen = np.zeros((tables.shape[2], N)), np.zeros(N, dtype=int)
@@ -329,8 +331,8 @@ def tcpd(report: Report, tiny: bool) -> None:
 
 
 def regressed_penalties(series: Sequence[Any], optima: Sequence[Any]) -> list[NDArray]:
-    """Measures of every series at the penalty that interval regression predicts after a fit to the
-    others."""
+    """For every series, fit interval regression to the other series. Return the measures of its
+    segmentation at the penalty that the regression predicts."""
     names = SequenceFeatures(("log_length", "log_noise"))
     rows = names.fit_transform([standardized(one.values) for one in series])
     intervals = [target_interval(path, -scores[:, :2].mean(axis=1)) for path, scores in optima]
@@ -399,8 +401,8 @@ def parts_of_series(name: str, data: LabeledSequences) -> tuple[list, list[int],
 
 
 def archive(report: Report, name: str, tiny: bool) -> None:
-    """Report a table for TSSB or UTSA: our results by five folds of the series, and published
-    results."""
+    """Report a table for TSSB or UTSA. It has our results, by cross-validation over five folds of
+    the series, and published results."""
     from metriclearn import datasets
 
     data = getattr(datasets, f"load_{name}")()

@@ -7,8 +7,8 @@ separate environment, made by ``pip install claspy aeon ruptures stumpy -e .``. 
 committed, and ``python -m experiments.benchmarks.segmentation`` compares it with learned metrics.
 GreedyGaussian, InformationGain and EAgglo get the same half-second features as learners,
 standardized. The other methods get the signals at 12.5 Hz, one channel at a time. ClaSP also gets
-all channels at once. Methods with "K given" get the true number of change-points. Learners never
-get it.
+all channels at once. Methods with "K given" get the true number of change-points. The learned
+metrics estimate it.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ CHANNELS: dict[str, Segmenter] = {
 
 
 def segmenters_of(X: NDArray, raw: NDArray) -> Iterator[tuple[str, Segmenter, NDArray, float]]:
-    """Yield for one recording the title, segmenter and input of every method. The last value is the
-    number of windows that a sample of the input lasts."""
+    """Yield for one recording the title, segmenter and input of every method. The last value of
+    each is the length of one sample of this input, in windows of half a second."""
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     signals = raw[: len(raw) // STEP * STEP].reshape(-1, STEP, 6).mean(axis=1)
     for method, segmenter in FEATURES.items():

@@ -4,9 +4,9 @@
 
 The command does not import this project. Run it in a separate environment, made by ``pip install
 scenedetect-headless==0.7.2``. Its output is committed, and ``python -m
-experiments.benchmarks.stored_recordings`` compares it with learned metrics. By default a shot has
-at least 15 frames. These videos have 5 frames per second, so the thresholds are tried with 0.6 s,
-the length of 15 frames at 25 per second.
+experiments.benchmarks.stored_recordings`` compares it with learned metrics. By default the
+detectors find no shot of less than 15 frames, which last 0.6 s at 25 frames per second. The videos
+here have 5 frames per second, so we let the shortest shot last 0.6 s when we try thresholds.
 """
 
 from __future__ import annotations

@@ -88,8 +88,9 @@ def follow(name: str, parameters: dict[str, Any], signal: Any) -> Iterator[tuple
 def chosen(
     name: str, data: dict[str, Any], run: Callable[..., Found]
 ) -> tuple[dict[str, Any], str, list[Found], float]:
-    """Choose the parameters and the signal with the largest F1 in training. Returns them with the
-    changes found in the test data, and the seconds that this took."""
+    """Choose the parameters and the signal with which a detector has the largest F1 on the training
+    data. Returns both, the changes that it then finds in the test data, and the processor seconds
+    that it needs for the test data."""
     best: Any = (-1.0, {}, "")
     for values in product(*GRIDS[name].values()):
         parameters = dict(zip(GRIDS[name], values))

@@ -1,12 +1,12 @@
 """Short television shows like the paper's, built from real recordings, reproducible by seed.
 
-``experiment=shows`` writes ``train``, ``validation`` and ``test`` folders of MP4 files with a
-``segments.csv`` each, in a folder of ``root.folder`` for every draw. Spoken passages (ami_turns,
-speech_segments) alternate with sung ones (jamendo_singing). Each passage lasts 5 to 25 s. Passages
-are cross-faded, levels vary, and some speech has background music. Within a draw each source
-recording is used in one folder only. The pictures, drawn by :mod:`experiments.data.drawn_scenes`,
-show studios while people speak and stages while they sing. There are cuts between passages and
-within them.
+``experiment=shows`` draws the shows several times. Each draw is a folder in ``root.folder``, with
+the folders ``train``, ``validation`` and ``test``. Each of these has MP4 files and a
+``segments.csv``. Within a draw each source recording is used in one of the three folders only.
+Spoken passages (ami_turns, speech_segments) alternate with sung ones (jamendo_singing). Each
+passage lasts 5 to 25 s. Passages are cross-faded, levels vary, and some speech has background
+music. The pictures, drawn by :mod:`experiments.data.drawn_scenes`, show studios while people speak
+and stages while they sing. There are cuts between passages and within them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SHORTEST, LONGEST = 5.0, 25.0  # seconds of a passage
 
 @dataclass(frozen=True)
 class Part:
-    """Source recordings of one folder of shows: pairs (data set, recording) of speech, and
-    songs."""
+    """The source recordings for one folder of shows. Speech is listed as pairs (data set,
+    recording), songs by their names."""
 
     speech: Sequence[tuple[str, str]]
     songs: Sequence[str]
@@ -57,7 +57,7 @@ _SUFFIXES = {"ami_turns": "flac", "speech_segments": "flac", "jamendo_singing": 
 def build_shows(
     folder: str | Path, seed: int = 0, minutes: float = 5.5, shows: Sequence[int] = (4, 3, 3)
 ) -> Path:
-    """Write the three folders, unless they already exist for these arguments.
+    """Write the folders train, validation and test, unless they already exist for these arguments.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def _shots(kind: str, start: float, end: float, random: np.random.Generator) -> 
 
 
 def _speech(part: Part, n_samples: int, random: np.random.Generator) -> NDArray[np.float32]:
-    """A stretch of a meeting, with speech for at least half of the time. About a third of the
+    """Draw a stretch of a meeting, with speech for at least half of the time. About a third of the
     stretches get background music."""
     data_set, recording = part.speech[int(random.integers(len(part.speech)))]
     clip = _stretch(data_set, recording, n_samples, ("nonspeech", "silence"), False, 0.5, random)
@@ -150,10 +150,11 @@ def _stretch(
     share: float,
     random: np.random.Generator,
 ) -> NDArray[np.float32]:
-    """A random stretch of which at least the fraction ``share`` has one of ``labels``.
+    """Draw a random stretch in which at least the fraction ``share`` of the samples has one of
+    ``labels``. If ``within`` is false, at least this fraction must have none of them.
 
-    Unless ``within``, that fraction must have none of them. Up to 30 stretches are drawn. The first
-    that satisfies this is taken, or else the one that comes closest.
+    Up to 30 stretches are drawn, until one satisfies this. If none does, the one that comes closest
+    is taken.
     """
     signal, marks = _source(data_set, recording, labels)
     repeats = -(-n_samples // len(signal))

@@ -104,7 +104,7 @@ def build_movies(
     seed: int,
     build: Callable[[Path, str, np.random.Generator], Spans],
 ) -> Path:
-    """Write train, validation and test folders of movies with a ``segments.csv`` each.
+    """Write the folders train, validation and test, each with movies and a ``segments.csv``.
 
     Does nothing if folders made with the same settings (``wanted``) exist already.
 

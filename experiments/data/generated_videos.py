@@ -1,7 +1,7 @@
-"""Generate videos with known segments, which only some properties of the videos follow.
+"""Generate videos with known segments, where only some properties change with the segments.
 
-``experiment=video`` writes ``train``, ``validation`` and ``test`` folders of MP4 files with a
-``segments.csv`` each, in ``root.folder``. A real encoder writes the files. A quiet tremolo in the
+``experiment=video`` writes the folders ``train``, ``validation`` and ``test`` into ``root.folder``.
+Each has MP4 files, which a real encoder writes, and a ``segments.csv``. A quiet tremolo in the
 sound and the texture of the pictures change with the segments. The color, light and people of the
 pictures, and a loud chord over the sound, change at independent times.
 """
@@ -21,7 +21,8 @@ from experiments.data.drawn_scenes import FRAME_RATE, SAMPLING_RATE, Shot, Spans
 def build_videos(
     folder: str | Path, seed: int = 0, seconds: float = 240.0, videos: Sequence[int] = (4, 3, 3)
 ) -> Path:
-    """Write the three folders, unless they are there already for these arguments."""
+    """Write the folders train, validation and test, unless they already exist for these
+    arguments."""
     wanted = f"seed {seed}, {seconds} seconds, {tuple(videos)} videos, version 1\n"
 
     def build(path: Path, name: str, random: np.random.Generator) -> Spans:
@@ -33,8 +34,8 @@ def build_videos(
 
 
 def plan(seconds: float, random: np.random.Generator) -> tuple[Spans, list[Shot]]:
-    """Draw the segments of a video and the shots within them. Nothing is drawn from ``random``
-    before, so the same seed gives the same plan again without a video."""
+    """Draw the segments of a video and the shots within them. This is the first use of ``random``
+    for a video, so the plan of a seed can be drawn again without making the video."""
     ends = _times(seconds, 8.0, 24.0, random)
     first = int(random.integers(2))
     kinds = [("studio", "stage")[(first + k) % 2] for k in range(len(ends))]
@@ -50,7 +51,7 @@ def plan(seconds: float, random: np.random.Generator) -> tuple[Spans, list[Shot]
 def _times(
     seconds: float, shortest: float, longest: float, random: np.random.Generator
 ) -> list[float]:
-    """Divide a time into stretches of random length. Returns their ends; the last one is
+    """Divide ``seconds`` into stretches of random length, and return their ends. The last end is
     ``seconds``."""
     ends = [0.0]
     while ends[-1] < seconds:

@@ -3,8 +3,8 @@
 Every candidate of a method is fitted on every fold of the training data. The candidate of least
 mean held-out loss is fitted again to all training data. Then the test data are used once. If models
 can be members of a consensus, the row "ours" is that consensus. Its members are the fits of every
-candidate to every fold and, if the procedure refits, to all training data. They are weighed by
-held-out losses. The row "ours/one model", or "ours" if there is no consensus, is one of our
+candidate to every fold and, if the procedure refits, to all training data. Held-out losses decide
+their weights. The row "ours/one model", or "ours" if there is no consensus, is one of our
 methods, chosen on training data alone. It is the simplest one whose held-out loss is within one
 standard error of the least. If splits share samples, it is the one with the least held-out loss.
 """
@@ -96,11 +96,12 @@ def _members(
     finished: FinishedFits,
     n_jobs: int,
 ) -> dict[tuple[str, str], list[list[_Stored]]]:
-    """For every family of members and every case, where the models of its candidates are stored.
+    """Return where the models for a consensus are stored, by method and case: a row for each
+    candidate of the method.
 
-    Each candidate has one model per fold. With ``procedure.refits`` there is another model, which
-    is fitted to all training data. For the chosen candidate this model exists already. Models stay
-    in files, because all together may not fit into memory.
+    A row has one model per fold. With ``procedure.refits`` it also has a model that is fitted to
+    all training data. These fits are made here, except that of the chosen candidate, which exists
+    already. Models stay in files, because all together may not fit into memory.
     """
     tasks: list[Task] = []
     members: dict[tuple[str, str], list[list[_Stored]]] = {}
@@ -126,12 +127,12 @@ def _members(
 
 
 def _light(trial: _Trial) -> _Trial:
-    """A trial without the model for a consensus, which remains in its file."""
+    """Drop the model for a consensus from a trial. The trial's file still holds this model."""
     return replace(trial, member=None)
 
 
 def _estimated(final: tuple[Any, ...]) -> Any:
-    """The model of the column "estimated" in a result of :func:`_finish`."""
+    """Take the model of the column "estimated" from a result of :func:`_finish`."""
     return final[1]["estimated"]
 
 
@@ -142,8 +143,8 @@ def _agree(
     case: Case,
     one: Outcome,
 ) -> tuple[Any, ...]:
-    """Make a consensus of stored models, and score it. Returns the fields of its Outcome except the
-    first two."""
+    """Make a consensus of stored models, and score it. Returns the fields of an Outcome without
+    method and case."""
     members = {
         name: [[model_in(finished.stored(key)) for key, model_in in row] for row in rows]
         for name, rows in stored.items()
@@ -162,12 +163,13 @@ def _agree(
 def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
     """Choose one of our methods for every column of a case, by its training data alone.
 
-    Methods are configured from simple to complex. We choose the first one that on held-out data is
-    no worse than the best by more than one standard error of their paired differences over units.
-    Each method has the strength with the least mean loss. The largest strength within one standard
-    error was no better on training data (docs/research/choosing.md). If splits share samples, we
-    choose the method of least mean loss, because their corrected standard error would allow nearly
-    every method (docs/research/clustering.md).
+    The configuration lists methods from simple to complex. We choose the first one that on held-out
+    data is no worse than the best by more than one standard error of their paired differences over
+    units. Each method takes part with the strength of least mean held-out loss. To prefer the
+    largest strength within one standard error was no better on training data
+    (docs/research/choosing.md). If splits share samples, we choose the method of least mean loss,
+    because their corrected standard error would allow nearly every method
+    (docs/research/clustering.md).
     """
     case = mine[0].case
     fields: dict[str, Any] = {"choices": {}, "models": {}, "scores": {}}
@@ -192,8 +194,8 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
 
 
 def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) -> list[Task]:
-    """The tasks that fit every candidate to every fold, ordered by candidate. There are none if
-    there is a single candidate and neither its losses nor its models are needed."""
+    """List the tasks that fit every candidate to every fold, ordered by candidate. The list is
+    empty if there is a single candidate, and neither its losses nor its models are needed."""
     tasks: list[Task] = []
     needed = is_ours(method.name) or procedure.is_member(method)
     validated = procedure.validates_one or (needed and not procedure.each_candidate)
@@ -235,7 +237,7 @@ def _finish(
 ) -> tuple[Any, ...]:
     """Choose among the trials, fit again unless a trial has seen all training data, and score.
 
-    Returns the fields of an Outcome except the first two.
+    Returns the fields of an Outcome without method and case.
     """
     begun = time.thread_time()
     n_folds = len(case.folds) or 1
@@ -265,12 +267,13 @@ def choose(
 ) -> tuple[int, Choice]:
     """Choose the candidate and option with the least mean held-out loss, the first among equals.
 
-    Returns the index of the candidate and the choice. If ``overlap`` is given, the ratio of
-    held-out to fitted samples, the first candidate is chosen unless the best one is better by more
-    than one standard error of the paired differences. For the least of a few dozen noisy means is
-    often luck. The J splits share samples, so the variance of the mean difference has the factor
-    1/J + overlap (Nadeau & Bengio, Inference for the generalization error, Machine Learning 52,
-    2003).
+    Returns the index of the candidate and the choice.
+
+    If J splits share samples, ``overlap`` is the ratio of held-out to fitted samples. Then the
+    first candidate is chosen unless the best one is better by more than one standard error of the
+    paired differences, because the least of a few dozen noisy means is often luck. The variance of
+    the mean difference has the factor 1/J + overlap (Nadeau & Bengio, Inference for the
+    generalization error, Machine Learning 52, 2003).
     """
     if not tried:
         return 0, Choice(candidates[0], None, np.zeros(0))

@@ -90,7 +90,8 @@ _TYPES: dict[type, tuple[str, tuple[type, ...]]] = {
 
 
 def check_overrides(config_name: str, texts: Sequence[str]) -> None:
-    """Check KEY=VALUE arguments of a command line against the configuration that they change.
+    """Check the arguments KEY=VALUE of a command line: the configuration must have the key, with a
+    value of the same type.
 
     Raises
     ------
@@ -123,8 +124,8 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
 
 @cache
 def _composed(config_name: str, groups: tuple[str, ...]) -> DictConfig:
-    """The configuration that a command line changes. It is cached, because composing it takes half
-    a second."""
+    """Compose the configuration that results if a command line only has the arguments ``groups``,
+    which choose files. It is cached, because this takes half a second."""
     with initialize_config_dir(CONFIGS, version_base="1.3"):
         return compose(config_name, list(groups))
 

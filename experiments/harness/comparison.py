@@ -71,11 +71,12 @@ Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
 class Comparison(Procedure):
     """An experiment that compares segmenters on a data set of sequences.
 
-    For a method with ``learns_penalty``, every candidate can have the penalty of ``fit`` or the one
-    of :func:`with_tuned_penalty`. For other methods, ``fit`` has already tuned the penalty. If
-    ``relative`` is true, a method with a metric can also have a penalty in units of each sequence's
-    variance. The option ``columns`` of a method restricts its columns. If ``agrees`` is false, the
-    row "ours" is one model instead of a consensus.
+    Held-out losses choose the penalty of every candidate. One option is the penalty that ``fit``
+    gives. If the method has the option ``learns_penalty``, another one is the penalty of
+    :func:`with_tuned_penalty`; other methods tune their penalty in ``fit``. If ``relative`` is
+    true, a method with a metric and without names can also have a penalty in units of each
+    sequence's variance. The option ``columns`` of a method restricts its columns. If ``agrees`` is
+    false, the row "ours" is one model instead of a consensus.
     """
 
     relative = True
@@ -411,9 +412,9 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
 
 
 def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of the row "ours/one model", or else of "ours". Without such rows, it is the
-    outcome of ours with the least held-out loss. Without outcomes of ours, it is the one with a
-    metric and the least held-out loss."""
+    """Return the outcome of the row "ours/one model", or else of the row "ours". If there is no
+    such row, return the outcome with the least held-out loss among all of ours. If none is ours,
+    return the one with the least held-out loss among those with a metric."""
     chosen = [outcome for name in (ONE, OURS) for outcome in outcomes if outcome.name == name]
     if chosen:
         return chosen[0]
@@ -426,8 +427,8 @@ def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
 def _typical_strips(
     outcomes: Sequence[Outcome], table: Mapping[str, Mapping[str, Cell]], one: Outcome
 ) -> list[Strip]:
-    """The test sequences on which ours has its best, median and worst loss, with segmentations to
-    draw.
+    """Prepare pictures of three test sequences: those on which ours has its best, median and worst
+    loss.
 
     Ours is shown next to the baseline that the headline names. The caption has the means of both
     over all test sequences, since three pictures are not a result. The signals drawn are the three

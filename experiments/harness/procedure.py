@@ -192,7 +192,7 @@ class Procedure(Protocol):
     reads_test_root : bool
         Whether ``dataset.test_root`` is the folder of the test data.
     certified : bool
-        Whether the solvers' lower bounds hold.
+        Whether the lower bounds of the solvers are valid.
     measures : mapping
         The title of each measure, and whether "less" or "more" is better. Tables of the first
         measure are the main ones.
@@ -232,8 +232,8 @@ class Procedure(Protocol):
         return [single for method in methods for single in method.each()]
 
     def suits(self, method: Method, case: Case) -> bool:
-        """Whether a method takes part in a case. With the option ``only``, it takes part in these
-        tables."""
+        """Whether a method takes part in a case. If the method has the option ``only``, it takes
+        part only in cases of these tables."""
         return case.table in method.options.get("only", [case.table])
 
     def cases(self) -> list[Case]:
@@ -254,21 +254,23 @@ class Procedure(Protocol):
         return False
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
-        """A consensus of the members of every method, each with its models of the folds."""
+        """Make a consensus. ``members`` has for every method a row for each candidate, with its
+        models of all folds."""
 
     def columns(self, method: Method) -> Sequence[str]:
         """The columns in which a method has results."""
         return ("given",)
 
     def units(self, data: Any) -> Sequence[str]:
-        """The independent unit (a user, an image …) of every loss on the data."""
+        """For every loss on the data, the independent unit (a user, an image …) to which it
+        belongs."""
 
     def weights(self, data: Any) -> NDArray | None:
-        """The weight of every loss on the data. By default all weights are equal."""
+        """The weight of every loss on the data in a mean. By default all weights are equal."""
         return None
 
     def place(self, outcome: Outcome, column: str) -> tuple[str, str]:
-        """The table and the column of the results that show a column of an outcome."""
+        """The table and its column in which the results show this column of an outcome."""
         return outcome.case.table, outcome.case.column or column
 
     def table(self, name: str) -> Row:
@@ -313,8 +315,8 @@ def standard_error(
 def statistics(
     values: NDArray, units: Sequence[str], weights: NDArray | None = None, overlap: float = 0.0
 ) -> Row:
-    """The numbers of a row of the results: the mean of every unit, the mean over the units, and its
-    standard error."""
+    """Compute the numbers of a row of the results: the mean of every unit, the mean over the units,
+    and the standard error of the latter."""
     names = list(dict.fromkeys(units))
     place = np.array([names.index(unit) for unit in units])
     counts = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=float)
@@ -332,8 +334,8 @@ def statistics(
 
 
 def curve_of(rows: Sequence[Row], method: str) -> NDArray:
-    """The curve of a method against the labeled part, (3, columns): parts, means and standard
-    errors."""
+    """The curve of a method, (3, columns): the labeled fractions, and at each of them the mean and
+    its standard error."""
     mine = [row for row in rows if row["method"] == method]
     parts = [float(row["column"].removesuffix(" % labeled")) / 100 for row in mine]
     errors = [row["standard_error"] or 0.0 for row in mine]
@@ -370,9 +372,10 @@ def tables_and_rows(procedure: Procedure, outcomes: Sequence[Outcome]) -> dict[s
 
 
 def _numbers(procedure: Procedure, mine: Sequence[tuple[Outcome, str]], measure: str) -> Row:
-    """The fields of one row, which is the mean over outcomes of a method.
+    """Compute the numbers and further fields of one row of the results, from outcomes of one
+    method.
 
-    ``mine`` pairs each outcome with the column whose scores count.
+    ``mine`` has each outcome with the name of its column that this row shows.
     """
     tests = [outcome.case.test for outcome, _ in mine]
     values = np.concatenate([outcome.scores[column][measure] for outcome, column in mine])

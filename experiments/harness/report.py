@@ -59,8 +59,8 @@ _logger = logging.getLogger(__name__)
 class Strip:
     """One example sequence: its true segmentation first, then ours, then baselines.
 
-    ``segmentations`` maps names to change-points (the last one T), ``losses`` some of these names
-    to ‖M − N‖²_F, and ``signal`` has a few features to draw, by name.
+    ``segmentations`` has the change-points of each of them by name, the last one T. ``losses`` has
+    ‖M − N‖²_F for some of these names. ``signal`` has a few features to draw.
     """
 
     name: str
@@ -75,8 +75,8 @@ class Artifacts:
 
     ``figures`` maps each caption to a pair: a drawing function, and the factor by which the figure
     is higher on a narrow screen. For a narrow screen the function is called with ``ax``. The other
-    mappings have methods as keys: ``weights`` has (P,) diagonals or (P, P) matrices,
-    ``feature_names`` the names of the features, and ``traces`` tables as in
+    mappings have names of methods as keys. ``weights`` has metrics, as diagonals (P,) or matrices
+    (P, P). ``feature_names`` has the names of their features. ``traces`` has tables as in
     :func:`metriclearn.plots.plot_convergence`.
     """
 
@@ -90,7 +90,8 @@ class Artifacts:
 
 
 def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -> dict[str, Any]:
-    """``weights`` and ``traces`` of the models that were trained, for :class:`Artifacts`.
+    """Collect the ``weights`` and ``traces`` of :class:`Artifacts` from all models that were
+    trained.
 
     Weights apply to features divided by ``scale``, by default the scale of each model.
     """
@@ -102,8 +103,8 @@ def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -
 
 
 def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
-    """The matrix B for scaled features, (P, P), or its diagonal, (P,), if everything else is
-    zero."""
+    """The matrix B for scaled features, (P, P). If it is diagonal, return only the diagonal,
+    (P,)."""
     units = np.asarray(getattr(model, "scale_", 1.0) if scale is None else scale)
     components = model.components_ * np.where(np.isfinite(units), units, 0.0)  # constants have none
     B = components.T @ components
@@ -189,7 +190,8 @@ def _explanation(results: Mapping[str, Any]) -> str:
 
 
 def _choices(results: Mapping[str, Any]) -> dict[str, list[str]]:
-    """For each method, the choice in every table and column of its first measure."""
+    """List for each method what was chosen, in words, with the table and the column. A table with
+    several measures counts only with the first one."""
     firsts = {table["name"]: table["measure"] for table in reversed(results["tables"])}
     titles = {(t["name"], t["measure"]): t for t in results["tables"]}
     choices: dict[str, list[str]] = {}

@@ -20,9 +20,9 @@ All other fields are specific to one experiment. ``name`` and ``measure`` togeth
 ``main`` (whether the headline is about it) and ``note``. A *row* has
 
 ============== =================================================================================
-table, measure the table where it stands
-method, column the place in it; the methods "ours/…" are our candidates, "ours" is the one chosen
-               on training data alone
+table, measure the table to which it belongs
+method, column its line and its column in this table; the methods "ours/…" are our candidates;
+               "ours" is their consensus, or the one chosen on training data alone
 mean           over the units, weighted where ``weights`` are given
 standard_error of the mean over independent units, null for a single unit
 units, values  names of the units, and the mean of each
@@ -361,8 +361,8 @@ def _signs(better: int, n: int) -> float:
 
 @cache
 def _signed_ranks(gains: tuple[float, ...]) -> float:
-    """The p-value of scipy's ``wilcoxon``. If there are ties, scipy would rank again for every
-    choice of signs. Here the ranks are computed once."""
+    """The p-value of scipy's ``wilcoxon``. If there are ties, scipy tries all choices of signs and
+    ranks again for each, which is slow. Here the ranks are computed once."""
     ranks = rankdata(np.abs(gains))
     if len(gains) > 13 or len(np.unique(ranks)) == len(gains):  # scipy tries no choices of signs
         return float(wilcoxon(gains).pvalue)
@@ -406,7 +406,7 @@ def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """The lines of a Markdown table, its first column to the left, the others to the right."""
+    """The lines of a Markdown table. The first column is aligned left, all others right."""
     lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
     return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
 

@@ -21,7 +21,8 @@ Pairs = Sequence[tuple[Partition, Partition]]  # found and true
 def sequence_losses(
     model: Any, data: LabeledSequences, n_clusters: str = "estimated"
 ) -> NDArray[np.float64]:
-    """The loss ‖M − N‖²_F on every sequence, with the number of segments estimated or given, (N,).
+    """The loss ‖M − N‖²_F of a model on every sequence, (N,). The number of segments is estimated
+    or given.
 
     If some samples are labeled −1, only the labeled parts count.
     """
@@ -35,10 +36,10 @@ def squared_norms(pairs: Pairs, data: LabeledSequences) -> NDArray[np.float64]:
 
 
 def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences) -> Scores:
-    """Scores of predicted names for every sequence, on the samples that have a name, (N,) each.
+    """Score the predicted names of every sequence on the samples that have a true name, (N,) each.
 
-    These are the share of samples with the right name, and edit score and F1 of action
-    segmentation. If the segmentations ``found`` have no names, the model predicts them.
+    The scores are the fraction of samples with the right name, and the edit score and F1 of action
+    segmentation. If the segmentations ``found`` have no names, the model predicts names.
     """
     named = [one for one in found if isinstance(one, NamedPartition)]
     predicted = [model.classes_[one.sample_names] for one in named]
@@ -66,10 +67,8 @@ def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float
 
 
 def least_loss(candidates: Iterable[Any], predict: Any, X: Sequence[Any], y: Sequence[Any]) -> Any:
-    """The candidate for which the segment ends ``predict(x, candidate)`` have the least mean ‖M −
-    N‖².
-
-    Of several such candidates it is the first.
+    """Choose the candidate whose segment ends ``predict(x, candidate)`` have the least mean ‖M −
+    N‖². Among equally good candidates, choose the first one.
     """
     truths = [truth_of(labels) for labels in y]
 
@@ -84,7 +83,7 @@ def segmented(model: Any, data: LabeledSequences, n_clusters: str) -> Pairs:
     """Predicted and true partition of every sequence, with the number of segments estimated or
     given.
 
-    Predicted partitions have names if a model of this package has learned names.
+    The predicted partitions have names if the model belongs to this package and has learned names.
     """
     truths = [Partition.from_runs(labels) for labels in data.labels]
     if n_clusters == "estimated" and hasattr(model, "segmented"):

@@ -82,8 +82,9 @@ class TextTiling(BaseEstimator):
 
     This feature is the similarity of the text before a row to the text after it.
 
-    The depth of a valley is its distance from the peaks on both sides (Hearst, TextTiling,
-    Computational Linguistics 23, 1997). The least depth of a boundary is tuned on training data.
+    The depth of a valley is the sum of its distances from the peaks on both sides (Hearst,
+    TextTiling, Computational Linguistics 23, 1997). How deep a valley must be to become a boundary
+    is tuned on training data.
     """
 
     def fit(self, X: Arrays, y: Arrays) -> Self:
@@ -154,14 +155,16 @@ class BinarySegmentation(BaseEstimator):
 
 
 def _taken(splits: NDArray, factor: float) -> NDArray[np.int64]:
-    """Segment ends from all splits before the first one whose gain does not exceed ``factor``."""
+    """Make segment ends of the splits that come before the first one whose gain does not exceed
+    ``factor``."""
     stop = int(np.argmax(splits[:, 0] <= factor))
     return np.append(np.sort(splits[:stop, 1]), splits[-1, 1]).astype(np.int64)
 
 
 @dataclass(eq=False, repr=False)
 class Member(BaseEstimator):
-    """Makes a fitted model that only has ``predict_change_points`` a member of a consensus.
+    """Wraps a fitted model, so that it can be a member of a consensus. The model only needs
+    ``predict_change_points``.
 
     Parameters
     ----------

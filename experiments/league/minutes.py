@@ -23,7 +23,8 @@ _TRIES = 1000
 
 
 def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -> Iterator[Case]:
-    """Yield a case with only some minutes of its training recordings, for every number and draw.
+    """For every number of minutes and every draw, yield the case with only so many minutes of its
+    training recordings.
 
     Parameters
     ----------
@@ -48,13 +49,13 @@ def drawn(
 ) -> LabeledSequences:
     """Draw stretches of equal length, each from a different recording.
 
-    If there are enough recordings, stretches are at most a minute long. The draw is repeated until
-    for every fold the stretches outside of it have a boundary, and so two names.
+    If there are enough recordings, stretches are at most a minute long. In every fold the stretches
+    to fit to must contain a boundary, and so two names. The draw is repeated until they do.
 
     Raises
     ------
     ValueError
-        If recordings are too short, or none of many draws has these boundaries.
+        If recordings are too short, or if there is no such draw among many.
     """
     random, shortest = check_random_state(seed), min(map(len, data.sequences))
     count = min(max(n_folds, minutes, -(-minutes * rows // shortest)), len(data))

@@ -50,9 +50,9 @@ class Part:
 class PenaltyRegression(BaseEstimator):
     """Predict logarithms of penalties from features, by interval regressions on parts of the data.
 
-    Values that are not finite become the least finite value of their column. Constant columns are
-    not used. A constant is added to the mean prediction. It is chosen for the fewest label errors
-    on the training data; if ranges of constants are equally good, it is the middle of the widest.
+    Features that are not finite become the least finite value of their column. Constant columns are
+    not used. A constant is added to the mean prediction. :func:`best_shift` chooses it for the
+    fewest label errors on the training data.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class PenaltyRegression(BaseEstimator):
     n_members: int = 1
 
     def fit(self, data: PenaltyTargets) -> Self:
-        """Fit the members, then the constant."""
+        """Fit the regressions, then choose the constant that is added to their mean."""
         names = data.feature_names
         self.places_ = [names.index(c) for c in (names if self.columns is None else self.columns)]
         rows = self._chosen(data)

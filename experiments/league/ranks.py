@@ -54,8 +54,8 @@ def losses(results: Results, named: bool = False) -> tuple[list[str], list[str],
 
 
 def mean_ranks(results: Results, named: bool = False) -> dict[str, float]:
-    """The mean rank over the sets of every method's loss, the least first. Equal losses share a
-    rank."""
+    """Rank the methods by their loss on every set, and return the mean rank of each method, the
+    best method first. Equal losses share a rank."""
     _, methods, table = losses(results, named)
     ranks = rankdata(table.round(12), axis=1).mean(axis=0)
     return {methods[i]: float(ranks[i]) for i in np.argsort(ranks, kind="stable")}
@@ -173,7 +173,8 @@ def short_table(results: Results) -> list[str]:
 
 
 def size(results: Results) -> list[str]:
-    """One sentence: how many sets, sequences and methods, and how long it took."""
+    """Return one sentence. It says how many sets, sequences and methods there are, and how long the
+    league took."""
     sets = [table["name"] for table in results["tables"] if table["main"]]
     methods = {row["method"] for row in results["rows"]}
     return [
@@ -186,7 +187,7 @@ def lost(results: Results) -> list[str]:
     """Lines of a table: every set and method with a smaller mean loss than ours, and by which
     factor.
 
-    The last column compares with the method that :func:`on_other_units` chooses.
+    The last column is the ratio that :func:`on_other_units` returns.
     """
     found, lines, ahead = means(results), [], 0
     for table, rows in main_rows(results):

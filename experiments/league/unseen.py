@@ -55,15 +55,15 @@ def without_parts(
 ) -> Iterator[tuple[str, LabeledSequences, list[tuple[Any, Any]]]]:
     """Yield training recordings without a part of the names, for each part in turn, with folds.
 
-    The data to which a fold fits also lose an equal share of the remaining names, if this leaves
-    two recordings. So the held-out data have names that are new to the models, like the test data.
+    The data to fit to in a fold also lose one part of the remaining names, if this leaves two
+    recordings. So the held-out data have names that are new to the models, like the test data.
 
     Parameters
     ----------
     train : LabeledSequences
     unseen : mapping
-        The number of ``parts`` of the names, the number of ``turns`` in which one part is left out,
-        and the names that are ``always`` kept.
+        ``parts`` is the number of parts of the names. ``turns`` is the number of parts that are
+        left out, one after another. ``always`` lists the names that are never left out.
     n_folds : int
     seed : int
 

@@ -43,8 +43,8 @@ DATA = {
 
 
 def draw(*records: Mapping[str, Any]) -> Figure:
-    """Draw the chart. ``records`` are results of experiments and, last, of the training
-    benchmark."""
+    """Draw the chart. ``records`` are the results of the experiments, followed by those of the
+    training benchmark."""
     *experiments, training = records
     columns = [key for choices in CHOICES.values() for key in choices]
     rows = [row for results in experiments for row in _rows(results)]
@@ -93,7 +93,8 @@ def _share(cells: Mapping[str, Mapping[str, Cell]], key: str) -> float:
 
 
 def _head(ax: Any, columns: list[str]) -> None:
-    """Write the choices above the first row, and the questions above the choices."""
+    """Write the name of a choice above each column, and above these names the question to which
+    they are answers."""
     words = [word for choices in CHOICES.values() for word in choices.values()]
     ax.set_xticks(range(len(columns)), words, fontsize=9, color=INK)
     ax.xaxis.tick_top()

@@ -106,7 +106,8 @@ def _logits(classifier: Any, rows: NDArray) -> NDArray[np.float64]:
 
 
 def _cut(logits: NDArray, pair: tuple[float, int]) -> NDArray[np.int64]:
-    """Segment ends for a pair of the threshold θ and the minimum distance d."""
+    """Choose the best segment ends for the threshold θ and the minimum distance d, which are
+    ``pair``."""
     return best_boundaries(logits - pair[0], pair[1])
 
 

@@ -13,7 +13,8 @@ from metriclearn.baselines import Euclidean
 
 
 class Ramp(BaseEstimator):
-    """Replace every sample by its index. The best segmentations of the result are equal cuts."""
+    """Replace every sample by its index. A search for change-points then cuts every sequence into
+    segments of equal length."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns nothing."""

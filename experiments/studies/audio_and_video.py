@@ -60,9 +60,9 @@ class AudioAndVideo(Comparison):
     """The experiment on several streams. A stream that is null in the configuration is skipped.
 
     Every stream has a folder with the models that were trained on it. ``fields`` of the
-    configuration can give, for a stream, its rate and a field of research such as "music". Then
-    tables of the measures of this field follow. These measures take every segment as a separate
-    state.
+    configuration can give, for a stream, its rate and a field of research such as "music". The
+    report then has further tables of this stream, with the measures that are usual in this field.
+    These measures take every segment as a separate state.
     """
 
     measures: Mapping[str, tuple[str, str]] = {**Comparison.measures, **_OF_FIELDS}
@@ -76,13 +76,13 @@ class AudioAndVideo(Comparison):
         return cases
 
     def table(self, name: str) -> Row:
-        """Fields of a table, with the note of the configuration, and whether test recordings are
-        independent."""
+        """Fields of a table. They include the note of the configuration, and whether test
+        recordings are independent."""
         fields = {"independent": self.config.get("independent", True)}
         return super().table(name) | fields | {"note": self.config.get("note", "")}
 
     def _streams(self) -> dict[str, Any]:
-        """The streams to compare. For a user's data set, these are the streams with a folder.
+        """The streams to compare. In a user's data set, these are the streams that have a folder.
 
         Raises
         ------
@@ -145,11 +145,10 @@ def folder_cases(
 ) -> list[Case]:
     """Read one case from the folders train, validation and test.
 
-    If there is no folder validation, the case has folds of the training recordings.
-
-    Otherwise, for the choices, models are fitted to the training recordings and scored on the
-    validation recordings, and vice versa. If ``root`` is a list of such folders, each is a case,
-    and its test recordings are separate units.
+    If there is no folder validation, the case has folds of the training recordings. If there is
+    one, it has two folds: to fit to the training recordings and score on the validation recordings,
+    and vice versa. If ``root`` is a list of such folders, each is a case, and its test recordings
+    are separate units.
 
     Raises
     ------
@@ -187,8 +186,9 @@ def held_out_cases(
     standardize: bool = False,
     unseen: LabeledSequences | None = None,
 ) -> list[Case]:
-    """Cases that hold out one group of recordings each: every group in turn, or only one without
-    ``rotate``. If ``unseen`` is given, there is one case, with these recordings for test."""
+    """Make cases that hold out one group of recordings each. With ``rotate`` every group is held
+    out in turn, otherwise only one. If ``unseen`` is given, there is one case, which tests on these
+    recordings."""
     given = [part for part in (data, unseen) if part is not None]
     refuse_seen(*given)
     train, *test = [_standardized(part) if standardize else part for part in given]
@@ -198,8 +198,8 @@ def held_out_cases(
 
 
 def stream_folder(root: str | Path | None, stream: str) -> Path | None:
-    """The folder of a stream in ``root``, or ``root`` itself if there is no such folder. Without a
-    root it is None."""
+    """The folder of a stream in ``root``, or ``root`` itself if there is no such folder. Returns
+    None if ``root`` is None."""
     if root is None:
         return None
     folder = Path(root) / stream
@@ -207,8 +207,8 @@ def stream_folder(root: str | Path | None, stream: str) -> Path | None:
 
 
 def unseen(root: str | Path | None, stream: str, extractor: Extractor) -> LabeledSequences | None:
-    """Read the recordings in the folder of a stream, with their segments.csv. Returns None without
-    a root."""
+    """Read the recordings in the folder of a stream, with their segments.csv. Returns None if
+    ``root`` is None."""
     folder = stream_folder(root, stream)
     return None if folder is None else load_recordings(folder, extractor)
 

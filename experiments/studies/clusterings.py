@@ -231,7 +231,7 @@ def _classes(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
 
 
 def _thinned(table: LabeledTable, most: int, seed: int) -> LabeledTable:
-    """Draw at most ``most`` samples, the same share of every class."""
+    """Draw at most ``most`` samples, the same fraction of every class."""
     if len(table) <= most:
         return table
     split = StratifiedShuffleSplit(1, train_size=most, random_state=seed)

@@ -7,8 +7,9 @@ profiles only. The row "ours" is a consensus of all candidates of the search (:c
 Candidates whose design was guided by errors on these profiles are marked. In the first setting
 every method is scored twice: without the training annotations of the sequence, and with them as
 constraints (as in Hocking & Srivastava, Labeled optimal partitioning, Computational Statistics 38,
-2023). As constraints, the annotations also move the penalty of the sequence. How far they move it
-is chosen on held-out profiles, by leaving out one of their training annotations at a time.
+2023). As constraints, the annotations also move the predicted penalty of the sequence. How far they
+may move it is chosen on held-out profiles: one annotation of a profile is left out at a time, the
+others move the penalty, and we count the annotations left out that are then violated.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ _UNSEEN = (
 
 @dataclass(frozen=True)
 class Profiles:
-    """A part of the sequences, with their annotations.
+    """Some of the sequences, with their annotations.
 
     Attributes
     ----------
@@ -113,7 +114,7 @@ _FEATURES: dict[tuple[str, str], NDArray] = {}
 
 @dataclass(eq=False, repr=False)
 class Remembered(StatelessTransformer):
-    """Features of whole sequences, by a transformer that learns nothing. They are computed once per
+    """Compute features of whole sequences by a transformer that learns nothing, once for each
     sequence."""
 
     transformer: Any = None
@@ -131,8 +132,8 @@ class Remembered(StatelessTransformer):
 
 @dataclass(frozen=True)
 class Agreement:
-    """A consensus, which predicts the segmentation of least expected loss over candidates and
-    folds.
+    """A consensus of the models of all candidates and folds. It predicts the segmentation of least
+    expected loss over their predictions.
 
     All members of a family have the same weight, (least errors / errors)^p. The errors are those of
     the family on held-out profiles. The power p is the one for which the consensus has the fewest
@@ -147,9 +148,10 @@ class Agreement:
 class Segmentations:
     """The predicted change-points of all test sequences.
 
-    ``curves`` has a pair for every sequence. The first part is the logarithms of the penalties at
-    which its segmentation changes, minus the logarithm of its predicted penalty. The second part is
-    the false positives and negatives of each of these segmentations.
+    ``curves`` has two arrays for every sequence; a consensus has none. The first array holds the
+    logarithms of the penalties at which the optimal segmentation changes, minus the logarithm of
+    the predicted penalty. The second holds the false positives and false negatives of each optimal
+    segmentation.
     """
 
     ends: list[NDArray]
@@ -157,14 +159,14 @@ class Segmentations:
 
 
 def _rates(errors: NDArray, data: Profiles) -> NDArray:
-    """Errors in percent of a sequence's annotations. Without annotations they are zero, with weight
-    zero."""
+    """Express errors in percent of the annotations of each sequence. A sequence without annotations
+    has zero percent, and weight zero in means."""
     return 100 * errors / np.maximum(data.counts, 1)
 
 
 class Neuroblastoma(Procedure):
-    """The experiment on annotated profiles. A case is a training and a test fold. A table has
-    results with or without constraints."""
+    """The experiment on annotated profiles. A case is a training and a test fold. One table has the
+    results without constraints, another one those with constraints."""
 
     backend = "threads"
     validates_one = True
@@ -205,9 +207,11 @@ class Neuroblastoma(Procedure):
         return methods
 
     def cases(self) -> list[Case]:
-        """The cases of held-out profiles and of both directions, or the one of unseen profiles.
+        """Make the cases: those of held-out profiles, and one for each direction between the two
+        folds of the source. If the test profiles have a separate folder, make only one case, which
+        tests on them.
 
-        Only sequences of at most ``choose_on`` points take part in the folds.
+        Only sequences of at most ``choose_on`` points take part in the folds for choices.
         """
         longest = self.config.dataset.choose_on or np.inf
         short = np.flatnonzero([len(X) <= longest for X in self.data.sequences])
@@ -245,12 +249,12 @@ class Neuroblastoma(Procedure):
 
     @property
     def _unseen(self) -> str | None:
-        """The folder of test profiles, if they are not the training profiles."""
+        """The separate folder of the test profiles, or None if there is none."""
         return self.config.dataset.test_root
 
     def columns(self, method: Method) -> Sequence[str]:
-        """The columns of a method. Unseen profiles have no annotations that could be
-        constraints."""
+        """The columns of a method. Test profiles from a separate folder have no annotations that
+        could be constraints, so they have no results with constraints."""
         columns = method.options.get("columns", COLUMNS)
         return [name for name in columns if name == "free" or self._unseen is None]
 
@@ -292,12 +296,14 @@ class Neuroblastoma(Procedure):
         return Agreement(models, np.repeat(chosen[1], len(parts)) / len(parts))
 
     def _answers(self, model: Any, data: Profiles) -> list[Partition]:
-        """The segmentations that a model predicts, from paths that have been computed already."""
+        """The segmentations that a model predicts. They are looked up in the paths of the
+        sequences, which are computed only once."""
         pairs = zip(self._paths_of(model, data), model.predict_penalties(data.data.sequences))
         return [Partition(ends=path.change_points[path.positions(p)]) for path, p in pairs]
 
     def _paths_of(self, model: Any, data: Profiles) -> list[SegmentationPath]:
-        """The paths of some sequences. They are computed once for all sequences of their folder."""
+        """The segmentation paths of some sequences. The paths of all sequences of a folder are
+        computed together, once."""
         whole, key = self.data, self._kind(model)
         if self._test_data is not None and data.data is self._test_data:
             whole, key = self._test_data, f"{key}, unseen"
@@ -307,13 +313,13 @@ class Neuroblastoma(Procedure):
 
     @staticmethod
     def _kind(model: Any) -> str:
-        """A key made of the settings on which the paths of a model depend before a metric is
-        learned."""
+        """Name the settings of a model that determine its segmentation paths before a metric is
+        learned. Models with the same name share paths."""
         return f"{model.representation!r}, {model.min_size}"
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:
-        """The errors on held-out profiles. With constraints, there are errors for every weight of a
-        sequence's own annotations."""
+        """Count the errors on held-out profiles. With constraints, there is a count for every
+        weight by which the annotations of a sequence may move its penalty."""
         logs = np.log(model.predict_penalties(held_out.data.sequences))
         paths = self._paths_of(model, held_out)
         cases = list(zip(paths, logs, held_out.known))
@@ -420,8 +426,8 @@ def _n_errors(found: Partition, known: PartialPartition) -> int:
 
 
 def _found(apart: Sequence[Outcome]) -> str:
-    """Sentences that compare two kinds of results: those of candidates designed after seeing
-    errors, and those of choices by training data alone."""
+    """Compare two kinds of results in sentences: results of candidates that were designed after
+    seeing errors, and results of choices by training data alone."""
     errors: dict[str, dict[str, NDArray]] = {}
     for outcome in apart:
         test: Profiles = outcome.case.test
@@ -458,8 +464,8 @@ def _errors(ends: Sequence[NDArray], known: Sequence[PartialPartition]) -> NDArr
 
 
 def _of_length(name: str, outcome: Outcome) -> Outcome | None:
-    """Restrict an outcome to sequences of some lengths. Returns None if there are no such
-    sequences."""
+    """Restrict an outcome to the sequences in one of the ranges of :data:`_LENGTHS`. Returns None
+    if there are no such sequences."""
     low, high = _LENGTHS[name]
     test: Profiles = outcome.case.test
     places = np.flatnonzero([low < len(X) <= high for X in test.data.sequences])
@@ -471,11 +477,11 @@ def _of_length(name: str, outcome: Outcome) -> Outcome | None:
 
 
 def _areas(columns: Mapping[str, Sequence[Outcome]]) -> tuple[Row, list[Row]]:
-    """The table of areas under curves, and its rows.
+    """Make the table of areas under curves, and its rows.
 
-    As in Hocking's penaltyLearning: all penalties are multiplied by the same factor, and the rate
-    of annotated changes that are found is drawn against the rate of annotations with too many
-    changes.
+    A curve arises if all penalties of a method are multiplied by the same factor, from small to
+    large. It shows the rate of annotated changes that are found against the rate of annotations
+    with too many changes, as in Hocking's penaltyLearning.
     """
     place = {"table": "curves", "measure": "area"}
     table = {
@@ -502,7 +508,7 @@ def _areas(columns: Mapping[str, Sequence[Outcome]]) -> tuple[Row, list[Row]]:
 
 
 def _area(outcomes: Sequence[Outcome]) -> float:
-    """The area under the curve of all sequences of some cases, by the trapezoidal rule."""
+    """The area under one curve for all sequences of some cases, by the trapezoidal rule."""
     curves = [curve for outcome in outcomes for curve in outcome.models["free"].curves]
     known = [fact for outcome in outcomes for fact in outcome.case.test.known]
     regions = [region for fact in known for region in fact.regions]
@@ -520,8 +526,8 @@ def _area(outcomes: Sequence[Outcome]) -> float:
 def _left_out(
     path: SegmentationPath, log: float, known: PartialPartition, margin: float, weight: float
 ) -> int:
-    """The number of annotations of a sequence that are contradicted when only its other annotations
-    move the penalty."""
+    """Leave out one annotation of a sequence at a time, and let only the others move the penalty.
+    Count how often the segmentation then violates the annotation left out."""
     errors = 0
     for place, region in enumerate(known.regions):
         others = known.regions[:place] + known.regions[place + 1 :]

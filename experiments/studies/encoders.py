@@ -103,7 +103,8 @@ def from_seed(model: Any, seed: int, data: LabeledSequences) -> Any:
 
 
 def of_raw_signals(model: Any) -> Any:
-    """The part of an encoder that knows which columns are raw signals, or None."""
+    """Find the module of a model's encoder that knows which columns are raw signals. Returns None
+    if there is none."""
     parts = model.encoder_.modules() if hasattr(model, "encoder_") else ()
     return next((part for part in parts if hasattr(part, "n_raw")), None)
 

@@ -66,7 +66,8 @@ class Stretches:
     def draw(cls, data: LabeledSequences, fraction: float, random_state: int) -> Stretches:
         """Draw one stretch of every sequence, a given fraction of its length.
 
-        Its relative position depends only on ``random_state``, so it grows with ``fraction``.
+        With the same ``random_state``, the stretch of a larger ``fraction`` contains that of a
+        smaller one.
         """
         rng = np.random.default_rng(random_state)
         places = []
@@ -113,7 +114,8 @@ class Figure1(Comparison):
         return Case(f"seed {seed}, {column}", part, test, folds, column=column)
 
     def units(self, data: Any) -> Sequence[str]:
-        """A draw is one unit, because its sequences share the relevant features."""
+        """The sequences of a draw share the relevant features, so together they are one independent
+        unit."""
         return [data.name] if isinstance(data, LabeledSequences) else ["validation"]
 
     def columns(self, method: Method) -> Sequence[str]:

@@ -114,14 +114,14 @@ class Folder:
 
 @dataclass(eq=False)
 class Annotator(BaseEstimator):
-    """Simulates an annotator, who answers for stretches until given parts of a folder are labeled.
+    """Simulates an annotator, who labels stretches until given fractions of a folder are labeled.
 
     Parameters
     ----------
     strategy : str
         A strategy of :func:`metriclearn.annotate.suggest`.
     fractions : sequence of float
-        Shares of labeled samples. When each of them is reached, the metric is learned again.
+        Fractions of the samples to label. Each time one is reached, the metric is learned again.
     error : float
         Probability that a true change is overlooked, and that a stretch gets a false change.
     learner : estimator, optional
@@ -203,8 +203,8 @@ def made(seed: int, **options: Any) -> tuple[Any, Any]:
 
 
 class LabelingEffort(Procedure):
-    """The experiment on labeling effort. A case is a folder and a seed, and a column is a labeled
-    part of the folder."""
+    """The experiment on labeling effort. A case is a folder and a seed. A column is the fraction of
+    the folder that is labeled."""
 
     backend = "threads"
     entries = "strategies"
@@ -224,8 +224,8 @@ class LabelingEffort(Procedure):
         return cases
 
     def columns(self, method: Method) -> Sequence[str]:
-        """The labeled parts at which a method learns, as columns. A method that knows all labels
-        has the same result in all columns."""
+        """The columns of a method: the labeled fractions at which it learns. A method that knows
+        all labels has the same result in all columns."""
         given = method.estimator.fractions
         asked = self.config.fractions
         return [_column(f) for f in asked if f in given or given == (1.0,)]

@@ -84,7 +84,7 @@ class PaperSetting(Comparison):
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:
-    """The entries of one fit in the table of ``paper_setting.md``."""
+    """Collect what the table of ``paper_setting.md`` shows about one fit."""
     model = outcome.models["estimated"]
     segmentations = model.predict_change_points(outcome.case.test.sequences)
     return {

@@ -27,10 +27,10 @@ _NOTE = (
 
 
 class UnlabeledStretches(Comparison):
-    """The experiment on unlabeled stretches. A column is a way to read the training data.
+    """The experiment on unlabeled stretches. Each column has another way to read the training data.
 
-    These ways are options of the loader. The first column reads training data like test data.
-    Pictures and models are from this column.
+    A way is a value of the loader's option ``unlabeled``. The way of the first column is also that
+    of the test data in all columns. Pictures and models come from the first column.
     """
 
     measures: Mapping[str, tuple[str, str]] = {
