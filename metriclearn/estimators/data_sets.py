@@ -71,7 +71,7 @@ class DataSets:
     feature_names : array of str or None
         Column names, if the data came as data frames.
     executor : Executor, optional
-        Reads and measures stored arrays.
+        Reads stored arrays and computes their lengths and scales.
     """
 
     arrays: StoredArrays | list[NDArray[np.float64]]
@@ -109,7 +109,7 @@ class DataSets:
         return results[0] if self.single else results
 
     def subset(self, places: NDArray) -> Self:
-        """The data sets at the given positions, with their measures."""
+        """The data sets at the given positions, with their lengths and scales."""
         if isinstance(self.arrays, StoredArrays):
             chosen = replace(self, arrays=self.arrays.subset(places))
         else:
@@ -199,7 +199,7 @@ def read_data_sets(
     missing : bool
         Whether to allow NaN for unknown values, which the caller handles.
     executor : Executor, optional
-        Measures data sets that are read one at a time.
+        Computes the lengths and scales of data sets that are read one at a time.
 
     Raises
     ------

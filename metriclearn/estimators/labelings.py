@@ -183,7 +183,7 @@ def read_labeled(
 def read_counts(
     who: str, name: str, given: Any, data: Any, *, optional: bool, min_size: int = 1
 ) -> list[int | None]:
-    """Read one number of clusters for each data set; it may be None if it is ``optional``.
+    """Read one number of clusters for each data set, or None where this is allowed.
 
     Parameters
     ----------
@@ -201,7 +201,8 @@ def read_counts(
     Raises
     ------
     ValueError
-        If there are not as many numbers as data sets, or a number is not whole or out of range.
+        If there are not as many numbers as data sets, or if a number is not whole or is out of
+        range.
     """
     if isinstance(given, np.ndarray) and given.ndim == 0:
         given = given.item()
@@ -336,7 +337,7 @@ def read_names(
 
 
 def read_parts(kind: type, models: Any, parts: Any) -> list[tuple[Any, Any]]:
-    """Pair each of the first models with the data and labels (X, y) that belong to it.
+    """Pair the first model with the first part (X, y), the second with the second, and so on.
 
     Raises
     ------

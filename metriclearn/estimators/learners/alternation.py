@@ -16,10 +16,10 @@ max_M [α ℓ + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), and F is an upper
 
 The completion step finds the best H_i if its oracle is exact, as for change-points. It keeps an old
 completion unless the new one has a higher score. Neither step raises F if the loss does not depend
-on the completions. With another loss, new completions may raise F; the alternation then ends
-without them. The metric step starts from the present w. If the loss does not depend on the
-completions, it also converts its cuts to the new completions: only their linear part −s_w(H)
-changes.
+on the completions. With a loss that depends on them, new completions may raise F. The alternation
+then ends, and the old completions are kept. The metric step starts from the present w. If the loss
+does not depend on the completions, this step also reuses its earlier cuts: only their linear part
+−s_w(H) changes.
 
 References: R. Lajugie, S. Arlot, F. Bach, Large-Margin Metric Learning for Partitioning Problems,
 section 5.2; C.-N. Yu and T. Joachims, Learning structural SVMs with latent variables, ICML 2009.
@@ -113,7 +113,7 @@ class KnownStart(BaseEstimator):
     See Also
     --------
     Alternation : where it is used.
-    PrincipalStart : the start of the paper.
+    PrincipalStart : the first metric of the paper.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class KnownStart(BaseEstimator):
 
 
 def labeled_samples(array: NDArray, known: PartialPartition) -> list[Piece]:
-    """The labeled samples of a table; nothing if there are fewer than two."""
+    """The labeled samples of a table as a list of one piece, empty for fewer than two samples."""
     rows = np.flatnonzero(known.labels >= 0)
     return [(array[rows], Partition.from_labels(known.labels[rows]))] if len(rows) > 1 else []
 
@@ -163,7 +163,8 @@ class Alternation(BaseEstimator):
     Parameters
     ----------
     max_alternations : int
-        Largest number of metric steps; 1 learns from the first completion only.
+        Largest number of metric steps. With 1, the metric is learned from the first completion
+        only.
     start : FirstMetric
         The metric for the first completion: ``KnownStart()``, or ``PrincipalStart()`` as in the
         paper.
@@ -203,8 +204,8 @@ class AlternationTrace:
         The first value, completed[0], is F of the first completion at the solver's start, where the
         metric is zero or small.
     changed : list of int
-        Number of data sets whose completion differs from the previous one; in the first entry, the
-        number of data sets.
+        Number of data sets whose completion differs from the previous one. The first entry is the
+        number of all data sets.
     reason : str
         "settled" (completions repeat), "stalled" (new completions would raise F),
         "max_alternations", or the solver's "interrupted" or "callback".
@@ -249,7 +250,7 @@ class Turns(Iteration):
         self.rows = np.empty((0, 3))
 
     def identity(self) -> Sequence[Any]:
-        """The values that identify the problem in a checkpoint.
+        """The values by which a checkpoint recognizes its problem.
 
         They are the cuts at w = 0, the settings of the hinge, and the first completions.
         """

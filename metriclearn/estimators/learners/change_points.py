@@ -79,8 +79,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         to α. With squared norms, α also multiplies the strength; with L1 and trace it has no other
         effect.
     n_segments : None or "given"
-        With "given", inference is given the number of segments. In training this number comes from
-        the labels, and :meth:`predict` has a parameter for it.
+        With "given", the number of segments is known: in training it comes from the labels, and
+        :meth:`predict` has a parameter for it. With None, it is unknown, and each segment has a
+        penalty.
     min_size : int
         Smallest number of samples in a segment, both in prediction and in training.
     standardize : bool
@@ -88,8 +89,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         ``strength`` has the same meaning for all data; ``components_`` includes this scaling and
         applies to unscaled data.
     oracle : Oracle, optional
-        Finds the best segmentation of a form, as ``oracle(form, n_clusters)``, in place of
-        ``ChangePoints``. It is used in learning from full labels and in :meth:`predict`. If the
+        Replaces ``ChangePoints`` in learning from full labels and in :meth:`predict`. A call
+        ``oracle(form, n_clusters)`` returns the best segmentation of a form such as XBXᵀ. If the
         oracle has a parameter ``min_size``, this parameter is set to the learner's ``min_size``.
     alternation : Alternation
         How to alternate between completing partial labels and learning; not used with full labels.
@@ -128,7 +129,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     solution_ : Solution
         Objective, lower bound, gap, trace and reason for stopping.
     scale_ : array (P,)
-        The standard deviations by which features were divided (ones without ``standardize``).
+        The standard deviations by which features were divided (all 1 without ``standardize``).
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -139,10 +140,10 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 
     Notes
     -----
-    The paper fixes λ = α = 1 (see :meth:`paper`). In the loss-augmented problem, the penalty of a
-    segment and its share in the loss then cancel: (α − λ) Tr M = 0. With noisy data, the certified
-    optimum therefore shrinks B and predicts too few segments. A learned λ, which is the default,
-    does not have this defect.
+    The paper fixes λ = α = 1 (see :meth:`paper`). The loss contains Tr M, the number of segments.
+    In the loss-augmented problem this term and the penalty then cancel: (α − λ) Tr M = 0. With
+    noisy data, the certified optimum therefore shrinks B and predicts too few segments. A learned
+    λ, which is the default, does not have this defect.
 
     Examples
     --------
@@ -194,8 +195,8 @@ class Segmentations(Task):
     def read(self, X: Any, y: Any) -> Training:
         """Read sequences and labels; every run of equal labels is a segment.
 
-        Labeled segments shorter than ``min_size`` raise an error. Inference could not return them,
-        so the hinge would not be an upper bound on the loss.
+        Labeled segments shorter than ``min_size`` raise an error. No search could return them, so
+        the hinge would not be an upper bound on the loss.
         """
         learner, who = self.learner, type(self.learner).__name__
         data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
@@ -220,8 +221,8 @@ class Segmentations(Task):
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
         """Complete labels by the best segmentations that agree with them, under a first metric.
 
-        The penalty is chosen with segmentations that ignore the labels: it is the one at which they
-        have the least loss on the labeled parts.
+        The penalty is the one at which segmentations that are computed without the labels have the
+        least loss on the labeled parts.
         """
         learner, arrays, truths = self.learner, training.data.arrays, training.truths
         refuse_unlabeled(type(learner).__name__, truths)
@@ -237,10 +238,10 @@ class Segmentations(Task):
         ]
 
     def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
-        """Mean ℓ of the fitted learner, of one segment, and of the Euclidean metric.
+        """Mean ℓ of the fitted learner, of a single segment, and of the Euclidean metric.
 
-        They are computed on the data sets that begin within the first ``_COMPARED`` samples, which
-        takes little time compared with a fit. For the Euclidean metric, features are standardized,
+        The means are over the data sets that begin within the first ``_COMPARED`` samples, so they
+        take little time compared with a fit. For the Euclidean metric, features are standardized,
         and the best of ten penalties is used.
         """
         # We compute them only if all labels are known and the data are in this process.

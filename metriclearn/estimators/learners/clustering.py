@@ -34,11 +34,11 @@ _LEAST_WITHIN = 1e-2
 
 @runtime_checkable
 class RelaxableOracle(Oracle, Protocol):
-    """An oracle for loss-augmented inference of clusterings that also provides an upper bound.
+    """An oracle for the maximum in the hinge of clusterings that also provides an upper bound.
 
-    The oracle may be exact or not. ``over_partitions`` is true if it always returns partitions.
-    ``relaxation`` is an oracle whose values are upper bounds on the maximum over partitions; it may
-    be the oracle itself.
+    The oracle may be exact or not. ``over_partitions`` is true if the oracle always returns
+    partitions. ``relaxation`` is an oracle whose values are upper bounds on the maximum over
+    partitions; it may be the oracle itself.
     """
 
     over_partitions: bool
@@ -59,7 +59,7 @@ class Certificate:
     Attributes
     ----------
     upper : float
-        F̄ of the fitted metric, and so an upper bound on its F.
+        F̄ of the fitted metric, which is an upper bound on F of this metric.
     lower_bound : float
         A lower bound that holds for all metrics: on F if ``over_partitions``, else on F̄. With
         partial labels it holds for the final completions.
@@ -74,7 +74,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """upper − lower_bound; the metric's objective exceeds the optimum by at most this.
+        """upper − lower_bound: the objective of the metric exceeds the optimum by at most this.
 
         The objective is F if ``over_partitions``, else F̄.
         """
@@ -115,11 +115,11 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         α > 0, the scale of ℓ inside the margin. B and λ are proportional to α. With squared norms,
         α also multiplies the strength; with L1 and trace it has no other effect.
     n_clusters : "given", int or None
-        With "given", inference is given K. In training K comes from the labels, and
-        :meth:`predict` has a parameter for K. A number has the same effect in training, and is the
-        default of :meth:`predict`. With None, K is unknown, and each cluster has a penalty.
+        With "given", K is known: in training it comes from the labels, and :meth:`predict` has a
+        parameter for it. With a number, training is the same, and the number is the default K of
+        :meth:`predict`. With None, K is unknown, and each cluster has a penalty.
     oracle : Oracle
-        Loss-augmented inference: ``SpectralRelaxation`` (an upper bound on the hinge, the default),
+        Computes the maximum in the hinge: ``SpectralRelaxation`` (an upper bound, the default),
         ``LocalSearch`` (a lower bound) or ``Averaged`` (a weighted mean of the two). The notes
         compare them.
     standardize : bool
@@ -156,8 +156,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     n_clusters_ : int or None
         K of the training data sets if it is the same for all of them, else None.
     solution_ : Solution
-        The result of the solver: objective, lower bound, gap, trace and reason for stopping. Its
-        hinge is computed by ``oracle``, so the values may be bounds.
+        The result of the solver: objective, lower bound, gap, trace and reason for stopping. The
+        hinge is computed by ``oracle``, so objectives may be bounds on the exact ones.
     completions_ : list of int arrays (T_i,), or None
         The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
@@ -169,7 +169,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         Bounds on both objectives. With a local search, the gap of the certificate is valid, but the
         gap of ``solution_`` does not bound the exact objective.
     scale_ : array (P,)
-        The standard deviations by which features were divided (ones without ``standardize``).
+        The standard deviations by which features were divided (all 1 without ``standardize``).
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

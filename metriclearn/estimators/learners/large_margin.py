@@ -166,9 +166,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
         Warns
         -----
         UserWarning
-            If labels or the strength leave nothing to learn, if features are constant, if a single
-            sequence does not determine the penalty, or if the training loss is not clearly better
-            than that of simple baselines.
+            If nothing can be learned from these labels or at this strength, if features are
+            constant, if a single sequence does not determine the penalty, or if the training loss
+            is not clearly better than that of simple baselines.
         ConvergenceWarning
             If the solver stops before its tolerance is reached.
         """
@@ -194,8 +194,8 @@ class Statement:
     training : Training
         The training data; partial labels have been completed.
     scale : array (P,)
-        The numbers by which features are divided, in addition to the unit of the problem's cone:
-        standard deviations, or ones without ``standardize``; ∞ for constant features.
+        Features are divided by ``scale * problem.cone.unit``. ``scale`` holds standard deviations
+        or, without ``standardize``, ones. It is ∞ for constant features.
     extra : FeaturePenalty, NameWeights or None
         A further term of the score that is learned together with the metric. It is linear in its
         weights, which have not been learned yet.
@@ -233,7 +233,7 @@ def read_training(
 
 
 def complete_labels(learner: LargeMarginLearner, training: Training) -> Training:
-    """Complete partial labels for the first time, under a first metric; returns the training data.
+    """Complete partial labels under a first metric; returns training data with these labels.
 
     If the labels of any data set are partial, full labels of other data sets are also converted to
     partial labels, which then have no unknown parts.
@@ -354,7 +354,7 @@ def minimize(
 def with_metric(
     learner: LargeMarginLearner, statement: Statement, w: NDArray
 ) -> LargeMarginLearner:
-    """A copy of a learner whose metric and penalty come from a point ``w`` of the cone."""
+    """Copy a learner, and give the copy the metric and the penalty of a point ``w`` of the cone."""
     fitted, cone = copy.copy(learner), statement.problem.cone
     metric, penalty = cone.split(w)
     fitted.scale_ = statement.scale
@@ -409,7 +409,7 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
 
 
 def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str | None:
-    """The key in ``_CONCERNS`` of the warning that a fit deserves, or None if all is well."""
+    """The key in ``_CONCERNS`` of the warning to give about a fit, or None to give none."""
     truths, varies = problem.risk.truths, np.isfinite(learner.scale_)
     counts = np.array(list(map(attrgetter("n_clusters"), truths)))
     lengths = np.array(list(map(attrgetter("n_samples"), truths)))

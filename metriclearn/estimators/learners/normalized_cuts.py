@@ -39,7 +39,7 @@ from metriclearn.solvers.regularizers import Regularizer, Trace
 class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     """Learn the similarity of normalized cuts from images that people have segmented.
 
-    The similarity of two superpixels or pixels is W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)), and B
+    The similarity of superpixels or pixels i and j is W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)). B
     is learned as in section 5.1 of Lajugie, Arlot & Bach. Training minimizes the structured hinge
     for max_M Tr W_B M, with the loss ‖M − N‖²_F of the full-resolution label maps. The concave part
     of the hinge, −Tr W_B N, is repeatedly replaced by its tangent (CCCP). Images are then divided
@@ -51,10 +51,10 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 
     We depart from the paper in two ways, because with the paper's α = 1, training leads to a nearly
     diagonal W, which is useless. First, similarities are divided by the number of pixels. Then α
-    (``loss_scale``) is of the order of their eigenvalues at any resolution. Second, several starts
-    are tried, because the objective is not convex. The relaxed M may have negative entries, and
-    then the majorant with the tangent is not convex in B either. So every outer step is checked:
-    ``solution_.trace`` never increases, but there is no lower bound.
+    (``loss_scale``) has the order of magnitude of their eigenvalues at any resolution. Second,
+    several starts are tried, because the objective is not convex. The relaxed M may have negative
+    entries, and then the majorant with the tangent is not convex in B either. So every outer step
+    is checked: ``solution_.trace`` never increases, but there is no lower bound.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         ``Trace``, ``L1`` or ``SquaredFrobenius``, each with ``strength``.
     solver : CCCP
         The convex-concave procedure; its parameter ``solver`` may be any solver of this package. By
-        default (``trial_rounds=1``) only the best start is continued after one outer step from
-        every start. ``CCCP()`` continues all starts, at about three times the cost.
+        default (``trial_rounds=1``) one outer step is made from every start, and only the best
+        result is continued. ``CCCP()`` continues from all starts, at about three times the cost.
     similarity : Similarity
         ``GaussianSimilarity`` computes W_B for all pairs or in a sparse neighborhood, within a
         memory budget. ``FourierSimilarity`` approximates W_B by random features. With
@@ -82,12 +82,12 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         Whether to train on D^(-1/2) W D^(-1/2). The degrees D are constant within an outer step
         unless ``ramp`` is set.
     ramp : bool
-        Use max_M Tr W_B M in place of Tr W_B N in the hinge, which becomes the difference of two
-        maxima, with and without the loss. Divided by α, it tends to the loss of the relaxed
-        prediction for α → 0 (structured ramp loss, Do et al. 2008; direct loss, McAllester, Hazan &
-        Keshet 2010). This suits labels that no metric separates by a margin, such as tens of
-        regions in an image; their ordinary hinge is least for a metric near 0. With the ramp, the
-        objective is minimized by descent, without majorants.
+        Replace Tr W_B N in the hinge by max_M Tr W_B M. The hinge then is the difference of two
+        maxima, one with the loss and one without it. For α → 0 this difference, divided by α, tends
+        to the loss of the relaxed prediction (structured ramp loss, Do et al. 2008; direct loss,
+        McAllester, Hazan & Keshet 2010). The ramp suits labels that no metric separates by a
+        margin, such as tens of regions in an image. For such labels the ordinary hinge is least for
+        a metric near 0. With the ramp, the objective is minimized by descent, without majorants.
     balance : float
         b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b). For a sample in cluster k, n_k is
         the number of labeled samples in k, and n is the number of all labeled samples. b = 0 gives
@@ -95,12 +95,12 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         influence is proportional to their sizes, as in the covering index. With b = 1 small regions
         have more influence.
     starts : sequence of float
-        Factors by which the Euclidean metric of standardized features is multiplied. Training
-        begins at each of the products, and continues from the one with the least objective.
+        Training begins at several metrics: the Euclidean metric of standardized features times each
+        of these factors. It continues from the one with the least objective.
     standardize : bool
         Divide features by their pooled within-image standard deviation before learning. If False,
         all features are divided by the same number, the power of 2 nearest to the largest of these
-        deviations, and ``starts`` refer to these features.
+        deviations, and ``starts`` are factors of the Euclidean metric of the features so divided.
     alternation : Alternation
         How to alternate between completing partial labels (−1 where unknown) and learning. The loss
         is then a sum over only those rows of M − N that belong to labeled samples, and K is the
@@ -124,15 +124,15 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     solution_ : Solution
         The result of the solver from the best start, with objective and trace.
     start_objectives_ : list of (float, float)
-        Pairs of an entry of ``starts`` and the objective reached from it: after the trial rounds of
-        the solver, or at the end if it has none.
+        For each entry of ``starts``, a pair of this entry and the objective reached from it. The
+        objective is that after the trial rounds, or the final one if there are no trial rounds.
     completions_ : list of label maps or label arrays, or None
         The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
-        Objective after every completion and every metric step, which never rises; None if no label
-        was unknown.
+        Objective after every completion and every metric step. It never rises. None if no label was
+        unknown.
     scale_ : array (P,)
-        The standard deviations by which features were divided (ones without ``standardize``).
+        The standard deviations by which features were divided (all 1 without ``standardize``).
     eigenvalue_threshold_ : float
         If :meth:`predict` is not given K, K is the number of eigenvalues of the normalized
         similarity above this threshold, at least 1 and at most ``max_clusters_``.
@@ -204,7 +204,7 @@ class Cuts(Task):
         return Training(data, read_node_labels(who, y, data, learner.balance))
 
     def scale(self, training: Training, unit_bits: int = 1) -> NDArray:
-        """The numbers by which features are divided; ones for given similarities."""
+        """The numbers by which features are divided, all 1 for given similarities."""
         if self.learner.similarity.given:
             return np.ones(training.data.n_features)
         return super().scale(training, unit_bits)
@@ -228,7 +228,7 @@ class Cuts(Task):
         return terms, None
 
     def start(self, cone: MetricCone, training: Any = None, scale: Any = None) -> NDArray:
-        """The Euclidean metric, which is multiplied by each of the ``starts``."""
+        """The Euclidean metric; solvers start at its products with each of the ``starts``."""
         return self.learner.metric.identity(cone.n_features)
 
     def complete(self, training: Training, fit: Any = None) -> list[Any]:

@@ -69,16 +69,17 @@ class Task(ABC):
     learner : LargeMarginLearner
         The learner whose parameters the task reads.
     count_is_given : bool
-        Whether inference is given the number of clusters.
+        Whether the number of clusters is known in training and prediction, so that clusters have no
+        penalty.
     completes : tuple (bool, str)
-        The value of ``count_is_given`` that learning from partial labels needs, and the parameter
-        setting that leads to it, such as ``"n_segments=None"``, for error messages.
+        Learning from partial labels needs the first item as ``count_is_given``. The second item
+        is the setting that leads to this value, such as ``"n_segments=None"``, for error messages.
     one_is_few : bool
         Whether to warn if a single data set does not determine the penalty.
     starts : sequence of float or None
-        For objectives that are not convex: factors by which the start is multiplied. The objective
-        is minimized from each of the products, and there is no lower bound. None for convex
-        objectives.
+        For objectives that are not convex: the result of :meth:`start` is multiplied by each of
+        these factors, and the objective is minimized from each product. Such objectives have no
+        lower bound. None for convex objectives.
     """
 
     learner: Any
@@ -99,8 +100,8 @@ class Task(ABC):
         """The numbers (P,) by which features are divided: their pooled standard deviations.
 
         They are ∞ for constant features. Without ``standardize`` all other features are divided by
-        the same number, the power of 2^``unit_bits`` nearest to the largest deviation. This is 1
-        for most data, and dividing by a power of 2 is exact.
+        the same number, the power of 2^``unit_bits`` nearest to the largest deviation. By default
+        this power is 1 for most data. Dividing by a power of 2 causes no rounding errors.
         """
         data, who = training.data, type(self.learner).__name__
         short = np.flatnonzero(data.lengths < 2)
@@ -148,18 +149,18 @@ class Task(ABC):
 
         Also returns the term of the score that is learned in addition to the metric, or None. It is
         fitted except for its weights, which are learned later, together with the metric. ``unit``
-        is the unit of the problem's cone.
+        is the number by which features are divided in learning without ``standardize``, else 1.
         """
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
         """The point w at which solvers start: a zero metric, or a small multiple of the identity.
 
-        The multiple of the identity is for given numbers of clusters, because all partitions would
-        tie under a zero metric. It is scaled so that the scores of samples are about as large as
-        the loss. If every sample is a cluster, only one partition is possible, and the metric
-        starts at 0. A learned penalty starts just above the loss scale times the largest loss that
-        one more cluster can add. A single cluster is then optimal at the start, and this first cut
-        bounds the penalty.
+        If numbers of clusters are given, it is a multiple of the identity, because all partitions
+        would have the same score under a zero metric. It is scaled so that the scores of samples
+        are about as large as the loss. If every sample is a cluster, only one partition is
+        possible, and the metric starts at 0. A learned penalty starts just above the loss scale
+        times the largest loss that one more cluster can add. A single cluster is then optimal at
+        the start, and the cut computed there bounds the penalty.
         """
         learner, truths = self.learner, training.truths
         if not self.count_is_given:

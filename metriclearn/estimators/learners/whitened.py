@@ -55,7 +55,7 @@ class MappedLearner(LearnedMetric, ABC):
     """Learn a metric B = WᵀCW: the matrix C is learned with large margin from the features X Wᵀ.
 
     A subclass has a parameter ``learner``, which learns C. The subclass defines how labels are
-    read, computes W, and may change this learner before it is fitted.
+    read, computes W, and may change ``learner`` before it is fitted.
     """
 
     # Whether every run of equal labels is a segment; if not, all equal labels are one cluster.
@@ -78,11 +78,11 @@ class MappedLearner(LearnedMetric, ABC):
     def fit(
         self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, **unknown: Any
     ) -> Self:
-        """Compute W, then learn C; the parameters are the same as for the learner of C.
+        """Compute W, then learn C. The arguments are the same as for the learner of C.
 
         Features that are constant in every data set get no weight. C is learned with the weights of
-        the data sets. W of whitened clusterings uses these weights, too; every other W ignores
-        them, except that data sets of weight 0 are left out.
+        the data sets. :class:`WhitenedClusteringLearner` also whitens with these weights. Otherwise
+        W does not depend on them, except that data sets of weight 0 are left out.
 
         Raises
         ------
@@ -121,9 +121,9 @@ class MappedLearner(LearnedMetric, ABC):
 
 
 class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
-    """A mapped learner for change-points, which can choose the penalty again after learning.
+    """A mapped learner for change-points.
 
-    It does so if the parameter ``retune`` of the subclass is true.
+    If the parameter ``retune`` of the subclass is true, the penalty is chosen again after learning.
     """
 
     _segments = True
@@ -154,15 +154,15 @@ class WhitenedMetricLearner(MappedSegmenter):
     Parameters
     ----------
     learner : ChangePointMetricLearner
-        Learns C; ``standardize=False`` keeps the whitened units.
+        Learns C. With ``standardize=False``, whitened features are not scaled again.
     shrinkage : float in [0, 1]
         Weight of the diagonal in the covariance within segments, as in
         :class:`~metriclearn.baselines.RelevantComponents`.
     n_components : int, optional
-        Number of whitened directions to keep, beginning with the first; by default all are kept.
+        Number of whitened directions to keep, the first ones; by default all are kept.
     retune : bool
-        Whether to replace the learned penalty by the one with the least training loss, which is
-        found exactly.
+        Whether to replace the learned penalty by the one with the least training loss. An exact
+        search finds it.
 
     Attributes
     ----------
@@ -207,12 +207,12 @@ class ReferenceMetricLearner(MappedSegmenter):
 
         Σ_i s_i L_i(C, λ) + (μ/2) ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r), λ ≥ 0.
 
-    Here s_i are the weights of the sequences, and c = α/λ₀ sets the scale of C. The scale of the
-    loss is α, and λ₀ is the penalty with the least training loss under the reference, which is
-    found exactly. Whatever the units, a large μ gives the reference metric up to a factor. A small
-    μ gives the metric that fits the labels best within the span of W. So with a strength chosen on
-    held-out sequences, the result is usually at least as good as the reference. The cost is one fit
-    of the reference, and one of the inner learner in r dimensions.
+    Here s_i are the weights of the sequences, and c = α/λ₀ sets the scale of C. α is the scale of
+    the loss. λ₀ is the penalty with the least training loss under the reference metric. An exact
+    search finds it. Whatever the units, a large μ gives the reference metric up to a factor. A
+    small μ gives the metric that fits the labels best within the span of W. So with a strength
+    chosen on held-out sequences, the result is usually at least as good as the reference. The cost
+    is one fit of the reference, and one of the inner learner in r dimensions.
 
     Parameters
     ----------
@@ -224,8 +224,8 @@ class ReferenceMetricLearner(MappedSegmenter):
     strength : float
         μ > 0.
     retune : bool
-        Whether to replace the learned penalty by the one with the least training loss, which is
-        found exactly.
+        Whether to replace the learned penalty by the one with the least training loss. An exact
+        search finds it.
 
     Attributes
     ----------
@@ -280,21 +280,20 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     and C is learned with large margin. K-means looks for round clusters of similar extent.
     Whitening by the covariance within clusters (RCA, ``between=0``) makes clusters round. A
     strongly regularized C then weights directions in proportion to how much clusters differ along
-    them. With the total covariance (``between=1``) all these directions have the same weight, and
-    strong regularization has nearly the same limit as
-    :class:`~metriclearn.baselines.ClosedFormMetric`. ``shrinkage=1`` is the same as
-    :class:`ClusteringMetricLearner`. The defaults had nearly the least loss on 60 small tables
-    (docs/results/clustering_defaults.md). With the default oracle, which includes a local search,
-    the result depends slightly on the order of the samples. The cost is O(TP² + P³) in addition to
-    the inner learner.
+    them. After whitening by the total covariance (``between=1``), it gives all these directions the
+    same weight. The metric is then nearly that of :class:`~metriclearn.baselines.ClosedFormMetric`.
+    ``shrinkage=1`` gives the same result as :class:`ClusteringMetricLearner`. The defaults had
+    nearly the least loss on 60 small tables (docs/results/clustering_defaults.md). With the default
+    oracle, which includes a local search, the result depends slightly on the order of the samples.
+    The cost is O(TP² + P³) in addition to the inner learner.
 
     With ``toward`` = μ, C minimizes
 
         Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r),
 
-    where Z_i = X_i Wᵀ are the mapped data sets. The scale is c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩.
-    Under C = cI, the score of the labels N_i then equals the loss of a partition that is orthogonal
-    to them. The factor h, α times the mean of K_i/T_i, has the order of magnitude of the hinge.
+    With the mapped data sets Z_i = X_i Wᵀ, the scale is c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩. Under
+    C = cI, the score of the labels N_i then equals the loss of a partition that is orthogonal to
+    them. The factor h, α times the mean of K_i/T_i, has the order of magnitude of the hinge.
     Whatever the units and the number of samples, a large μ gives the metric of RCA or of a
     ``reference``, up to a factor. It also keeps directions in which the training clusters do not
     differ, because other clusters may differ there.
@@ -302,16 +301,16 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     Parameters
     ----------
     learner : ClusteringMetricLearner
-        Learns C; ``standardize=False`` keeps the whitened units. :meth:`predict` uses its
-        ``n_init`` and ``random_state``.
+        Learns C. With ``standardize=False``, whitened features are not scaled again.
+        :meth:`predict` uses its ``n_init`` and ``random_state``.
     n_clusters : "given", int or None
         As in :class:`ClusteringMetricLearner`; replaces the ``n_clusters`` of the learner.
     shrinkage : float in [0, 1]
         Weight of the diagonal in S, as in :class:`~metriclearn.baselines.RelevantComponents`;
         useful if there are few samples.
     between : float in [0, 1]
-        Factor of the covariance between clusters, which is added to the covariance within clusters.
-        With 0, S is the covariance within clusters, with 1 it is the total covariance.
+        S is the covariance within clusters plus ``between`` times the covariance between clusters.
+        With 0, S is the covariance within clusters; with 1 it is the total covariance.
     reference : estimator with ``fit(X, y)`` and ``components_``, optional
         An estimator whose components are W, in place of a whitening, for example
         ``ClosedFormMetric(0.1)`` of :mod:`metriclearn.baselines`. ``shrinkage`` and ``between`` are

@@ -1,4 +1,4 @@
-"""Emission features: numbers for every sample from which the names of segments are learned."""
+"""Emission features: numbers that describe a sample, used to learn the names of segments."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class StandardWindows:
         return total
 
     def _padded(self, X: NDArray) -> NDArray[np.float64]:
-        """Standardized samples, with the first and the last repeated beyond the ends."""
+        """Standardized samples, extended at both ends by copies of the first and the last one."""
         T, context = len(X), self.context
         padded = np.empty((T + 2 * context, X.shape[1]))
         standard = padded[context : context + T]
@@ -268,7 +268,7 @@ class FramePosteriors(ComponentParameters):
         return self._logs(probabilities)
 
     def _probabilities(self, model: Any, rows: NDArray) -> NDArray[np.float64]:
-        """Probabilities (T, C) of a model; names that it was not fitted to have probability 0."""
+        """A model's probabilities (T, C), which are 0 for names that its training data lack."""
         probabilities = np.zeros((len(rows), self.n_names_))
         probabilities[:, model.classes_] = model.predict_proba(rows)
         return probabilities
@@ -335,7 +335,7 @@ class NameWeights:
         τ, the cost of a segment with the second name after a segment with the first, in addition to
         the penalty of a segment; ∞ on the diagonal if neighbors must differ.
     unit : float
-        The value of τ for a solver's weight of 1; 0 if τ is not learned.
+        The value of τ that corresponds to a weight of 1 in the solver; 0 if τ is not learned.
     """
 
     emissions: Any
@@ -349,7 +349,7 @@ class NameWeights:
     def n_columns(self) -> int:
         """Number of nonnegative weights that a solver learns.
 
-        Each entry of W and of τ is the difference of two of them.
+        Each entry of W and of τ is the difference of two of these weights.
         """
         n_names = len(self.classes)
         return 2 * n_names * (self.n_features + (n_names if self.unit else 0))

@@ -206,7 +206,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return self._of_each(X, lambda found: self.classes_[found.sample_names])
 
     def predict_change_points(self, X: Any) -> Any:
-        """Segment ends of every recording, the last one T, as in ruptures."""
+        """The ends of all segments of every recording, including T, as in ruptures."""
         return self._of_each(X, lambda found: found.change_points)
 
     def predict_proba(self, X: Any) -> Any:
@@ -240,7 +240,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
     def segmented_at(
         self, data: DataSets, penalties: Sequence[float | None], n_segments: None = None
     ) -> list[list[NamedPartition]]:
-        """The results of :meth:`segmented` for several penalties in place of ``penalty_``."""
+        """The results of :meth:`segmented` under each of several values of ``penalty_``."""
         logs = list(map(self._logs, data.arrays))
         return [[self._smoothed(one, penalty) for one in logs] for penalty in penalties]
 

@@ -81,8 +81,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     neighbors_differ : bool
         Whether two neighboring segments must have different names; not possible with partial
         labels. Both ``transitions`` and this option make the exact search slower. Each sample then
-        costs O(C²), plus O(r + C) for every start of a segment that has not been pruned there.
-        Margins take one search for each boundary.
+        costs O(C²), plus O(r + C) for every position at which the current segment may begin and
+        that has not been pruned. Computing margins takes one search for each boundary.
 
     Attributes
     ----------
@@ -254,8 +254,8 @@ class NamedSegmentations(Segmentations):
         """Complete labels by segmentations that agree with them and have a name for every segment.
 
         Boundaries are found under a first metric, which is learned without names. A segment without
-        a given name is compared with the labeled samples of every name, and gets the name with the
-        nearest mean. Features are divided by their standard deviations for this.
+        a given name gets the name whose labeled samples have the nearest mean. For this comparison
+        features are divided by their standard deviations.
         """
         learner, data = self.learner, training.data
         shared = {name: getattr(learner, name) for name in _SHARED}
@@ -282,7 +282,7 @@ class NamedSegmentations(Segmentations):
         return truths
 
     def _name_weights(self, training: Training) -> NameWeights:
-        """The fitted emissions, with W = 0 and τ = 0, or τ = ∞ for forbidden transitions."""
+        """The fitted emissions with W = 0, and τ = 0 or, for forbidden transitions, τ = ∞."""
         arrays, truths = training.data.arrays, training.truths
         loss = self.loss(truths)
         groups = np.arange(len(truths)) if training.groups is None else training.groups
@@ -317,7 +317,7 @@ class NamedSegmentations(Segmentations):
         return NamedLoss(float(weight))
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], Any]:
-        """The terms for segments without names, together with those for scores of names."""
+        """The terms of the hinge for segments without names, extended by the scores of names."""
         terms, _ = super().terms(training, unit)
         extra: Any = self._name_weights(training)
         metric = PenalizedMetric(self.learner.metric, extra.n_columns)
@@ -327,11 +327,12 @@ class NamedSegmentations(Segmentations):
         return {**terms, "loss": self.loss(training.truths)}, extra
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
-        """The start for segments without names, but with a larger penalty.
+        """The point at which solvers start: as for segments without names, but at a larger penalty.
 
-        The penalty must also exceed the loss of wrong names that further segments can add. If the
-        whole recording is one segment with its rarest name, all samples of other names are wrong
-        already. So further segments can add β only for the samples of the rarest name.
+        At the start, a single segment has to be optimal in the loss-augmented problem, although
+        further segments can have wrong names that increase the loss. If the single segment has the
+        rarest name, all samples of other names are wrong already. So further segments can add at
+        most β for every sample of the rarest name. The penalty is increased by this sum.
         """
         start = super().start(cone, training, scale)
         if not self.count_is_given:

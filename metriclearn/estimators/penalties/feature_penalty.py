@@ -43,8 +43,8 @@ class FeaturePenalty(ComponentParameters):
     samples, but its penalty is not.
 
     Features of new sequences are clipped to their range in training, so penalties are not
-    extrapolated. If the feature is the noise, for example, a constant sequence has the penalty of
-    the quietest training sequence.
+    extrapolated. If the feature is the noise level, for example, a constant sequence gets the
+    penalty of the quietest training sequence.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class FeaturePenalty(ComponentParameters):
         return np.hstack(parts)
 
     def reach(self) -> tuple[int, int]:
-        """How many samples before a position, and how many after it, its features depend on.
+        """Return how many samples before and how many after a position its features depend on.
 
         Raises
         ------

@@ -34,10 +34,10 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
 
         (1/n) Σ [m − (z − l)]₊² + [m − (h − z)]₊² + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b.
 
-    This is the convex squared hinge of max-margin interval regression, with an elastic net.
-    Infinite ends add nothing to it, and constant features are ignored. With ``products`` p > 0, the
-    products p·x_i x_j, i ≤ j, are added to the features x. The smaller p, the more strongly they
-    are penalized.
+    This is the convex squared hinge of max-margin interval regression, with an elastic net. An
+    infinite end of an interval adds nothing to the sum, and constant features are ignored. With
+    ``products`` p > 0, the products p·x_i x_j, i ≤ j, are added to the features x. The smaller p,
+    the more strongly they are penalized.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def label_error(ends: NDArray, truth: Truth) -> float:
     """Error of a segmentation: the number of annotations that it contradicts, or ‖M − N‖²_F.
 
     For a PartialPartition, the error is the number of constraints that the segmentation violates,
-    the usual label error. For a Partition the error is the loss times T.
+    the usual label error. For a Partition, the error is ‖M − N‖²_F, that is, T times the loss ℓ.
     """
     if isinstance(truth, Partition):
         return FrobeniusLoss().squared_norm(Partition(ends=ends), truth)

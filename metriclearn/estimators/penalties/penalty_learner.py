@@ -60,15 +60,15 @@ _PATHS = Needs(
 class SegmentCounts(StatelessTransformer):
     """Features of a whole sequence: log K of its optimal segmentations at given penalties.
 
-    K is the number of segments that minimizes ‖Z − MZ‖² + penalty · K. Over a range of penalties, K
-    shows how many changes of each size there are and how rough the segments are. A sequence whose
-    noise is not white has more small changes than its noise level suggests. The numbers are exact,
-    and take one pruned dynamic program for each penalty.
+    At each penalty, the optimal segmentation M minimizes ‖Z − MZ‖² + penalty · K, where K is its
+    number of segments. Over a range of penalties, K shows how many changes of each size there are
+    and how rough the segments are. A sequence whose noise is not white has more small changes than
+    its noise level suggests. The features are exact. Each penalty takes one pruned dynamic program.
 
     Parameters
     ----------
     log_penalties : sequence of float
-        Natural logarithms of the penalties, in units of squared distance of Z.
+        Natural logarithms of the penalties. A penalty is a squared distance in the units of Z.
     representation : transformer, optional
         Computes Z from a sequence, for example
         :class:`~metriclearn.features.SlidingMoments` with a ``scale``. It is fitted to each
@@ -119,7 +119,7 @@ class SegmentCounts(StatelessTransformer):
         return np.log(np.reshape(rows, (len(rows), len(self.log_penalties))))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names such as ``segments1``, with the logarithm of a penalty as the number."""
+        """The names of the features, such as ``segments1`` for the logarithm 1 of a penalty."""
         return np.array([f"segments{log:g}" for log in self.log_penalties], dtype=object)
 
 
@@ -137,7 +137,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     representation : transformer, optional
         Transforms every sequence before it is segmented, for example
         :class:`~metriclearn.features.HermiteMoments` or a scikit-learn Pipeline. By default
-        sequences do not change.
+        sequences are not transformed.
     sequence_features : transformer
         Computes one row of features from every sequence, before ``representation`` is applied:
         ``SequenceFeatures(…)``, :class:`SegmentCounts`, or both in scikit-learn's FeatureUnion.
@@ -267,7 +267,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     def predict_change_points(
         self, X: Any, known: Any = None, paths: Sequence[SegmentationPath] | None = None
     ) -> Any:
-        """Segment ends of every sequence, the last one T, as in ruptures.
+        """The ends of all segments of every sequence, including T, as in ruptures.
 
         Parameters
         ----------
@@ -353,8 +353,8 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean error.
 
-        For a PartialPartition it is the mean number of violated constraints per constraint, for
-        full labels the mean ‖M − N‖²_F per sequence.
+        If all labels are PartialPartition, this is the fraction of the constraints that are
+        violated. If all are full labels, it is the mean of ‖M − N‖²_F over sequences.
         """
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
@@ -378,9 +378,9 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return fitted, data, represented
 
     def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
-        """The path up to ``max_segments`` segments.
+        """Compute the path up to ``max_segments`` segments.
 
-        If twice the number of annotations is larger, the path has up to that many segments.
+        If twice the number of annotations is larger than ``max_segments``, it is the limit.
         """
         facts: Any = truth.change_points if isinstance(truth, Partition) else ()
         facts = truth.constraints if isinstance(truth, PartialPartition) else facts
@@ -420,16 +420,15 @@ class BayesianCriterion(PenaltyLearner):
 
     In one column, each further segment adds two parameters, a mean and a position, and the squared
     residuals of Gaussian noise have the weight 1/(2σ²). So the BIC penalty of a segment is
-    2σ² log T, and r times as much for r columns. σ is the
-    :func:`~metriclearn.features.hermite.noise_scale`, of which we take the geometric mean over
-    columns. ``fit`` learns no penalty and ignores y. If ``known`` is passed in prediction, the
-    segmentation agrees with it.
+    2σ² log T, and r times as much for r columns. σ is the geometric mean of
+    :func:`~metriclearn.features.hermite.noise_scale` over columns. ``fit`` learns no penalty and
+    ignores y. If ``known`` is passed in prediction, the segmentation agrees with it.
 
     Parameters
     ----------
     representation, sequence_features, regression, min_size, max_segments, own_weight
-        As for :class:`PenaltyLearner`, but ``sequence_features`` is not used. The margin of
-        ``regression`` is used if ``own_weight`` is positive.
+        As for :class:`PenaltyLearner`, but ``sequence_features`` is not used. Only the margin of
+        ``regression`` is used, and only if ``own_weight`` is positive.
 
     Raises
     ------

@@ -18,12 +18,16 @@ _LARGEST = 1e300
 
 @dataclass(frozen=True)
 class Calibration:
-    """The probability that a predicted change-point is true, as an increasing function of its loss.
+    """Converts the loss of a predicted change-point to the probability that it is true.
+
+    The loss is how much lower the score is without the change-point. The larger the loss, the
+    higher is the probability.
 
     Attributes
     ----------
     losses, probabilities : arrays (n,)
-        Points of the curve, which is linear between them and constant beyond.
+        The probability is ``probabilities[i]`` at ``losses[i]``. It is linear between these points,
+        and constant below the first and above the last.
     tolerance : int
         A change-point is true if a true change is at most this many samples away.
     components : array (r, P)
@@ -79,7 +83,7 @@ def uncalibrated(losses: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def true_changes(ends: NDArray[np.int64], truth: Partition, tolerance: int) -> NDArray[np.bool_]:
-    """Whether a true change is within the tolerance of each change-point before T, (K−1,)."""
+    """For each change-point before T, whether a true change is within the tolerance, (K−1,)."""
     low, high = ends[:-1] - tolerance, ends[:-1] + tolerance
     true = truth.change_points[:-1]
     return np.searchsorted(true, high, side="right") > np.searchsorted(true, low, side="left")

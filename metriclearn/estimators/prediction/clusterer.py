@@ -20,11 +20,11 @@ from metriclearn.problem.partition import Partition
 
 
 class MahalanobisClusterer(LearnedMetric):
-    """Cluster with a fitted metric ``components_``, for a known K or a ``penalty_`` of a cluster.
+    """Cluster data under a fitted metric ``components_``, with a known K or with a ``penalty_``.
 
-    Subclasses fit ``components_`` (r, P), ``penalty_`` (None if K is given) and ``n_clusters_``
-    (the K of the training data sets if it is the same for all, else None). They have the parameters
-    ``n_clusters`` ("given", a number or None), ``n_init`` and ``random_state``.
+    Subclasses fit ``components_`` (r, P), the ``penalty_`` of a cluster (None if K is given), and
+    ``n_clusters_`` (the K of the training data sets if it is the same for all, else None). They
+    have the parameters ``n_clusters`` ("given", a number or None), ``n_init`` and ``random_state``.
     """
 
     penalty_: float | None
@@ -39,16 +39,16 @@ class MahalanobisClusterer(LearnedMetric):
         The clusters are a local maximum of Tr(XBXᵀM) − λ Tr M over partitions. If K is known,
         K-means runs from ``n_init`` starts. Otherwise, with ``penalty_``, we take the better result
         of two methods: DP-means from ``n_init`` starts, and a local search from the rounded
-        relaxation. K-means then adds one cluster at a time while the value rises. This is needed
-        because DP-means opens a cluster only if a single sample gains more than λ by it, so it
-        often ends with too few clusters.
+        relaxation. K-means then adds one cluster at a time while the maximized value rises. This is
+        needed because DP-means opens a cluster only if a single sample gains more than λ by it, so
+        it often ends with too few clusters.
 
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
         n_clusters : int or sequence of int, optional
-            K. By default it is unknown if there is a ``penalty_``, and otherwise the number
-            ``n_clusters`` of the estimator or the K of the training data sets.
+            K. By default K is unknown if there is a ``penalty_``. Otherwise it is the number
+            ``n_clusters`` of the estimator or, if that is "given", the K of the training data sets.
         """
         data = self.read_data(X)
         return data.as_passed([found.labels for found in self._cluster(data, n_clusters)])
@@ -89,7 +89,7 @@ class MahalanobisClusterer(LearnedMetric):
         return self._penalized(Z) if count is None else self._k_means(Z, int(count))
 
     def _k_means(self, Z: NDArray, count: int) -> Partition:
-        """Exactly K clusters; equal samples are separated only if fewer than K are distinct."""
+        """Exactly K clusters. Equal samples stay together unless fewer than K are distinct."""
         means = KMeans(count, n_init=self.n_init, random_state=self.random_state)
         clusters = Partition.from_labels(means.fit_predict(Z))
         if clusters.n_clusters == count:
@@ -99,7 +99,7 @@ class MahalanobisClusterer(LearnedMetric):
         return with_clusters(merged.labels[codes.ravel()], Z, count)
 
     def _penalized(self, Z: NDArray) -> Partition:
-        """A partition with large Tr ZZᵀM − λ Tr M."""
+        """A partition for which Tr ZZᵀM − λ Tr M is large."""
         assert self.penalty_ is not None
         form = LowRankForm(Z, shift=-self.penalty_)
         penalized = DPMeans(

@@ -89,7 +89,7 @@ class SampleLabels(NodeLabels):
 
     @property
     def completion(self) -> NDArray:
-        """The labels of the samples; unknown ones are filled in from the nodes' clusters."""
+        """The labels of the samples; an unknown label is filled in from the cluster of the node."""
         spread = self.labels if self.segments is None else self.labels[self.segments]
         return self.values[np.where(self.codes < 0, spread, self.codes)]
 
@@ -236,7 +236,7 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) 
 class NormalizedCutSegmenter(LearnedMetric):
     """Divide images with a fitted metric ``components_`` and a fitted eigenvalue threshold.
 
-    Subclasses fit these and ``scale_``. They have the parameters ``similarity``, ``features``,
+    Subclasses fit both and ``scale_``. They have the parameters ``similarity``, ``features``,
     ``rounding`` and ``balance``.
     """
 
@@ -292,7 +292,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         return check_features(self, graphs)
 
     def _divide(self, nodes: Nodes, n_clusters: int | None) -> NDArray[np.int64]:
-        """Clusters of the nodes; None stands for the number of eigenvalues above the threshold."""
+        """Divide nodes into clusters. With None, K comes from the eigenvalue threshold."""
         cut = self._cut(self.scaled(nodes))
         if n_clusters is None:
             values, _ = cut.eigenpairs(min(self.max_clusters_, nodes.n_samples))
@@ -312,9 +312,9 @@ class NormalizedCutSegmenter(LearnedMetric):
         return NormalizedCut(self.similarity.operator(scaled, self.components_ * scale))
 
     def scaled(self, nodes: Nodes, scale: NDArray | None = None) -> Nodes:
-        """Nodes with features divided by a scale (P,), and centered for accuracy.
+        """Divide the features of nodes by a scale (P,), and center them for accuracy.
 
-        The default is the fitted scale.
+        By default this is the fitted scale.
         """
         if self.similarity.given:
             return nodes
@@ -327,7 +327,7 @@ class NormalizedCutSegmenter(LearnedMetric):
     ) -> None:
         """Choose the eigenvalue threshold from training images.
 
-        The numbers of eigenvalues above it are as close as possible to the numbers of clusters.
+        The numbers of eigenvalues above this threshold are as close as possible to ``counts``.
         """
         self.max_clusters_ = min(2 * max(counts) + 2, *map(len, nodes))
         most = self.max_clusters_

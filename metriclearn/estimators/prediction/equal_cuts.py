@@ -94,7 +94,7 @@ class EqualCuts(SegmenterWithoutMetric):
         return self
 
     def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
-        """Segment ends of every recording, the last one T, as in ruptures.
+        """The ends of all segments of every recording, including T, as in ruptures.
 
         Parameters
         ----------

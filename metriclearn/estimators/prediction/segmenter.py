@@ -69,15 +69,16 @@ class PlottedSegmenter:
         X : (T, P) or (T,) array or data frame
             The three features that vary most under the metric are drawn.
         y : labels, change-points or Partition, optional
-            The true segments. If the estimator needs the number of segments, it is taken from them.
+            The true segments. If the estimator needs the number of segments, it is taken from y.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         title : str, optional
             Replaces the default title.
         **options
             Parameters of ``predict_change_points``, such as ``n_segments``. With
-            ``return_margins=True``, pale bands show how far a boundary can move if the score may
-            fall by at most a tenth of the median loss of a boundary.
+            ``return_margins=True``, a pale band shows how far each boundary can move while the
+            score falls by at most a tenth of the median of ``losses``, see
+            :class:`~metriclearn.BoundaryMargins`.
 
         See Also
         --------
@@ -135,7 +136,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def predict_change_points(
         self, X: Any, n_segments: Any = None, return_margins: bool = False
     ) -> Any:
-        """Change-points of every data set, as in ruptures: segment ends, the last one T.
+        """Change-points of every data set, as in ruptures: the ends of all segments, including T.
 
         A metric of rank r needs 8(r+2)T bytes of memory in addition to X. This holds for single and
         double precision, and also if X is mapped from a file (``np.load(file, mmap_mode="r")``).
@@ -184,10 +185,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
         """Compute exactly how certain every predicted change-point is, in the unit of the penalty.
 
-        At the learned penalty this takes little more time than two pruned dynamic programs. With
-        given numbers of segments there are two more programs, which consider only segments whose
-        values lie in a narrow window. If the window turns out to be too narrow, these programs are
-        repeated with wider windows. An ``oracle`` of the estimator is ignored: margins come from
+        At the learned penalty this takes little more time than two pruned dynamic programs. If
+        numbers of segments are given, two more programs run. They consider only segments whose
+        deficit is at most a small bound, the window. If the window turns out to be too narrow, they
+        run again with wider windows. An ``oracle`` of the estimator is ignored: margins come from
         the exact program.
 
         Parameters
@@ -264,7 +265,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         contains all pieces. So the minimum is exact, except in rare cases with partial labels, see
         :func:`~metriclearn.best_penalty`. The metric does not change, nor do the penalties of
         positions that a ``FeaturePenalty`` has learned. A learner with ``n_segments="given"`` has
-        no penalty after ``fit``, and gets one in this way.
+        no penalty after ``fit``; this method gives it one.
 
         Parameters
         ----------
@@ -305,7 +306,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         Parameters
         ----------
         models : sequence of MahalanobisSegmenter
-            Fitted learners with the same parameters, such as one for each fold.
+            Fitted learners with the same parameters, for example the learners of all folds.
         parts : sequence of (X, y)
             Recordings and labels, as for :meth:`MahalanobisSegmenter.tune_penalty`. The first pair
             is for the first model, and so on. If there are fewer pairs than models, the other
@@ -358,9 +359,9 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             segments, but over partitions in which labels may recur. By default the metric of the
             segments is used.
         named : bool
-            Whether a label means the same in all data sets. If not, no names are learned, but the
-            penalty of a state. It is the one with the least mean loss when the labeled segments of
-            each data set are clustered.
+            Whether a label means the same in all data sets. If not, the penalty of a state is
+            learned in place of names. It is the one with the least mean loss when the labeled
+            segments of each data set are clustered.
 
         Returns
         -------
@@ -494,9 +495,9 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def segmented(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
         """Segment every data set; returns partitions, or the results of ``program`` if given.
 
-        A program is called in place of the oracle, as ``program(form)`` or, with a given number of
-        segments, as ``program(form, n_segments)``. Warns if the oracle returns segments of fewer
-        than two samples on average.
+        ``program`` is called in place of the oracle: ``program(form)`` or, if the number of
+        segments is given, ``program(form, n_segments)``. Warns if the oracle returns segments of
+        fewer than two samples on average.
         """
         if n_segments is None and self.penalty_ is None:
             raise ValueError(
@@ -533,7 +534,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def segmented_at(
         self, data: DataSets, penalties: Sequence[float], n_segments: Any = None
     ) -> list[list[Partition]]:
-        """The results of :meth:`segmented` for several penalties in place of ``penalty_``.
+        """The results of :meth:`segmented` under each of several values of ``penalty_``.
 
         Returns a list of partitions for each penalty. The form of a data set is computed only once.
         With given numbers of segments all penalties give the same result.

@@ -26,7 +26,7 @@ _N_PENALTIES = 100
 
 @dataclass(frozen=True)
 class States:
-    """Learned states: their names and means, or the penalty of one more state.
+    """Learned states: either their names and means, or the penalty of one more state.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class States:
     names : array (S,) or None
         Labels of the states, if labels mean the same in all data sets.
     means : array (S, r) or None
-        Means of the labeled samples XL of each state.
+        For each state, the mean of its labeled samples, after multiplication by L.
     penalty : float
         λ of an additional state, if there are no names.
     """
@@ -52,9 +52,10 @@ class States:
         """Learn the means of the labeled states or, unless ``named``, the penalty of a state.
 
         The penalty is the one with the least mean loss ‖M − N‖²_F / T when DP-means clusters the
-        labeled segments. Two segments a and b of a data set become one state at the penalty
-        |a||b| / (|a| + |b|) ‖μ_a − μ_b‖². At most 100 quantiles of these values are tried. If
-        neighboring ones are equally good, the middle one is chosen.
+        labeled segments. Two segments of a data set, with a and b samples and the means μ_a and
+        μ_b, become one state at the penalty ab / (a + b) ‖μ_a − μ_b‖². At most 100 quantiles of the
+        penalties of all such pairs are tried. If several neighboring quantiles are equally good,
+        the middle one is chosen.
         """
         Z = [array @ components.T for array in arrays]
         if named:
@@ -91,7 +92,7 @@ class States:
     def of(
         self, array: NDArray, segments: Partition, count: int | None, random_state: Any
     ) -> NDArray:
-        """The state of every sample of a data set, (T,); a ``count`` is the number of states."""
+        """The state of every sample, (T,); ``count`` is the number of states, if it is known."""
         means = _means(array @ self.components.T, segments)
         if count is not None:
             numbers = _counted(means, segments, count, random_state)
@@ -103,7 +104,7 @@ class States:
 
 
 def _means(Z: NDArray, clusters: Partition) -> NDArray:
-    """Means of the rows of Z = XL over clusters, (K, r), or (K, 1) if the metric is zero."""
+    """The mean row of Z = XL in every cluster, (K, r), or (K, 1) if the metric is zero."""
     rows = Z if Z.shape[1] else np.zeros((len(Z), 1))
     return clusters.pool(rows) / clusters.sizes[:, None]
 

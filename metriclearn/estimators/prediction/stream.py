@@ -79,7 +79,7 @@ class StreamSource(NamedTuple):
 
 
 class StreamedSegments(NamedTuple):
-    """Segments of a stream, in order of time.
+    """Segments of a stream, in the order of time.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class StreamedSegments(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The source, its metric, and the arrays of the dynamic program as its kernels expect them."""
+    """The source of the stream, its metric, and the arrays in the form that kernels expect."""
 
     source: StreamSource
     components: NDArray
@@ -221,9 +221,9 @@ class SegmenterStream(ComponentParameters):
         Parameters
         ----------
         margins : bool
-            Whether to compute ``losses``, by two dynamic programs over these samples. If the stream
-            has forgotten samples of the first pending segment because of ``max_delay``, each loss
-            is only an upper bound: the loss of removing one change while all others stay.
+            Whether to compute ``losses``. This takes two dynamic programs over these samples. If
+            the stream has forgotten samples of the first pending segment because of ``max_delay``,
+            each loss is only an upper bound: the loss of removing one change while all others stay.
         """
         self.check_running("pending")
         if self.offset_ is None:
@@ -315,7 +315,7 @@ class SegmenterStream(ComponentParameters):
         return found
 
     def rest(self) -> list[StreamedSegments]:
-        """A list of the remaining segments, as at the end of the stream."""
+        """Segment what is left as if the stream ended here; returns the segments in a list."""
         found = []
         if self.recent_ is not None:
             found = self._follow(*self._read(self.recent_[:0], last=True))
@@ -359,7 +359,7 @@ class SegmenterStream(ComponentParameters):
         return features, scores, penalties
 
     def _follow(self, features: NDArray, scores: Any, penalties: Any) -> list[StreamedSegments]:
-        """Pass samples to the program; returns the segments that become final."""
+        """Pass samples to the dynamic program; returns the segments that become final."""
         if not len(features):
             return []
         if self.offset_ is None:
@@ -409,7 +409,7 @@ class SegmenterStream(ComponentParameters):
         return found
 
     def _forget(self, base: int, first: int) -> None:
-        """Make ``base`` the first position, and forget the positions between it and ``first``."""
+        """Renumber positions from ``base`` on, and drop those between ``base`` and ``first``."""
         self.begin_ += base + (self.head_ if base else 0)
         self.head_ = (0 if base else self.head_) + first - 1 - base
         signal, program, progress = self._kept().state
@@ -421,7 +421,7 @@ class SegmenterStream(ComponentParameters):
         self.exact_ = self.exact_ and not lost
 
     def _begin(self, features: NDArray, scores: NDArray | None, penalties: Any) -> None:
-        """Make empty arrays; all sums will be over differences from the first sample."""
+        """Make empty arrays. All sums will be over differences from the first sample."""
         n_components = len(self._kept().components)
         self.offset_ = np.array(features, dtype=np.float64)
         self.clock_, self.bounds_ = np.zeros(N_CLOCK, dtype=np.int64), np.zeros(N_BOUNDS)
@@ -464,7 +464,7 @@ class SegmenterStream(ComponentParameters):
         return self.kept_
 
     def _state(self, source: StreamSource) -> tuple[Signal, Program, Progress]:
-        """The arrays of the dynamic program as its kernels expect them."""
+        """The arrays of the dynamic program, in the form that its kernels expect."""
         signal = Signal(self.sums_, 0.0, source.min_size, c=-float(source.penalty), head=self.head_)
         if self.penalties_ is not None:
             signal = signal._replace(penalties=self.penalties_)
@@ -477,13 +477,13 @@ class SegmenterStream(ComponentParameters):
         return signal, program, Progress(self.clock_, self.bounds_, self.center_, needed)
 
     def _ends(self, now: int) -> NDArray[np.int64]:
-        """Ends of the best segments since the last final change, as positions of the program."""
+        """Ends of the best segments since the last final change, as positions in the arrays."""
         if self.values_[0, now] == -np.inf:  # fewer samples than min_size form one segment
             return np.array([now])
         return changes(self.positions_[0], now, int(self.clock_[BASE]))
 
     def _told(self, ends: NDArray[np.int64]) -> StreamedSegments:
-        """Convert positions of the program to segments, counted from the start of the stream."""
+        """Convert positions in the arrays to segments, with ends counted since the stream began."""
         names, classes = None, self.classes
         if classes is not None and self.emissions_ is not None:
             starts = np.append(self.clock_[BASE], ends[:-1])

@@ -39,7 +39,7 @@ _LOGGER = logging.getLogger(__name__)
 class Family(NamedTuple):
     """A learner, the name of its regularization parameter, and values for this parameter.
 
-    The value that is most often the best comes first.
+    The first value is the one that is most often the best.
     """
 
     learner: MahalanobisSegmenter
@@ -144,15 +144,15 @@ def auto_metric_learner(
     Every family is tried at its strengths by cross-validation over whole groups of sequences. The
     penalty is tuned on the training part, in units of the variance of each sequence, see
     :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. Each family is represented by its
-    best candidate. We choose the simplest family whose loss exceeds the least one by at most one
+    best candidate. We choose the simplest family whose loss exceeds the least loss by at most one
     standard error of the paired differences over groups.
 
-    Then we try some changes, one after another, and keep each one that lowers the loss by more than
-    one standard error. We first try the penalty as it was learned, and the penalty tuned in the
-    unit of the data. Then ``min_size`` is set to half the length of the shortest labeled segment.
-    Finally the penalty may depend on the sequence or on the boundary
-    (:class:`~metriclearn.FeaturePenalty`). With few groups the standard error is inflated by
-    Student's t for a confidence of 84 %: by 1.8 for two groups, by 1.3 for three, and by 1.2 for
+    Then we try some changes of this candidate, one after another, and keep each change that lowers
+    the loss by more than one standard error. We first try the penalty as it was learned, and the
+    penalty tuned in the unit of the data. Then ``min_size`` is set to half the length of the
+    shortest labeled segment. Finally we try penalties that depend on the sequence or on the
+    boundary (:class:`~metriclearn.FeaturePenalty`). With few groups the standard error is inflated
+    by Student's t for a confidence of 84 %: by 1.8 for two groups, by 1.3 for three, and by 1.2 for
     four. The chosen learner is fitted again to all sequences.
 
     Parameters
@@ -168,8 +168,8 @@ def auto_metric_learner(
     seconds : float
         Time limit of the whole search. The first candidate is always tried, but no other is begun
         after two thirds of this time. Every fit stops after a twentieth of it. ``choice_`` lists
-        the candidates that were left out, and ``solution_`` shows whether a fit was stopped. With
-        enough time the result is the same on every machine.
+        the candidates for which there was not enough time, and ``solution_`` shows whether a fit
+        was stopped. With enough time the result is the same on every machine.
     n_folds : int ≥ 2
         Number of folds, at most one per group.
 
@@ -184,8 +184,8 @@ def auto_metric_learner(
 
     See Also
     --------
-    Consensus : keeps all candidates and chooses none; often better on few recordings, but has no
-        single metric to look at.
+    Consensus : combines all candidates and chooses none; often better on few recordings, but has no
+        single metric that can be inspected.
 
     References
     ----------
@@ -236,7 +236,7 @@ def auto_metric_learner(
 
 @dataclass
 class _Search:
-    """Tries candidates on groups left out, while there is time."""
+    """Tries candidates on groups left out until the time is up."""
 
     X: Any
     truths: Sequence[Any]
@@ -248,7 +248,7 @@ class _Search:
     left_out: list[str] = field(default_factory=list)
 
     def attempt(self, name: str, rank: int, learner: Any) -> list[_Trial]:
-        """Try a candidate with each way of choosing its penalty; nothing is tried if time is up."""
+        """Try a candidate with each way of choosing its penalty, unless the time is up."""
         if self.trials and time.monotonic() - self.begun > 2 / 3 * self.seconds:
             self.left_out.append(name)
             return []
@@ -301,7 +301,7 @@ def _standard_error(values: NDArray) -> float:
 
 
 def _simplest(trials: Sequence[_Trial]) -> _Trial:
-    """The best trial of the simplest family within one standard error of the best trial."""
+    """The best trial of the simplest family that is within one standard error of the best one."""
     by_family: dict[int, _Trial] = {}
     for trial in sorted(trials, key=lambda trial: float(trial.losses.mean())):
         by_family.setdefault(trial.rank, trial)
@@ -314,9 +314,9 @@ def _simplest(trials: Sequence[_Trial]) -> _Trial:
 
 
 def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
-    """The best trial after comparing it with all others, one after another.
+    """Compare the best trial with the others, one after another, and return the winner.
 
-    Another trial becomes the best if it is better by more than one standard error.
+    Another trial wins if it is better by more than one standard error.
     """
     for other in others:
         gain = best.losses - other.losses
@@ -325,7 +325,7 @@ def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
 
 
 def _refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """The changes of a learner that are tried: a description of each, and its parameters."""
+    """The changes of a learner to try: descriptions, with the parameters that they set."""
     changes: dict[str, dict[str, Any]] = {}
     plain = isinstance(learner, ChangePointMetricLearner)
     if isinstance(truths[0], Partition):

@@ -58,17 +58,19 @@ class ClusteringConsensus(ComponentParameters):
     Parameters
     ----------
     members : mapping of names to lists of clusterers
-        Families of members; all families have the same weight. A member is a
+        Families of members. The weight of a member is divided by the number of members in its
+        family, so a large family has no advantage. A member is a
         :class:`~metriclearn.ClusteringMetricLearner`, a
         :class:`~metriclearn.NormalizedCutMetricLearner`, or another clusterer with ``fit(X, y)``
         and ``predict(X, n_clusters)`` for lists of data sets.
     weights : "held-out" or "uniform"
         With "held-out", q_j ∝ (least loss / loss)^p. Here "loss" is the mean loss of the member on
-        the parts left out, and p is the power for which the compromise has the least loss on them.
+        the parts left out, and p is the power for which the compromise has the least loss on these
+        parts.
     n_clusters : "given" or None
-        With "given", the numbers of clusters are known; for the parts left out they come from the
-        labels. With None, the models estimate these numbers, and the compromise may have any number
-        of clusters.
+        With "given", the numbers of clusters are known; for the parts left out they are counted in
+        the labels. With None, the models estimate these numbers, and the compromise may have any
+        number of clusters.
     n_folds : int
         Number of parts that are left out, one at a time. With several data sets, a part consists of
         whole groups of them; with a single table, it is a stratified sample of the rows.
@@ -176,9 +178,9 @@ class ClusteringConsensus(ComponentParameters):
         ----------
         X : table, image, or a sequence of these
         n_clusters : int or sequence of int, optional
-            K. By default every model uses its default. With ``n_clusters="given"``, the compromise
-            then has the same number of clusters as the models if this is the same for all models.
-            Otherwise the compromise may have any number of clusters.
+            K. By default every model uses its own default. With ``n_clusters="given"``, the
+            compromise then has the same number of clusters as the models if they all have the same
+            number. Otherwise the compromise may have any number of clusters.
         """
         return self._of_each(X, n_clusters, lambda form, found, shape: found.labels.reshape(shape))
 

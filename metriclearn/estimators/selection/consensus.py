@@ -65,7 +65,7 @@ _FITTED = families_of(
 
 @dataclass(eq=False, repr=False)
 class Consensus(Streaming, SegmenterWithoutMetric):
-    """The segmentation with the least expected loss over many models; no model is chosen.
+    """Find the segmentation with the least expected loss over many models, and choose no model.
 
     With few recordings, the error of choosing one model is larger than the differences between
     models. Here every member, that is, every segmenter in ``members``, is fitted several times:
@@ -85,7 +85,8 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     Parameters
     ----------
     members : mapping of names to lists of segmenters, optional
-        Families of members; all families have the same weight. By default these are the families of
+        Families of members. The weight of a member is divided by the number of members in its
+        family, so a large family has no advantage. By default these are the families of
         :func:`~metriclearn.auto_metric_learner` at all their strengths. If labels are names, frame
         classifiers and named learners are added.
     weights : "held-out" or "uniform"
@@ -116,8 +117,8 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     ----------
     models_ : list of fitted segmenters
     fits_ : list of int
-        For each model, the number of the fit from which it comes. Models from the same fit differ
-        only in their penalties.
+        For each model, the number of the fit from which the model comes. Models from the same fit
+        differ only in their penalties.
     families_ : list of str
         The family of each model.
     weights_ : array (models,)
@@ -144,7 +145,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
 
     See Also
     --------
-    auto_metric_learner : chooses one model, with a metric to look at.
+    auto_metric_learner : chooses one model, whose metric can be inspected.
 
     Examples
     --------
@@ -228,8 +229,8 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         Parameters
         ----------
         members : mapping of names of families to members
-            A member is a sequence of fitted models, one for every fold. It may have one more model,
-            fitted to all recordings.
+            A member is a sequence of fitted models, one for every fold. The sequence may end with
+            one more model, which was fitted to all recordings.
         X, y
             All training data.
         left_out : sequence of int arrays
@@ -368,7 +369,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         )
 
     def predict_change_points(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """Segment ends of every recording, the last one T, as in ruptures.
+        """The ends of all segments of every recording, including T, as in ruptures.
 
         Parameters
         ----------
@@ -393,7 +394,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         return self._of_each(X, n_segments, known, labels)
 
     def expected_loss(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """The mean ‖M − N_j‖²_F over all models with weights q_j, for each recording.
+        """For each recording, the weighted mean of ‖M − N_j‖²_F over all models, with weights q_j.
 
         M is the consensus, and N_j is the prediction of model j. The mean measures how much the
         models disagree. It is the expected loss of M if one of the models, drawn with probabilities
@@ -425,7 +426,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
 
         A logistic regression predicts whether a boundary is true, from the log odds of its
         :meth:`boundary_shares`. The regression is fitted to recordings that were left out in
-        ``fit``; their shares come from the models that were fitted without them.
+        ``fit``. For these, the shares are computed from the models that were fitted without them.
 
         Parameters
         ----------
@@ -455,7 +456,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         return results if isinstance(shares, list) else results[0]
 
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
-        """The best segmentation of every recording."""
+        """The consensus segmentation of every recording."""
         return [found for _, found in self._answers(data, n_segments)]
 
     def _of_each(self, X: Any, n_segments: Any, known: Any, result: Any) -> Any:
@@ -465,7 +466,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     def _answers(
         self, data: DataSets, n_segments: Any, known: Any = None
     ) -> list[tuple[ConsensusForm, Partition]]:
-        """For every recording, the form of the models' predictions and its best segmentation."""
+        """For every recording, a form that sums up the models' predictions, and the consensus."""
         who = type(self).__name__
         counts = read_counts(who, "n_segments", n_segments, data, optional=True)
         facts = self._facts(data, known)
@@ -533,7 +534,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
 def _at_penalties(
     models: Sequence[Any], data: DataSets, n_segments: Any
 ) -> Sequence[Sequence[Partition]]:
-    """The predictions of models that come from one fit and differ only in their penalties.
+    """Predict with models that come from one fit and differ only in their penalties.
 
     ``data`` are the data sets as ``read_data`` returns them.
     """
@@ -574,7 +575,7 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
 
 
 def _returns(codes: NDArray) -> bool:
-    """Whether a name occurs again after another one."""
+    """Whether a name occurs, then a different name, and then the first name again."""
     known = codes[codes >= 0]
     runs = known[np.flatnonzero(np.diff(known, prepend=-1))]
     return len(np.unique(runs)) < len(runs)
@@ -585,11 +586,11 @@ def _distances(
     answers: Sequence[Mapping[int, Partition]],
     truths: Sequence[Any],
 ) -> NDArray[np.float64]:
-    """Distances from every boundary of the compromises to other boundaries.
+    """Distances from the boundaries of compromises to true boundaries, and to those of members.
 
-    There is a row for every boundary in the fully labeled recordings that were left out. The first
-    column is the distance to the nearest true boundary. The other columns are the distances to the
-    nearest boundary of each member.
+    There is a row for every boundary that a compromise has in a fully labeled recording that was
+    left out. The first column is the distance to the nearest true boundary. There is one further
+    column for each member: the distance to its nearest boundary.
     """
     rows = [np.empty((0, 1 + len(answers)))]
     for i, best in found.items():
@@ -616,7 +617,7 @@ def _log_odds(shares: NDArray) -> NDArray[np.float64]:
 
 
 def _without_names(form: ConsensusForm, found: Partition) -> float:
-    """The expected loss of the boundaries alone; wrong names cost nothing."""
+    """The expected loss of a segmentation if wrong names add nothing to the loss."""
     plain = copy.copy(form)
     plain.name_loss = 0.0
     return plain.expected_loss(found)

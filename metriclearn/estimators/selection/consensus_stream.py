@@ -32,9 +32,9 @@ class ConsensusStream(SegmenterStream):
     returns for all samples at once.
 
     The weight of a boundary depends on the lengths of the segments around it, so C cannot be beyond
-    the last final segment end of any model. If a model finds no change, nothing becomes final.
-    A stream takes the memory of the models' streams, plus O(ends of their segments since the last
-    final change).
+    the last final segment end of any model. If a model finds no change, nothing becomes final. A
+    stream needs as much memory as the streams of all models. In addition, it stores the segment
+    ends that the models have found since the last final change.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class ConsensusStream(SegmenterStream):
         return found
 
     def rest(self) -> list[StreamedSegments]:
-        """A list of the remaining segments, as at the end of the stream."""
+        """End the streams of the models, and return the remaining segments in a list."""
         self._end_models()
         return [self._segments(self._path())]
 
@@ -171,11 +171,11 @@ class ConsensusStream(SegmenterStream):
         return whole
 
     def _end_models(self) -> None:
-        """Advance to the last sample, including samples that still wait for their neighbors."""
+        """Process samples that still wait for their neighbors, and advance to the last sample."""
         self._follow_models([stream.joined(stream.rest()) for stream in self.streams_])
 
     def _follow_models(self, found: list[StreamedSegments]) -> None:
-        """Advance the program to the last position up to which all models have final segments."""
+        """Advance to the last position up to which the segments of all models are final."""
         self.exact_ = self.exact_ and all(stream.exact_ for stream in self.streams_)
         classes = self.classes
         for j, part in enumerate(found):
@@ -203,7 +203,7 @@ class ConsensusStream(SegmenterStream):
         self._forget_ends(int(places[-1]))
 
     def _advance(self) -> None:
-        """Advance the program to the last of its positions."""
+        """Advance the dynamic program to the last of ``places_``."""
         n, used = len(self.places_), len(self.best_)
         more = np.zeros(n - used, dtype=np.int64)
         self.best_, self.back_ = np.append(self.best_, 1.0 * more), np.append(self.back_, more)
@@ -220,7 +220,7 @@ class ConsensusStream(SegmenterStream):
         return self.segmenter.weights_ / self.segmenter.weights_.sum()
 
     def _count_votes(self, places: NDArray) -> None:
-        """Extend the cumulative votes for names from ``places[0]`` to all later positions."""
+        """Append the cumulative votes for names at all ``places`` after the first."""
         if self.segmenter.classes_ is None or not any(map(len, self.codes_)):
             return
         start, stop = int(places[0]), int(places[-1])
@@ -236,10 +236,10 @@ class ConsensusStream(SegmenterStream):
         self.votes_ = np.vstack([self.votes_, sums])
 
     def _shared_segments(self) -> StreamedSegments:
-        """Segments up to the last final change.
+        """Return the segments up to the last final change.
 
-        This is the last change that is common to the best segmentations up to all positions at
-        which the current segment may begin.
+        Each position at which the current segment may begin has a best segmentation up to it. The
+        last change that is common to all of these is the last final change.
         """
         needed = set(self.live_.tolist())
         while len(needed) > 1:
@@ -257,9 +257,10 @@ class ConsensusStream(SegmenterStream):
         return found
 
     def _decided_segments(self) -> StreamedSegments:
-        """The segments of the current best segmentation in the oldest half of the delay.
+        """Make changes final because of ``max_delay``; returns the segments that end at them.
 
-        After this, no further change before ``earliest_`` is possible.
+        They are the changes of the current best segmentation that lie more than half of
+        ``max_delay`` in the past. Afterwards no further change before ``earliest_`` is possible.
         """
         assert self.max_delay is not None
         whole = self._ended()
@@ -289,7 +290,7 @@ class ConsensusStream(SegmenterStream):
             self.ends_[j], self.codes_[j] = ends[n_done:], self.codes_[j][n_done:]
 
     def _path(self, last: int | None = None) -> NDArray[np.int64]:
-        """The best segment ends up to a position (by default the last), as indices of positions."""
+        """Ends of the best segments up to ``places_[last]``, as indices of ``places_``."""
         found, u = [], len(self.places_) - 1 if last is None else last
         while u > 0:
             found.append(u)
@@ -297,7 +298,7 @@ class ConsensusStream(SegmenterStream):
         return np.array(found[::-1], dtype=np.int64)
 
     def _segments(self, numbers: NDArray[np.int64]) -> StreamedSegments:
-        """The segments that end at the positions with these indices."""
+        """The segments that end at the ``places_`` with these indices."""
         ends, names = self.places_[numbers], None
         if self.votes_ is not None:
             starts = np.append(0, numbers[:-1])[: len(numbers)]

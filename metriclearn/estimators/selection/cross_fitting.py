@@ -42,7 +42,7 @@ def is_listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
 
 
 def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
-    """The requirement that a parameter is a mapping of names to lists of accepted items."""
+    """Return the requirement that a parameter maps names to lists of accepted items."""
 
     def are(given: Any) -> bool:
         if given is None:
@@ -191,18 +191,18 @@ def weigh(
     loss: Callable[[Partition, Any], float],
     least: float = 1e-12,
 ) -> tuple[float, NDArray, NDArray, dict[int, Partition]]:
-    """Choose the power by which weights decrease with the loss, and compute the weights.
+    """Choose the power p by which weights loss^(−p) decrease, and compute the weights.
 
-    The power is the one for which compromises have the least loss on data left out. Predictions
-    come from models that were fitted without these data. To try a power on a fold, weights are
-    computed from the losses in the other folds, if there are any. Returns the power, the weights of
-    the members, their losses on all data sets (NaN if not left out), and the compromises for the
-    data sets left out.
+    The chosen power is the one at which compromises have the least loss on data left out. The
+    predictions come from models that were fitted without these data. To try a power on a fold,
+    weights are computed from the losses in the other folds, if there are any. Returns the power,
+    the weights of the members, their losses on all data sets (NaN if not left out), and the
+    compromises for the data sets left out.
 
     Parameters
     ----------
     families : sequence of str
-        The family of each member.
+        The family of each member. Weights are divided by the number of members in the family.
     answers : sequence of mappings of int to Partition
         For each member, its prediction for every data set that was left out, by the data set's
         index.
@@ -217,7 +217,7 @@ def weigh(
     loss : callable
         Computes the loss of a partition against a true one.
     least : float
-        Smaller mean losses are raised to this value.
+        Mean losses below this value are replaced by it.
     """
     sizes = np.array([families.count(name) for name in families], dtype=float)
     places = np.sort(np.concatenate(left_out))

@@ -46,9 +46,9 @@ class GapSegmenter(ComponentParameters):
 
     and the loss is ‖M − N‖² over the entries of known samples only. Neither the value nor the loss
     depends on where in a gap a segment ends. A segment without a known sample only costs λ. So the
-    best weighted segmentation is the best segmentation of the known samples alone, and learning and
-    predicting from these alone is exact. Gaps are not interpolated, and their lengths do not
-    matter.
+    best segmentation with these weights is the best segmentation of the known samples alone.
+    Learning and predicting from the known samples alone is therefore exact. Gaps are not
+    interpolated, and their lengths do not matter.
 
     A change within a gap of m unknown rows is placed in the middle of the gap, after ⌊m/2⌋ of these
     rows. Unknown rows at the beginning and at the end of a sequence belong to the first and to the
@@ -56,8 +56,8 @@ class GapSegmenter(ComponentParameters):
 
     Labels of unknown rows are used: a change within a gap becomes a change between the known rows
     around it, and a segment without any known row is ignored. If a region of a partial label begins
-    or ends in a gap, only the certain part of the information is kept. If labels are names, only
-    the names of known rows are used.
+    or ends in a gap, we keep only what it implies with certainty for the known rows. If labels are
+    names, only the names of known rows are used.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class GapSegmenter(ComponentParameters):
         return -float(np.mean([KnownLoss()(Partition(ends=ends), truth) for ends, truth in pairs]))
 
     def known(self, X: Any, y: Any) -> tuple[list[Any], list[Any]]:
-        """The data sets without unknown rows, and their labels.
+        """Return the data sets without their unknown rows, and the labels of the known rows.
 
         Use them for other methods of ``learner_``, for example
         ``segmenter.learner_.tune_penalty(*segmenter.known(X, y))``.
@@ -261,12 +261,12 @@ def _borders(known: NDArray[np.int64]) -> NDArray[np.int64]:
 def _restriction(
     truth: Partition | PartialPartition, known: NDArray[np.int64]
 ) -> Partition | PartialPartition:
-    """Convert the labels of all rows to labels of the known rows.
+    """Convert labels of all rows to labels of the known rows.
 
     A change between the neighboring known rows k_{c−1} and k_c stands for changes at one or more of
-    the positions k_{c−1} + 1 … k_c. So no change is allowed there if none is allowed at any of
+    the positions k_{c−1} + 1 … k_c. So it is forbidden only if changes are forbidden at all of
     these positions. If a region needs a change, a change between k_{c−1} and k_c satisfies it if
-    the region contains one of these positions.
+    the region contains at least one of these positions.
     """
     if isinstance(truth, Partition):
         return Partition.from_runs(truth.labels[known])

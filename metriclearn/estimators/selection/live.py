@@ -22,7 +22,7 @@ _FRAMES = 16  # more frames than the deltas of a frame depend on
 def json_lines(
     model: Any, source: IO[str], rate: float | None = None, delay: float | None = None
 ) -> Iterator[str]:
-    """Segments of a stream that is still being written, each as a line of JSON once it is final.
+    """Segment a stream that is still being written; yields each final segment as a line of JSON.
 
     Parameters
     ----------

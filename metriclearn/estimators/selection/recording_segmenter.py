@@ -44,13 +44,13 @@ _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
 class RecordingSegmenter(ComponentParameters):
     """Learn from labeled recordings to divide new recordings into segments with names.
 
-    Boundaries come from a consensus of several families of metric learners and, if labels recur, of
-    classifiers of rows. The models are learned from different parts of the recordings; from a
-    single recording only one metric is learned. A segment gets the name that the consensus
-    predicts. If the consensus predicts no names, a segment gets the label with the largest mean
-    score over its rows. The scores of a row come from linear discriminant analysis of all training
-    rows, with shrinkage (Ledoit & Wolf). Neighboring segments with the same label are joined. If
-    labels are not classes, as for the shots of a film, segments get no labels.
+    Boundaries come from a consensus of several families of metric learners. If labels recur,
+    classifiers of rows take part, too. The models are learned from different parts of the
+    recordings; from a single recording only one metric is learned. A segment gets the name that the
+    consensus predicts. If the consensus predicts no names, a segment gets the label with the
+    largest mean score over its rows. The scores of a row come from linear discriminant analysis of
+    all training rows, with shrinkage (Ledoit & Wolf). Neighboring segments with the same label are
+    joined. If labels are not classes, as for the shots of a film, segments get no labels.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ class RecordingSegmenter(ComponentParameters):
         Number of parts of the recordings that are left out, one at a time; at most one per group,
         and none for a single recording.
     tolerance : float, optional
-        A boundary counts as found if it is at most this many seconds off. By default this is a
-        tenth of the median length of labeled segments, but at least one row.
+        A true boundary counts as found if a predicted one is at most this many seconds away. By
+        default this is a tenth of the median length of labeled segments, but at least one row.
 
     Attributes
     ----------
@@ -83,12 +83,12 @@ class RecordingSegmenter(ComponentParameters):
         without it. Only the penalties and the power of the weights were tuned on these recordings,
         see :class:`~metriclearn.Consensus`. None if no recordings were left out.
     validation_ : dict or None
-        Further results for the same recordings. "one segment" is the mean loss without any
-        boundary. "equal cuts" and "Euclidean" are the mean losses of segments of equal length, and
-        of the Euclidean metric of standardized features; their length and penalty are tuned on
+        Further results for the recordings left out. "one segment" is the mean loss without any
+        boundary. "equal cuts" is the mean loss of segments of equal length, and "Euclidean" is that
+        of the Euclidean metric of standardized features. The length and the penalty are tuned on
         other recordings. "found" is the fraction of true boundaries with a predicted one within the
-        tolerance, and "right" the fraction of predicted boundaries with a true one. "boundaries" is
-        the number of true boundaries, and "tolerance" is in seconds.
+        tolerance, and "right" is the fraction of predicted boundaries with a true one. "boundaries"
+        is the number of true boundaries, and "tolerance" is in seconds.
     feature_names_ : list of str
     trained_on_ : list of str
         Names of the recordings.
@@ -316,7 +316,7 @@ def _spelled(label: str) -> str:
 def _plain_losses(
     data: LabeledSequences, truths: list[Partition], n_folds: int
 ) -> dict[str, float]:
-    """Mean ‖M − N‖² of equal cuts and of the Euclidean metric, tuned on the other recordings."""
+    """Mean ‖M − N‖² of two baselines on recordings left out, tuned on the other recordings."""
     scale = np.concatenate(data.sequences).std(axis=0)
     varies = scale > 0
     forms = [LowRankForm(X[:, varies] / scale[varies]) for X in data.sequences]
@@ -337,7 +337,7 @@ def _plain_losses(
 
 
 def in_words(model: RecordingSegmenter) -> dict[str, str]:
-    """Describe a fitted model, its training data and its quality: a text for each title."""
+    """Describe a fitted model, its training data and its quality in texts with titles."""
     learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
     models = getattr(learner, "models_", [learner])
     shares = getattr(learner, "weights_", [1.0])

@@ -75,8 +75,8 @@ class RegularizationPath:
         Weights of the features (diagonal metrics), or eigenvalues of B in decreasing order, in the
         units to which the regularizer applies.
     validation_loss : array (S,), array (S, F) or None
-        Mean loss ℓ on the validation data at every strength; after cross-validation with F folds,
-        on the data that each fold leaves out.
+        Mean loss ℓ on the validation data at every strength. After cross-validation with F folds,
+        it is the loss on the data that each fold leaves out.
     diagonal : bool
         Whether ``weights`` are weights of features.
     """
@@ -93,7 +93,7 @@ class RegularizationPath:
 
     @property
     def best(self) -> int:
-        """Index of the strength with the least validation loss; the strongest one of equals."""
+        """Index of the strength with the least validation loss; of equal ones, the largest."""
         if self.validation_loss is None:
             raise ValueError(
                 "RegularizationPath needs validation data to choose a strength, got none; pass "
@@ -103,7 +103,7 @@ class RegularizationPath:
         return int(np.argmin(losses.mean(axis=1)))
 
     def plot(self, ax: Any = None, feature_names: Sequence[str] | None = None) -> Any:
-        """Plot the weights against the strength and, if there is one, the validation loss."""
+        """Plot the weights and, if it is known, the validation loss against the strength."""
         from metriclearn.plots import plot_regularization_path
 
         if not self.diagonal:
