@@ -1,9 +1,10 @@
 """Nodes of a graph, each of which stands for one or many samples, and their labels.
 
-A superpixel of n pixels is a node of size n. Let E be the T×S indicator of pixels in nodes. The
-matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and the pixel matrix of every partition of the
-nodes is M = Ê M̃ Êᵀ with an S×S projection M̃. So traces and inner products of T×T pixel matrices
-are computed without approximation from S×S matrices: Êᵀ(·)Ê has the same traces and inner products.
+A superpixel of n pixels is a node of size n. Let E be the T×S matrix with entry 1 if pixel t is in
+node s, and 0 otherwise. The matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and the pixel
+matrix of every partition of the nodes is M = Ê M̃ Êᵀ with an S×S projection M̃. So traces and inner
+products of T×T pixel matrices are computed without approximation from S×S matrices: Êᵀ(·)Ê has the
+same traces and inner products.
 
 The loss of partial labels, :class:`~metriclearn.problem.losses.FrobeniusLoss`, is also computed
 from S×S matrices. Let D be diagonal, with 1 for labeled pixels and 0 for others, and let the
@@ -87,7 +88,7 @@ class Nodes:
 
     @property
     def n_features(self) -> int:
-        """The number of features P, or of given similarities."""
+        """The number P of features, or the number n of given similarities."""
         return self.features.shape[1] if self.features.ndim == 2 else len(self.features)
 
     @property
@@ -103,8 +104,7 @@ class Nodes:
 
     @property
     def root(self) -> NDArray:
-        """√(n_s / T) for every node, (S,). It converts similarities of nodes to those of samples,
-        divided by T."""
+        """The root r of similarities A = Diag(r) W Diag(r): √(n_s / T) for every node, (S,)."""
         return np.sqrt(self.sizes / np.sum(self.sizes))
 
 
@@ -189,7 +189,7 @@ class NodeLabels:
 
     @cached_property
     def _weighted(self) -> NDArray[np.float64]:
-        """The counts, weighted by D, (S, K)."""
+        """The counts (S, K), each times the entry of D for its cluster."""
         totals = self.counts.sum(axis=0)
         return self.counts * (totals.sum() / totals) ** self.balance
 
@@ -205,7 +205,7 @@ class NodeLabels:
 
     @cached_property
     def partial_labels(self) -> NodeLabels | None:
-        """These labels if some samples are unlabeled; None if all samples are labeled."""
+        """The node labels themselves if some samples are unlabeled, otherwise None."""
         complete = self.sizes is None or np.all(self.counts.sum(axis=1) == self.sizes)
         return None if complete else self
 
@@ -281,8 +281,7 @@ class NodeLabels:
 
     @property
     def labeled_trace(self) -> float:
-        """Tr DH: the sum over clusters of their entry of D times the fraction of labeled
-        samples."""
+        """Tr DH. Every cluster adds its fraction of labeled samples times its entry of D."""
         return float(np.sum(self._weighted.sum(axis=0) / self._scales[1] ** 2))
 
     def squared_norm(self, labels: NDArray) -> float:
@@ -316,8 +315,8 @@ def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None)
     This is kernel K-means, which keeps the labels. It runs twice, and the better result is
     returned. In the first run, each node starts in the most similar cluster of labeled samples. The
     second run starts from constrained spectral clustering. Each run ends in a local maximum, and
-    each of its rounds costs a product of A with K vectors. K is the number of clusters: a label
-    counts if it is the most frequent one of some node.
+    each of its rounds costs a product of A with K vectors. There are K clusters: one for each label
+    that is the most frequent label of some node.
     """
     K = int(known.nodes.labels.max()) + 1
     spectral = spectral_completion(form, K, known.nodes)
@@ -335,7 +334,7 @@ def _kernel_means(
     the nearest mean. With A = ΨΨᵀ a node of n samples is the point ψ/√n with weight n. Its squared
     distance to the mean of cluster k is, up to a constant, q_k − 2m_sk, where m_sk is its inner
     product with the mean, and q_k the squared norm of the mean. If A is positive semidefinite, each
-    round increases ⟨A, H⟩. In any case the best round is returned.
+    round increases ⟨A, H⟩. In any case the clusters of the best round are returned.
     """
     groups, fixed = groups_of(known.nodes)[0], known.columns
     labeled = np.unique(fixed[known.labeled])  # clusters that hold labeled samples

@@ -70,7 +70,7 @@ class NormalizedCut:
         return np.append(1.0, values), np.column_stack([self._leading, vectors])
 
     def embedding(self, count: int) -> NDArray:
-        """For each node, the row of one of its samples in the eigenvectors, scaled to length 1."""
+        """For each node, a sample's row in the matrix of eigenvectors, scaled to length 1."""
         rows = self.eigenpairs(count)[1] / self.operator.root[:, None]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(lengths > 0, lengths, 1.0)

@@ -120,8 +120,8 @@ class GaussianOperator(Operator):
     def _blocks(self) -> Iterator[tuple[slice, NDArray]]:
         """Yield the upper half of W in blocks: a slice of rows, and the entries of these rows.
 
-        The columns of a block begin at its first row. Its entries right of the diagonal square
-        occur in W once more, transposed.
+        If a block begins at row i, it holds the columns from i on. Its entries right of the
+        diagonal square occur in W once more, transposed.
         """
         yield from self._kept
         n, kept = len(self.root), []
