@@ -124,12 +124,13 @@ class BoundaryFeatures(StatelessTransformer):
 
 @njit(nogil=True, cache=True)
 def _window_moments(Z: NDArray, h: int) -> tuple[NDArray, NDArray]:
-    """For every b < T + h, the mean and Σ(z − mean)² of the rows b−h … b−1, (T+h, P) each.
+    """For every b < T + h, compute the mean and Σ(z − mean)² of the rows b−h … b−1.
 
-    Rows that do not exist are left out. No large numbers are subtracted from each other, so even a
-    high jump causes no rounding error in the windows after it. Every window consists of the end of
-    one block of h rows and the beginning of the next. Welford's updates give the moments of each
-    part, and Chan's formula combines them. The cost is O(TP).
+    Returns two arrays (T+h, P). Rows that do not exist are left out. No large numbers are
+    subtracted from each other, so even a high jump causes no rounding error in the windows after
+    it. Every window consists of the end of one block of h rows and the beginning of the next.
+    Welford's updates give the moments of each part, and Chan's formula combines them. The cost is
+    O(TP).
 
     References
     ----------
@@ -138,7 +139,7 @@ def _window_moments(Z: NDArray, h: int) -> tuple[NDArray, NDArray]:
     """
     T, P = Z.shape
     means, scatters = np.zeros((T + h, P)), np.zeros((T + h, P))
-    # Of the rows from a to the end of its block.
+    # moments of the rows from row a to the end of the block of row a
     end_means, end_scatters = Z.copy(), np.zeros((T, P))
     for a in range(T - 2, -1, -1):
         if (a + 1) % h:
@@ -147,7 +148,7 @@ def _window_moments(Z: NDArray, h: int) -> tuple[NDArray, NDArray]:
                 step = Z[a, p] - end_means[a + 1, p]
                 end_means[a, p] = end_means[a + 1, p] + step / n
                 end_scatters[a, p] = end_scatters[a + 1, p] + step * (Z[a, p] - end_means[a, p])
-    mean, scatter = np.zeros(P), np.zeros(P)  # from the start of the block of row b−1 to there
+    mean, scatter = np.zeros(P), np.zeros(P)  # of the block of row b−1, up to that row
     for b in range(1, T + h):
         n = (min(b, T) - 1) % h + 1
         start, first = min(b, T) - n, max(b - h, 0)

@@ -62,7 +62,7 @@ def hermite_functions(
     before, now = np.zeros_like(x), np.full_like(x, np.pi**-0.25 if orthonormal else 1.0)
     exponent = -0.5 * x * x
     for i in range(n_functions):
-        # the paper's log(2 √(2^i π i!) · 2^{i/2} √(i!)), He_i being √(i!) times ``now``
+        # log of the paper's 2 √(2^i π i!) · 2^{i/2}, times √(i!) because ``now`` is He_i / √(i!)
         constant = 0.0 if orthonormal else (i + 1) * log(2.0) + 0.5 * log(pi) + lgamma(i + 1)
         with np.errstate(divide="ignore", over="ignore"):  # magnitudes are formed in logarithms
             magnitude = np.exp(np.log(np.abs(now)) + exponent + constant)

@@ -27,7 +27,7 @@ def _logs(scale: Callable[[NDArray], NDArray], X: NDArray) -> NDArray[np.float64
     return np.log(np.maximum(scale(Z), floor)) + np.log(2.0) * exponents
 
 
-# From samples (T, P) to a number of every column, (P,).
+# Each function maps samples (T, P) to one number per column, (P,).
 SEQUENCE_FEATURES: dict[str, Callable[[NDArray], NDArray]] = {
     "log_length": lambda X: np.full(X.shape[1], np.log(len(X))),
     "log_log_length": lambda X: np.full(X.shape[1], np.log(np.log(max(len(X), 2)))),
@@ -122,7 +122,7 @@ class SequenceFeatures(StatelessTransformer):
         values = [SEQUENCE_FEATURES[name](X).reshape(-1, n_features) for name in self.names]
         means = [one.mean(axis=1) for one in values]
         n_rows = X.shape[1] // n_features
-        return np.reshape(np.transpose(means), (n_rows, len(self.names)))  # perhaps without columns
+        return np.reshape(np.transpose(means), (n_rows, len(self.names)))  # also without names
 
     def _rows_before(self, X: NDArray) -> NDArray[np.float64]:
         """For every position, the features of the window before it, (T+1, n_names)."""

@@ -178,7 +178,7 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
     pd = optional("pandas", "tables")
     if hasattr(frame, "iloc"):
         table = pd.DataFrame(frame)
-    elif hasattr(frame, "columns"):  # of polars
+    elif hasattr(frame, "columns"):  # a polars data frame
         table = pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
     elif dimensions(frame) == 1:
         table = pd.DataFrame(index=pd.Index(frame))

@@ -124,7 +124,9 @@ class Centrality(ComponentParameters):
 
 @dataclass(eq=False, repr=False)
 class GradientEnergy(ComponentParameters):
-    """Mean size of the gradient of L at several scales, smoothed over three times the scale.
+    """Mean size of the gradient of the lightness L, at several scales.
+
+    The size is smoothed by a Gaussian of three times the scale.
 
     Parameters
     ----------
@@ -149,7 +151,7 @@ class GradientEnergy(ComponentParameters):
 
 @dataclass(eq=False, repr=False)
 class GaborEnergy(ComponentParameters):
-    """Mean magnitude of Gabor filters of L, summed over orientations.
+    """Mean response of the lightness L to Gabor filters: its magnitude, summed over orientations.
 
     Parameters
     ----------

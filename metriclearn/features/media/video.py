@@ -76,7 +76,7 @@ class ColorHistogram(StatelessTransformer):
 
 
 def _hue_saturation_value(colors: NDArray) -> NDArray[np.float64]:
-    """Hue, saturation and value of red, green and blue, (..., 3), all from 0 to 1.
+    """Convert red, green and blue, (..., 3), to hue, saturation and value, all from 0 to 1.
 
     The value v is the largest of r, g and b, and d is the difference between the largest and the
     smallest. The saturation is d / v. The hue is the position on a circle of six parts: (g − b) / d
