@@ -212,8 +212,8 @@ def _assign(
 ) -> tuple[NDArray[np.int64], int]:
     """Make one pass over the samples. Returns their labels and the number of clusters.
 
-    Labels of len(means) or more are new clusters. A block of samples is compared with all means at
-    once. The first sample that is too far from all means opens a cluster, and later samples may
+    A label of len(means) or more means a new cluster. A block of samples is compared with all means
+    at once. The first sample that is too far from all means opens a cluster, and later samples may
     join it.
     """
     labels, start = np.empty(len(X), dtype=np.int64), 0

@@ -98,7 +98,7 @@ def evidence_accumulation(
 
     codes = _codes(labelings)
     n_runs, n_samples = codes.shape
-    # each column of codes is a signature; as one value of bytes, equal ones are found by sorting
+    # A column of codes is a signature. Seen as one value of bytes, signatures can be sorted.
     rows = np.ascontiguousarray(codes.T)
     columns = rows.view(np.dtype((np.void, rows.itemsize * n_runs))).ravel()
     _, first, signature = np.unique(columns, return_index=True, return_inverse=True)
@@ -211,7 +211,7 @@ def _codes(labelings: Labelings) -> NDArray:
 
 
 def _longest_lifetime(distance: NDArray[np.int64], repeated: bool, n_runs: int) -> int:
-    """The largest Hamming distance at which samples are linked.
+    """The largest Hamming distance at which samples are linked if the longest lifetime is chosen.
 
     It is −1 if not even samples with equal signatures are linked. ``distance`` holds the lengths of
     the u − 1 edges of the tree. If ``repeated``, some samples share a signature and merge at

@@ -186,7 +186,7 @@ class DirichletProcess:
                 counts, means = np.delete(counts, left), np.delete(means, left, axis=0)
                 labels -= labels > left
             weights = self.log_weights(x, counts, means)
-            labels[i] = np.argmax(weights + random.gumbel(size=len(weights)))  # from the softmax
+            labels[i] = np.argmax(weights + random.gumbel(size=len(weights)))  # softmax draw
             if labels[i] == len(counts):
                 noise = random.normal(scale=np.sqrt(shrinkage * self.variance), size=len(x))
                 means = np.vstack([means, shrinkage * x + noise])

@@ -17,8 +17,8 @@ def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
     Returns the two columns of every edge and its length, in three arrays (u − 1,).
 
     ``signatures`` (R × u) is overwritten. When a column joins the tree, the last remaining column
-    takes its position. So the remaining columns stay contiguous, and each run takes one vectorized
-    sweep. This needs O(Ru²/2) time and O(u) extra memory.
+    takes its position. So the remaining columns stay contiguous, and numba vectorizes the loop over
+    them. This needs O(Ru²/2) time and O(u) extra memory.
     """
     n_runs, u = signatures.shape
     names = np.arange(u)
