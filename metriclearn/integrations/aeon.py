@@ -17,9 +17,9 @@ BaseSegmenter: Any = optional("aeon.segmentation.base", "aeon").BaseSegmenter
 class MetricSegmenter(BaseSegmenter):
     """Segment a series with a metric and a segment penalty that are learned from labels.
 
-    ``fit(X, y)`` learns from a labeled series. y is −1 for unlabeled samples, so the labels of a
-    part of a series can be used to segment all of it. To learn from several labeled series, fit the
-    learner first, pass it, and call ``fit(X)``. If aeon clones the segmenter, pass the learner in a
+    ``fit(X, y)`` learns from a labeled series. y is −1 for unlabeled samples. So labels of a part
+    of a series suffice to segment all of it. To learn from several labeled series, fit the learner
+    first, pass it, and call ``fit(X)``. If aeon clones the segmenter, pass the learner in a
     :class:`sklearn.frozen.FrozenEstimator`. If there are no labels and the learner is not fitted,
     the metric is the Euclidean metric of standardized channels.
 

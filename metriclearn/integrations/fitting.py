@@ -40,7 +40,7 @@ def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any]
     Raises
     ------
     ValueError
-        If a parameter has another type or value, or data or labels cannot be used.
+        If a parameter has a wrong type or value, or data or labels cannot be used.
     """
     learner, penalty = adapter.learner, adapter.penalty
     _LEARNER.check(type(adapter).__name__, "learner", learner)

@@ -376,7 +376,7 @@ def recording_name(task: Mapping[str, Any], interface: Interface | None) -> str:
     if not named:
         return f"task {task.get('id', 'without an id')}"
     address = urlparse(named[0])
-    place = parse_qs(address.query).get("d", [unquote(address.path)])[0]  # of local files
+    place = parse_qs(address.query).get("d", [unquote(address.path)])[0]  # local files have ?d=PATH
     file = Path(place.replace("\\", "/")).name
     if "/upload/" in address.path:  # Label Studio has put eight letters before the name
         file = re.sub(r"^[0-9a-f]{8}-", "", file)

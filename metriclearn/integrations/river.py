@@ -71,7 +71,7 @@ class StreamingChangePointDetector:
         self._n_final += len(self.changes)
 
     def predict_one(self, x: Mapping[Any, float]) -> Any:
-        """The number (from 0) or the name of the segment of this sample if it came next.
+        """The segment of this sample if it is the next one: its number (from 0) or its name.
 
         A copy of the stream reads the sample, so the stream does not change. The cost is a copy of
         the samples since the last final change-point, and a search for change-points in them.

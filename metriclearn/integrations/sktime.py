@@ -107,11 +107,11 @@ class MetricChangePointDetector(BaseDetector):
     def update_predict(self, X: Any, y: Any = None) -> pd.DataFrame:
         """Read the next samples, and return the events that have become final.
 
-        Without y the model does not change, and ``"ilocs"`` count from the first sample that was
-        passed to ``update`` or ``update_predict`` after ``fit``. Together, the calls return all
-        events that ``predict`` finds in these samples, except those that are not final yet, see
-        :class:`~metriclearn.SegmenterStream`. With y, ``fit`` learns again from all data, and the
-        events are those of ``predict(X)``.
+        Without y the model does not change, and positions in ``"ilocs"`` are counted from the first
+        sample that was passed to ``update`` or ``update_predict`` after ``fit``. Together, the
+        calls return all events that ``predict`` finds in these samples, except those that are not
+        final yet, see :class:` metriclearn.SegmenterStream`. With y, ``fit`` learns again from all
+        data, and the events are those of ``predict(X)``.
         """
         if y is not None:
             return super().update_predict(X, y)
@@ -148,12 +148,14 @@ class MetricChangePointDetector(BaseDetector):
         return self._each(super().predict_segments, X)
 
     def transform(self, X: Any) -> pd.DataFrame:
-        """Labels of all samples as in sktime, with the instance as first index level of a panel."""
+        """Labels of all samples as in sktime. For a panel, the first index level is the
+        instance."""
         labels, index = self._each(super().transform, X), self._check_X(X).index
         return labels.set_axis(index) if isinstance(index, pd.MultiIndex) else labels
 
     def _each(self, method: Callable[[Any], pd.DataFrame], X: Any) -> pd.DataFrame:
-        """Apply a method of sktime that takes a single series to all series of a panel."""
+        """Apply a method of sktime to each series of a panel, because it accepts only one
+        series."""
         panel = self._check_X(X)
         if not isinstance(panel.index, pd.MultiIndex):
             return method(X)
