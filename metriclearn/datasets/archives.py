@@ -57,7 +57,7 @@ def lay_out(
         made.mkdir()
         for i, archive in enumerate(archives):
             _unpack(archive, unpacked / str(i))
-        for archive in sorted(unpacked.rglob("*.zip")):  # archives within archives
+        for archive in sorted(unpacked.rglob("*.zip")):  # archives inside the archive
             _unpack(archive, archive.with_suffix(""))
         found = sorted(path for path in folder.rglob(mark) if made not in path.parents)
         if not found:
@@ -76,5 +76,5 @@ def lay_out(
 
 def _unpack(archive: Path, folder: Path) -> None:
     options: dict[str, Any] = {} if archive.suffix == ".zip" else {"filter": "data"}
-    with reading(archive, "an archive", TarError, RuntimeError):  # RuntimeError: a password
+    with reading(archive, "an archive", TarError, RuntimeError):  # RuntimeError: it has a password
         shutil.unpack_archive(archive, folder, **options)

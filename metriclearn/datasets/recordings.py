@@ -311,7 +311,8 @@ def _check_times(
 def recording_files(folder: PathLike) -> dict[str, Path]:
     """Find the recordings in a folder and in its subfolders ``audio`` and ``video``.
 
-    The result maps the name of every recording, which is its file without the ending, to the file.
+    The result maps the name of every recording to its file. The name is that of the file, without
+    the ending.
 
     Raises
     ------
@@ -327,7 +328,7 @@ def recording_files(folder: PathLike) -> dict[str, Path]:
 def cached_features(
     path: PathLike, extractor: Extractor, cache: PathLike | None = None
 ) -> NDArray[np.float64]:
-    """Features of a recording, which are computed once and then read from a cache.
+    """Compute the features of a recording once, and read them from a cache from then on.
 
     The name of a cached file is a hash of the recording's content, the class of the extractor and
     its parameters. Cached files may be deleted. If one is damaged, or the folder cannot be written,

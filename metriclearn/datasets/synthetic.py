@@ -160,7 +160,7 @@ def _draw_series(
 def _draw_segments(
     n_samples: int, fewest: int, most: int, size: int, rng: np.random.RandomState
 ) -> NDArray[np.int64]:
-    """Segment number of every sample in a random segmentation.
+    """Draw a random segmentation. Returns the segment number of every sample.
 
     First the number of segments is drawn. Then all segmentations into that many segments of at
     least ``size`` samples are equally likely. Moving change-point k back by k · (size − 1) maps

@@ -145,7 +145,7 @@ def _convert(source: Path, folder: Path) -> None:
 
 
 def _phase(word: str) -> str:
-    """Translate a word for a phase, in English or Portuguese, or its initial to the label."""
+    """Find the label of a phase from its English or Portuguese word, or from the word's initial."""
     return next(phase for start, phase in PHASES.items() if re.match(start, word.strip().lower()))
 
 

@@ -148,7 +148,8 @@ def load_images(
 
 
 def _match(photos: dict[str, Path], folder: Path) -> tuple[dict[str, list[Path]], list[str]]:
-    """Find the label maps of every image, by its name, and those that belong to no image."""
+    """Find the label maps of every image, by the image's name, and the label maps without an
+    image."""
     paths: dict[str, list[Path]] = {stem: [] for stem in photos}
     alone = []
     for path in _image_files(folder):

@@ -135,9 +135,9 @@ def load_billboard(root: PathLike | None = None) -> LabeledSequences:
     """Chart songs labeled by section (verse, chorus, …), with a row every half second.
 
     Features are the square roots of 24 chroma values, averaged over 4 rows and over 32 rows. Two
-    further features tell whether a row has been heard before. For either average, the feature is
-    the largest cosine similarity of the row to a row at least 16 rows earlier. Every song is a
-    group. Neighboring sections with the same name form one segment.
+    further features tell whether the music of a row was heard before. For each of the two averages,
+    the feature is the largest cosine similarity of the row to a row at least 16 rows earlier. Every
+    song is a group. Neighboring sections with the same name form one segment.
 
     Data: Burgoyne, Wild & Fujinaga, An expert ground truth set for audio chord recognition and
     music analysis, ISMIR 2011 (McGill Billboard). Cost O(rows²) for each song.

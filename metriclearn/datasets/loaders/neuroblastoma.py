@@ -56,7 +56,7 @@ class AnnotatedProfiles(Items):
     LISTS: ClassVar = ("sequences", "regions", "folds", "groups", "names")
 
     def known(self, fold: int | None = None) -> list[PartialPartition]:
-        """The regions of every sequence as partial labels, from one fold or from both."""
+        """Convert the regions of every sequence, of one fold or of both, to partial labels."""
         return [
             PartialPartition(
                 len(X),

@@ -34,7 +34,7 @@ def load_texts(
 
     Features are the TF–IDF of words after a truncated SVD, summed over three sentences and scaled
     to length 1. The last feature is the cosine similarity between the words of the three sentences
-    before a row and the words of the three that begin with it. The published documents share
+    before a row and the words of the three sentences from the row on. The published documents share
     excerpts. Here every excerpt is in only one document: a document keeps the excerpts that no
     earlier document has. If these are fewer than three, the document is left out. Labels are
     segment numbers, and every document is a group.
@@ -207,7 +207,7 @@ class PenaltyTargets(Items):
     LISTS: ClassVar = ("names", "features", "intervals", "starts", "errors", "n_labels")
 
     def errors_at(self, log_penalties: ArrayLike) -> NDArray[np.int64]:
-        """The number of errors of every sequence, (N,), given the natural log penalty of each.
+        """Count the errors of every sequence, (N,), at its log penalty (natural logarithm).
 
         Raises
         ------

@@ -241,7 +241,7 @@ def _of_change_points(
     changes: Mapping[str, ArrayLike],
     feature_names: Sequence[str],
 ) -> LabeledSequences:
-    """Make a data set labeled by segment numbers from the change-points of every sequence.
+    """Make a data set from sequences and their change-points. Labels are segment numbers.
 
     A change-point is the first sample of a new segment, counted from 0.
 
@@ -281,7 +281,7 @@ def _with_columns(
 
 
 def _moving_mean(X: NDArray, window: int) -> NDArray[np.float64]:
-    """Mean of every column over a centered odd window, O(TP). The ends are padded by repetition."""
+    """Mean of every column over a centered window, O(TP). The ends are padded by repetition."""
     from scipy.ndimage import uniform_filter1d
 
     return np.asarray(uniform_filter1d(X, window, axis=0, mode="nearest"))
