@@ -230,8 +230,8 @@ class Turns(Iteration):
     Parameters
     ----------
     problem : Problem
-        Its risk is a :class:`StructuredHinge` with the first completions and one function per data
-        set.
+        Its risk is a :class:`StructuredHinge` with the first completions and a separate function
+        for every data set.
     solve : callable (Problem) -> Solution
         Minimizes the problem for the present completions. It starts from the solution for earlier
         completions if the problem has one.

@@ -60,8 +60,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     penalty) are within one standard error of the best setting in 3-fold cross-validation on the
     training parts of the synthetic sequences, HAPT and Gesture Phase. The command
     ``python -m experiments.run experiment=default_settings`` measures this; the results are in
-    docs/results/default_settings.md. With few, correlated features, such as in HAPT,
-    ``FullMetric()`` and ``SquaredFrobenius(0.1)`` are better.
+    docs/results/default_settings.md. With few correlated features, as in HAPT, ``FullMetric()`` and
+    ``SquaredFrobenius(0.1)`` are better.
 
     Parameters
     ----------
@@ -272,7 +272,10 @@ class Segmentations(Task):
         return losses
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], Any]:
-        """Features, loss and oracles; with partial labels the loss is on the labeled parts only."""
+        """The features, loss and oracles of the hinge.
+
+        With partial labels the loss is on the labeled parts only.
+        """
         learner, truths, extra = self.learner, training.truths, None
         features = LinearFeatures(learner.metric)
         if isinstance(learner.penalty, FeaturePenalty):

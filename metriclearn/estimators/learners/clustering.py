@@ -252,7 +252,7 @@ class Clusterings(Task):
         return ConstrainedKMeans(self.learner.n_init, random_state=self.learner.random_state)
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
-        """Features, loss and oracles.
+        """The features, loss and oracles of the hinge.
 
         With partial labels, the oracle computes leading eigenvectors. They solve the relaxed
         problem exactly when the loss is on labeled samples only.

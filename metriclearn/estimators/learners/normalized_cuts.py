@@ -40,10 +40,11 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     """Learn the similarity of normalized cuts from images that people have segmented.
 
     The similarity of superpixels or pixels i and j is W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)). B
-    is learned as in section 5.1 of Lajugie, Arlot & Bach. Training minimizes the structured hinge
-    for max_M Tr W_B M, with the loss ‖M − N‖²_F of the full-resolution label maps. The concave part
-    of the hinge, −Tr W_B N, is repeatedly replaced by its tangent (CCCP). Images are then divided
-    by normalized cuts under the learned similarity.
+    is learned as in section 5.1 of Lajugie, Arlot & Bach. The best partition maximizes Tr W_B M
+    over M. Training minimizes the structured hinge of this maximization, with the loss ‖M − N‖²_F
+    of the full-resolution label maps. The concave part of the hinge, −Tr W_B N, is repeatedly
+    replaced by its tangent (CCCP). Images are then divided by normalized cuts under the learned
+    similarity.
 
     Data sets are (H, W, 3) RGB images, :class:`ImageNodes` or (T, P) arrays. Their labels are
     (H, W) label maps, (T,) labels, or a Partition or PartialPartition of the pixels row by row; −1
@@ -53,8 +54,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     diagonal W, which is useless. First, similarities are divided by the number of pixels. Then α
     (``loss_scale``) has the order of magnitude of their eigenvalues at any resolution. Second,
     several starts are tried, because the objective is not convex. The relaxed M may have negative
-    entries, and then the majorant with the tangent is not convex in B either. So every outer step
-    is checked: ``solution_.trace`` never increases, but there is no lower bound.
+    entries. Then even the majorant, which has the tangent in place of the concave part, is not
+    convex in B. So every outer step is checked: ``solution_.trace`` never increases, but there is
+    no lower bound.
 
     Parameters
     ----------
@@ -214,7 +216,7 @@ class Cuts(Task):
         return list(map(self.learner.scaled, training.data.arrays, repeat(scale)))
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
-        """Joint features of the similarity, in place of linear features."""
+        """The terms of the hinge, with features of the similarity in place of linear features."""
         learner = self.learner
         unknown = any(map(attrgetter("partial_labels"), training.truths))
         approximate = unknown or learner.balance
@@ -228,7 +230,7 @@ class Cuts(Task):
         return terms, None
 
     def start(self, cone: MetricCone, training: Any = None, scale: Any = None) -> NDArray:
-        """The Euclidean metric; solvers start at its products with each of the ``starts``."""
+        """The Euclidean metric. Solvers start at this metric times each of the ``starts``."""
         return self.learner.metric.identity(cone.n_features)
 
     def complete(self, training: Training, fit: Any = None) -> list[Any]:

@@ -4,8 +4,8 @@ The kinds are change-points, clusterings and normalized cuts. A :class:`Task` is
 knows the parameters of a learner and does not change them. It reads data and labels, makes the
 samples and the terms of the hinge, chooses where solvers start, and completes partial labels.
 Everything else is the same for all learners and is in
-:mod:`metriclearn.estimators.learners.large_margin`. The methods here are for samples with linear
-features; a task overrides the methods that do not fit its labels.
+:mod:`metriclearn.estimators.learners.large_margin`. The methods here suit sequences and tables; the
+task of normalized cuts overrides those that do not suit images.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ class Task(ABC):
         Whether the number of clusters is known in training and prediction, so that clusters have no
         penalty.
     completes : tuple (bool, str)
-        Learning from partial labels needs the first item as ``count_is_given``. The second item
-        is the setting that leads to this value, such as ``"n_segments=None"``, for error messages.
+        Learning from partial labels needs the first item as the value of ``count_is_given``. The
+        second item is the setting that leads to this value, such as ``"n_segments=None"``, for
+        error messages.
     one_is_few : bool
         Whether to warn if a single data set does not determine the penalty.
     starts : sequence of float or None

@@ -69,7 +69,7 @@ class MappedLearner(LearnedMetric, ABC):
 
     @abstractmethod
     def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
-        """W, (r, P), from the data sets of positive weight."""
+        """Compute W, (r, P), from the data sets of positive weight."""
 
     def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
         """The learner of C, not fitted yet."""
@@ -292,11 +292,11 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r),
 
     With the mapped data sets Z_i = X_i Wᵀ, the scale is c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩. Under
-    C = cI, the score of the labels N_i then equals the loss of a partition that is orthogonal to
-    them. The factor h, α times the mean of K_i/T_i, has the order of magnitude of the hinge.
-    Whatever the units and the number of samples, a large μ gives the metric of RCA or of a
-    ``reference``, up to a factor. It also keeps directions in which the training clusters do not
-    differ, because other clusters may differ there.
+    C = cI, the score of the labels N_i equals the loss of a partition that is orthogonal to them.
+    The factor h, α times the mean of K_i/T_i, has the order of magnitude of the hinge. Whatever the
+    units and the number of samples, a large μ gives the metric of RCA or of a ``reference``, up to
+    a factor. It also keeps directions in which the training clusters do not differ, because other
+    clusters may differ there.
 
     Parameters
     ----------

@@ -251,7 +251,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
     def _logs(self, array: NDArray) -> NDArray[np.float64]:
         """Log-probabilities of the names for every sample, (T, C).
 
-        Very small probabilities are raised, so −∞ never occurs.
+        Very small probabilities are raised to a positive bound, so −∞ never occurs.
         """
         rows = self.windows_.transform(array)
         probabilities = np.zeros((len(rows), len(self.classes_)))

@@ -282,7 +282,7 @@ class NamedSegmentations(Segmentations):
         return truths
 
     def _name_weights(self, training: Training) -> NameWeights:
-        """The fitted emissions with W = 0, and τ = 0 or, for forbidden transitions, τ = ∞."""
+        """Fit the emissions. W and τ are still 0, except that forbidden transitions have τ = ∞."""
         arrays, truths = training.data.arrays, training.truths
         loss = self.loss(truths)
         groups = np.arange(len(truths)) if training.groups is None else training.groups

@@ -36,7 +36,7 @@ class FeaturePenalty(ComponentParameters):
         ⟨XBXᵀ, M⟩ − λ Tr M − Σ_{changes t of M} ⟨v, ψ(t)⟩,
 
     is linear in (B, v, λ). So hinge, oracles, solver and certificate are the same as for a constant
-    λ that is learned, which is the special case without features. ψ(t) are the features,
+    λ that is learned. A constant λ is the special case without features. ψ(t) are the features,
     standardized over the positions of the training sequences, so λ ≥ 0 is the penalty of a change
     with average features. The regularizer applies to v, too: Ω(B, v·strength/T̄). We divide by the
     mean length T̄ of the training segments, because the score of a segment is a sum over its

@@ -325,7 +325,7 @@ def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
 
 
 def _refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """The changes of a learner to try: descriptions, with the parameters that they set."""
+    """The changes of a learner to try: a mapping of descriptions to the parameters to set."""
     changes: dict[str, dict[str, Any]] = {}
     plain = isinstance(learner, ChangePointMetricLearner)
     if isinstance(truths[0], Partition):

@@ -93,7 +93,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         With "held-out", q_j ∝ (least loss / loss)^p, where "loss" is the mean loss of a member on
         the recordings left out. The power p is chosen by the loss of the compromise on recordings
         whose labels were used neither to fit the models nor to compute the weights, but only to
-        tune penalties. All models of a member with the same penalty have the same weight.
+        tune penalties. All models of a member that have the same penalty have the same weight.
     names : bool, optional
         Whether labels mean the same in all recordings. By default this is assumed if some label
         recurs within a recording after a different label, and recordings of two groups share a
@@ -228,7 +228,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
 
         Parameters
         ----------
-        members : mapping of names of families to members
+        members : mapping of names of families to lists of members
             A member is a sequence of fitted models, one for every fold. The sequence may end with
             one more model, which was fitted to all recordings.
         X, y

@@ -191,7 +191,7 @@ def weigh(
     loss: Callable[[Partition, Any], float],
     least: float = 1e-12,
 ) -> tuple[float, NDArray, NDArray, dict[int, Partition]]:
-    """Choose the power p by which weights loss^(−p) decrease, and compute the weights.
+    """Choose the power p of weights that are proportional to loss^(−p), and compute the weights.
 
     The chosen power is the one at which compromises have the least loss on data left out. The
     predictions come from models that were fitted without these data. To try a power on a fold,

@@ -278,7 +278,7 @@ class RecordingSegmenter(ComponentParameters):
 
     @property
     def rows_per_second(self) -> float:
-        """The extractor's rate, or ``rate`` for tables."""
+        """The rate of the extractor or, for tables, the parameter ``rate``."""
         return float(self.rate if self.extractor is None else self.extractor.rate)
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -93,7 +93,7 @@ class RegularizationPath:
 
     @property
     def best(self) -> int:
-        """Index of the strength with the least validation loss; of equal ones, the largest."""
+        """Index of the strength with the least validation loss, the largest one if several tie."""
         if self.validation_loss is None:
             raise ValueError(
                 "RegularizationPath needs validation data to choose a strength, got none; pass "
@@ -138,7 +138,7 @@ def regularization_path(
     """Fit a learner at decreasing strengths; each fit starts from the previous solution.
 
     The cuts of the risk do not depend on the regularizer, so a fit also starts with all earlier
-    cuts, and needs few oracle calls. Every solution has a separate gap.
+    cuts, and needs few oracle calls. Every solution has a certified gap of its own.
 
     Parameters
     ----------
@@ -256,9 +256,9 @@ class ChangePointMetricLearnerCV(ChangePointMetricLearner):
     """Learn a metric with the strength that has the least mean loss on left-out sequences.
 
     As in scikit-learn's ``LassoCV``, there is one warm-started path of strengths for each fold, and
-    then one on all sequences. Folds consist of whole sequences. With partial labels, there is a
-    whole fit for every pair of a fold and a strength, in which completing labels and learning the
-    metric alternate. The loss is then on the labeled parts of the left-out sequences only.
+    then one on all sequences. Folds consist of whole sequences. With partial labels, every pair of
+    a fold and a strength takes a whole fit, because completing labels and learning the metric
+    alternate. The loss is then on the labeled parts of the left-out sequences only.
 
     Parameters
     ----------
