@@ -61,7 +61,7 @@ class Charges(NamedTuple):
 
 @njit(nogil=True, cache=True, forceinline=True)
 def charge(table: NDArray, s: int, u: int) -> float:
-    """The charge of the segment (s, u], from a :func:`charge_table`."""
+    """Compute the charge of the segment (s, u] from the table of :func:`charge_table`."""
     # Both ends lie in one known stretch.
     if s >= table[u, _STRETCH_U]:
         if s >= table[u, _TRUE_START_U]:
@@ -86,10 +86,10 @@ def total_charge(table: NDArray, ends: NDArray) -> float:
 
 
 def charge_table(pieces: Pieces, n_samples: int) -> Charges:
-    """Write the losses ‖M|piece − N‖² on labeled pieces as charges of single segments.
+    """Make the table from which the charges of segments are computed.
 
-    The sum of the charges is T ℓ(M, known) − (number of known segments). The time is O(T) for each
-    piece.
+    The losses ‖M|piece − N‖² on labeled pieces become charges of single segments. The sum of the
+    charges is T ℓ(M, known) − (number of known segments). The time is O(T) for each piece.
 
     A stretch with the true segments C_k charges 1 − 2ρ(s,u) to every segment that overlaps it, with
     ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|). Proof: ‖M − N‖² = Tr M − 2 Tr MN +
@@ -120,7 +120,7 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
 
 
 def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
-    """Fill in the columns for true segments and stretches, at the positions of one stretch."""
+    """In the rows of one stretch, fill in the columns about true segments and stretches."""
     stop = int(ends[-1])
     sizes = np.diff(ends, prepend=start)
     first, last = np.repeat(ends - sizes, sizes), np.repeat(ends, sizes)

@@ -4,7 +4,8 @@ The given partitions N_j are called members. As ‖M − N‖² = Tr M + Tr N �
 
     argmin_M Σ_j q_j ‖M − N_j‖² = argmax_M ⟨2N̄ − I, M⟩,   N̄ = Σ_j q_j N_j,   Σ_j q_j = 1,
 
-which is again a linear form. The matrix N̄ is never stored, because it follows from the members.
+The right-hand side maximizes a form, as all oracles do. The matrix N̄ is never stored, because it
+follows from the members.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ _MEMBERS = Needs(
 
 
 class ConsensusForm:
-    """The form ⟨2N̄ − I, M⟩ for the mean N̄ = Σ q_j N_j of partitions, and their votes for names.
+    """The form A = 2N̄ − I, where N̄ = Σ q_j N_j is the mean of partitions, the members.
 
-    A member whose segments have names votes for the name of every sample.
+    A member whose segments have names also votes for the name of every sample.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ class ConsensusForm:
         return max(0.0, float(own - self.at(M) + self.shift * M.n_clusters))
 
     def _wrong(self, M: Any) -> float:
-        """The number of samples with another name than in a member, averaged over members."""
+        """The mean number of samples whose name differs from that in a member."""
         if not (self.name_loss and isinstance(M, NamedPartition)):
             return 0.0
         # Members without names do not vote, so they add nothing.
@@ -134,9 +135,9 @@ class ConsensusForm:
         return form
 
     def low_rank(self) -> LowRankForm:
-        """The same form as ZZᵀ − I with Z (T, Σ K_j), for oracles of clusterings.
+        """This form, written as ZZᵀ − I + cI with Z (T, Σ K_j), for oracles of clusterings.
 
-        Names are ignored.
+        c is the shift of this form. Names are ignored.
         """
         # N_j = F_j F_jᵀ, so with Z = [√(2q_1) F_1, √(2q_2) F_2, …] the product ZZᵀ is 2N̄.
         factors = [np.sqrt(2.0 * q) * m.factor for q, m in zip(self.weights, self.members)]

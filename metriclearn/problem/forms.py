@@ -30,7 +30,8 @@ _NUMBER: Any = (Real, type(None))
 class Compressed(NamedTuple):
     """A form, written as A = Q·matrix·Qᵀ + shift·I.
 
-    ``matrix`` is (q, q), and Q is the basis of ``subspace``. If that is None, Q is the identity.
+    ``matrix`` is (q, q), and Q is the basis of ``subspace``. If ``subspace`` is None, Q is the
+    identity.
     """
 
     matrix: NDArray
@@ -181,7 +182,7 @@ class LowRankForm:
         return result
 
     def compressed(self) -> Compressed:
-        """A − cI, restricted to a subspace outside which it is zero.
+        """Compute the matrix of A − cI in a subspace outside which A − cI is zero.
 
         The time is O((P+K)²r) if the form was made from a subspace. Otherwise the subspace has at
         most r + K dimensions, and the time is O(Tr²).
@@ -278,7 +279,7 @@ class DenseForm:
         return self.matrix @ V
 
     def compressed(self) -> Compressed:
-        """The whole matrix A, because its rank is unknown."""
+        """The whole matrix A, with the identity as basis, because the rank of A is unknown."""
         return Compressed(self.matrix, None, 0.0)
 
     def shifted(self, shift: float) -> DenseForm:
@@ -336,7 +337,10 @@ class Samples:
 
     @cached_property
     def subspace(self) -> Subspace:
-        """The span of [Y, X], which takes one QR decomposition in O(TP²)."""
+        """The span of [Y, X], with the assignment matrix Y of the truth.
+
+        Computing it takes one QR decomposition, in O(TP²).
+        """
         return Subspace(self.centered, self.truth)
 
     def form(self, components: NDArray) -> LowRankForm:
@@ -506,11 +510,12 @@ def cumulative_sums(
 
 @njit(nogil=True, cache=True)
 def add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
-    """Add rows to sums[0] if it is the only row; otherwise write cumulative sums after it.
+    """Sum up rows, and write the result into ``sums``.
 
-    In the second case, sums[t + 1] becomes sums[0] plus the sum of rows 0 … t, each less the mean.
-    For few columns this is ten times as fast as numpy. Returns whether the last sums are almost
-    zero, that is, whether rounding left no part of the mean.
+    If ``sums`` has a single row, all rows are added to it. Otherwise sums[t + 1] becomes sums[0]
+    plus the sum of rows 0 … t, each less the mean. For few columns this is ten times as fast as
+    numpy. Returns whether the last row of ``sums`` is almost zero. If so, rounding left no part of
+    the mean.
     """
     T, P = rows.shape
     if len(sums) == 1:

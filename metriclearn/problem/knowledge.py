@@ -191,7 +191,7 @@ class PartialPartition:
         self.labels: NDArray[np.int64] = codes
 
         def around(t: Any) -> Region:
-            """The region that says that there is a change at t. For t = T it says nothing."""
+            """A region whose only possible change is at t. For t = T it has no effect."""
             if not isinstance(t, numbers.Integral) or isinstance(t, bool):
                 raise TypeError
             return Region(t - 1, min(t + 1, T), AT_LEAST_ONE if t < T else NO_CHANGE)
@@ -239,7 +239,11 @@ class PartialPartition:
         return same_samples and all(region.allows(ends) for region in self.constraints)
 
     def allows_clusters(self, partition: Partition) -> bool:
-        """Whether a clustering keeps equal labels and spans together and different labels apart."""
+        """Whether a clustering agrees with the labels and the spans.
+
+        Samples with equal labels, and the samples of a span, must be in one cluster. Samples with
+        different labels must be in different clusters.
+        """
         if partition.n_samples != self.n_samples:
             return False
         clusters, known = partition.labels, self.labels >= 0
@@ -304,7 +308,7 @@ class PartialPartition:
         return Partition(ends=ends) if known else None
 
     def within(self, start: int, stop: int) -> PartialPartition:
-        """Partial labels of the samples X[start:stop], from the constraints that lie inside."""
+        """Partial labels of the samples X[start:stop], from the constraints inside this stretch."""
         inside = [
             Region(r.start - start, r.stop - start, r.kind)
             for r in self.constraints
@@ -320,7 +324,7 @@ class PartialPartition:
     def __getstate__(self) -> dict[str, Any]:
         """The state for pickle, without pieces and charges, which can be computed again.
 
-        Charges would be much larger than the rest.
+        The table of charges would be much larger than the rest of the state.
         """
         return {k: v for k, v in vars(self).items() if k not in ("pieces", "charges")}
 
@@ -340,7 +344,7 @@ class PartialPartition:
 
 
 class Pieces(NamedTuple):
-    """What the constraints of a partial segmentation say together.
+    """What follows from all constraints of a partial segmentation together.
 
     Attributes
     ----------
@@ -385,8 +389,8 @@ class Labeled(NamedTuple):
     fewest : int
         The least number of changes of a segmentation that agrees with the labels.
     likely : int
-        The number of segments if changes are as frequent among unlabeled samples as among labeled
-        ones.
+        The number of segments that a segmentation has if changes are as frequent among unlabeled
+        samples as among labeled ones.
     known : bool array (T+1,)
         Whether labels cover the position.
     """
@@ -415,12 +419,12 @@ def labeled_part(labels: Partition | PartialPartition) -> Labeled:
 
 
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
-    """Enter into ``changes`` what single regions imply; return the regions that stay undecided.
+    """Write into ``changes`` what the regions imply, and return the regions that stay undecided.
 
     A region shrinks to its undecided positions. It may contain another region, which holds at least
-    one change. If the outer region holds exactly one change, this change lies in the inner region,
-    so there is none in the other positions. If the outer region holds at least one change, the
-    inner region implies this, and the outer one is dropped.
+    one change. If the outer region must hold exactly one change, this change lies in the inner
+    region, so there is none in the other positions. If the outer region must hold at least one
+    change, the inner region implies this, and the outer region is dropped.
     """
     shrunk = set()
     for region in regions:
@@ -474,7 +478,7 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
 def _read(
     word: str, needed: str, listed: Any, n_samples: int, region_of: Callable[[Any], Region]
 ) -> list[_Fact]:
-    """Check the annotations of one kind, and translate them to regions."""
+    """Check the annotations of one sort, such as change-points, and translate them to regions."""
     try:
         items = list(listed)
     except TypeError:
@@ -496,7 +500,7 @@ def _read(
 
 
 def segment_rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
-    """The rules for single segments that follow from regions, O(T + total length of regions)."""
+    """Translate regions to rules for single segments, in O(T + total length of regions)."""
     T = n_samples
     allowed = np.ones(T + 1, dtype=np.int64)
     floor, reach = np.zeros(T + 1, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
@@ -518,8 +522,8 @@ def segment_rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
 def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
     """Whether there is a segmentation that satisfies all facts.
 
-    All positions between two neighboring borders of regions are equivalent, and one change there is
-    enough. So only one position between any two borders is tried.
+    All positions between two neighboring borders of regions are equivalent, and two changes among
+    them are never needed. So only one of these positions is tried.
     """
     if not facts:
         return True

@@ -1,7 +1,7 @@
 """Losses between partitions, and the term that each adds to a form in loss-augmented inference.
 
 :class:`FrobeniusLoss` is linear in M and applies to all partitions. :class:`KnownLoss` is for
-segmentations. With partial labels, it does not depend on how they are completed.
+segmentations only. If labels are partial, KnownLoss does not depend on how they are completed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ class Loss(Protocol):
         """The loss ℓ(M, N)."""
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Form, float]:
-        """A form and a number a. The value of the form, plus a, is ⟨A, M⟩ + scale · T ℓ(M, N)."""
+        """Add the loss to a form A, and return a new form and a number a.
+
+        The value of the new form, plus a, is ⟨A, M⟩ + scale · T ℓ(M, N).
+        """
 
 
 class FrobeniusLoss:
@@ -36,16 +39,17 @@ class FrobeniusLoss:
         T ℓ = Tr M(D − DN − ND) + Tr DN,
 
     which is linear in M. If all labels are known, D = I, and ℓ = (Tr M + Tr N − 2 Tr MN) / T is the
-    loss of the paper (Lajugie, Arlot & Bach, Eq. (8)). It is zero only for equal partitions, at
-    most (K + K′ − 2)/T, and computed in O(K + K′) for contiguous partitions. The paper's tables
-    report T ℓ, see :meth:`squared_norm`. If only some labels are known, D is 1 for labeled samples
-    and 0 for others, and N is a completion of the labels. The loss then sums only those rows of
-    M − N that belong to labeled samples. Samples may be grouped into nodes, see
+    loss of the paper (Lajugie, Arlot & Bach, Eq. (8)). This loss is zero only for equal partitions,
+    and it is at most (K + K′ − 2)/T. For contiguous partitions, it is computed in O(K + K′). The
+    paper's tables report T ℓ, see :meth:`squared_norm`. If only some labels are known, D is 1 for
+    labeled samples and 0 for others, and N is a completion of the labels. The loss then sums only
+    those rows of M − N that belong to labeled samples. Samples may be grouped into nodes, see
     :class:`metriclearn.similarities.NodeLabels`. D then holds the fraction of labeled samples in
     every node.
 
     This loss depends on the completion (``completion_free`` is False), so completing labels anew
-    may raise the objective. An alternation stops if it does.
+    may raise the objective. A learner that alternates between learning and completing stops if the
+    objective rises.
 
     Examples
     --------
@@ -78,7 +82,7 @@ class FrobeniusLoss:
         return self._labeled_augment(form, truth, scale)
 
     def _labeled_augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
-        """:meth:`augment` if D is not I."""
+        """Do what :meth:`augment` does, for a D that is not I."""
         return FrobeniusForm(form, truth, scale), scale * truth.labeled_trace
 
 
@@ -112,7 +116,7 @@ class FrobeniusForm:
         return self.form.at(partition) + self.scale * _variable_part(partition, self.truth)
 
     def matvec(self, V: NDArray) -> NDArray:
-        """The product with columns V (T, k). It takes O(Tk) more time than for A."""
+        """The product with columns V (T, k). It takes O(Tk) more time than the product AV."""
         change = self.truth.share[:, None] * V - self.truth.labeled_product(V)
         return self.form.matvec(V) + self.scale * change
 
@@ -171,7 +175,7 @@ class ChargedForm:
     Parameters
     ----------
     form : LowRankForm
-        A. With charges it may have a shift, but no weighted reference partition.
+        A. If there are charges, A may have a shift, but no weighted reference partition.
     charges : Charges, optional
     scale : float
         α.
@@ -184,7 +188,7 @@ class ChargedForm:
     Raises
     ------
     ValueError
-        If there are penalties, but not T+1 finite ones that can be added.
+        If penalties are given that are not T+1 finite numbers, or are too large to be added.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ class NamedPartition(Partition):
 
     @classmethod
     def from_codes(cls, codes: NDArray) -> NamedPartition:
-        """The partition in which every run of equal ``codes`` (T,) is a segment with this name."""
+        """Make every run of equal ``codes`` (T,) a segment. Its code becomes its name."""
         # Two neighboring segments with one name are a single run here.
         ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
         return cls(ends, codes[ends - 1])
@@ -129,9 +129,9 @@ class NameScores(NamedTuple):
     emissions : array (T+1, C), or (1, 0) for no names
         The cumulative scores E. The first row is 0.
     given : int32 array (2, T+1), or (2, 0) if no name is given
-        For every position, the next sample from there on that has a given name. The first row holds
-        the position behind this sample (T+1 if there is none), and the second row holds the name. A
-        segment that contains this sample has this name.
+        For every position, the first sample from there on whose name is given. The first row holds
+        the position after this sample (T+1 if there is none), and the second row holds its name. A
+        segment that contains this sample must have this name.
     transitions : array (C, C) or None
         τ(c, c′), the cost of a segment named c′ after a segment named c; ∞ if that is forbidden.
     """
@@ -176,9 +176,9 @@ class NameScores(NamedTuple):
         return names
 
     def by_name(self, ends: NDArray) -> NDArray[np.float64]:
-        """By how much the best total score changes if a segment has a given name, (K, C).
+        """For every segment and name, how much the best total score changes if it has this name.
 
-        The entries are 0 for the best names and at most 0 for others.
+        The result (K, C) is 0 for the best names, and at most 0 for others.
         """
         scores, own = self._forward(ends), self._scores(ends)
         if self.transitions is None:
@@ -200,9 +200,10 @@ class NameScores(NamedTuple):
         return scores
 
     def _forward(self, ends: NDArray) -> NDArray[np.float64]:
-        """The scores of ``_scores``. With τ, the best total of all earlier segments is added.
+        """The scores of ``_scores`` if there is no τ, else the best totals up to every segment.
 
-        This total includes the costs τ, and also the cost of the transition to the segment itself.
+        Such a total includes the score of this segment under a name, the scores of all earlier
+        segments under their best names, and the costs τ between these segments.
         """
         scores = self._scores(ends)
         if self.transitions is not None:
@@ -211,7 +212,7 @@ class NameScores(NamedTuple):
         return scores
 
     def at(self, partition: Partition) -> float:
-        """The total score under the names of a partition, or the best ones if it has no names."""
+        """The total score of a partition, under its names or, if it has none, the best names."""
         ends = partition.change_points
         names = partition.names if isinstance(partition, NamedPartition) else self.names_of(ends)
         starts = np.append(0, ends[:-1])
@@ -226,7 +227,7 @@ NO_SCORES = NameScores(np.empty((1, 0)))
 
 @njit(nogil=True, cache=True)
 def _below_best(emissions: NDArray, backward: bool) -> NDArray:
-    """Subtract the best score of every sample from all its scores, and cumulate these, (T+1, C).
+    """From all scores of a sample, subtract the best one. Returns cumulative sums, (T+1, C).
 
     ``backward`` reverses the order of samples.
     """
@@ -308,7 +309,7 @@ class NameParameters(Protocol):
     unit: float
 
     def weighted(self, weights: NDArray) -> Self:
-        """A copy whose W and τ are computed from these weights."""
+        """A copy whose W and τ are computed from the nonnegative ``weights``."""
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ class Partition:
         return Partition(ends=self.ends, labels=self._labels, partial_labels=partial_labels)
 
     def with_completion(self, partition: Partition) -> Partition:
-        """The other ``partition``, marked as a completion of the partial labels of this one."""
+        """Mark another ``partition`` as a completion of the partial labels of this one."""
         return partition.completing(self.partial_labels)
 
     @property
@@ -259,7 +259,7 @@ class Partition:
         return factor
 
     def project(self, X: NDArray) -> NDArray:
-        """The matrix M X, (T, P) -> (T, P), in O(TP). It holds the mean of each row's cluster."""
+        """The matrix M X, (T, P) -> (T, P), in O(TP). Row t is the mean of the cluster of t."""
         means = self.pool(X) / self.sizes.reshape(-1, *([1] * (X.ndim - 1)))
         return np.repeat(means, self.sizes, axis=0) if self.contiguous else means[self.labels]
 
@@ -320,7 +320,7 @@ class Partition:
 
 
 def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int) -> None:
-    """Raise ValueError unless T samples can hold K clusters of ``min_size`` samples."""
+    """Raise ValueError unless T samples can hold K clusters of at least ``min_size`` samples."""
     _SIZE.check(who, "min_size", min_size)
     _SAMPLES.check(who, "n_clusters", n_clusters)
     wanted = 1 if n_clusters is None else n_clusters
@@ -390,7 +390,8 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
     Raises
     ------
     ValueError
-        If the labels have no order, if there are none, or if one is None, NaN, NA or not hashable.
+        If there are no labels, if they come in no order (as in a set), or if one of them is None,
+        NaN, NA or not hashable.
     """
     values = label_array(labels)
     if len(values) == 0:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.partition import Partition
 
-# Rows at a time.
+# So many rows are read at a time.
 _BLOCK = 1 << 13
-# Share of the largest singular value below which directions are dropped.
+# Directions below this fraction of the largest singular value are dropped.
 _NEGLIGIBLE = 1e-13
 
 
@@ -21,8 +21,8 @@ class Subspace:
 
     The dimension is q ≤ K + P. The first K directions of Q are the normalized clusters
     Y(YᵀY)^(-1/2) of a reference partition. The other directions are X − NX times a (P, q − K)
-    matrix, ``mixing``, which is computed by one QR decomposition in O(TP²). After that, the time of
-    computations inside the span does not depend on the number of samples.
+    matrix, ``mixing``, which is computed by one QR decomposition in O(TP²). Once ``mixing`` is
+    known, the time of computations inside the span does not depend on the number of samples.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Subspace:
         return constant
 
     def reduced(self, X: NDArray) -> NDArray:
-        """QᵀX, (T, k) -> (q, k), in O(Tqk). It is stored for the X of the subspace itself."""
+        """QᵀX, (T, k) -> (q, k), in O(Tqk). For the X of the subspace, the result is stored."""
         if X is self.X:
             return self.rows
         residual = self.X - self.truth.project(self.X)
@@ -104,8 +104,9 @@ class Projector:
 
     Spectral relaxations return it instead of a partition. Losses, joint features and risks treat
     it like a partition, because they need only its trace, ⟨M, N⟩ and a root of XᵀMX. The weights s
-    and the filling f are 0 or 1, except for eigenvalues that tie at the cut. Tied eigenvalues get
-    equal weights, so that M does not depend on an arbitrary choice of eigenvectors.
+    and the filling f are 0 or 1, unless the last eigenvalue that counts equals the next one. All
+    eigenvectors with this eigenvalue then get equal weights, so that M does not depend on an
+    arbitrary choice among them.
 
     Parameters
     ----------

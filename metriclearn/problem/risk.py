@@ -71,8 +71,8 @@ class Point(NamedTuple):
 class Line(NamedTuple):
     """The tangent constant + ⟨slope, w⟩ of ⟨A, M⟩ as a function of the metric coordinates w.
 
-    If A is linear in w, the tangent equals ⟨A, M⟩ everywhere. A stored line has a ``key``. If A is
-    not linear, the key contains the bytes of the metric at which the line touches ⟨A, M⟩.
+    If A is linear in w, the tangent equals ⟨A, M⟩ everywhere. A stored tangent has a ``key``. If A
+    is not linear, the key contains the bytes of the metric at which the tangent touches ⟨A, M⟩.
     """
 
     constant: float
@@ -117,14 +117,14 @@ class HingeTerms:
     ramp: bool = False
 
     def at(self, w: NDArray, tangent: NDArray | None = None) -> Point:
-        """The point w, with the forms of data sets at w."""
+        """Divide w into metric and penalty, and find the function that makes forms at w."""
         metric, learned_penalty = self.cone.split(w)
         at: Any = self.features.at
         form = at(metric) if tangent is None else at(metric, self.cone.split(tangent)[0])
         return Point(metric, learned_penalty if self.cone.learns_penalty else self.penalty, form)
 
     def line(self, samples: Any, form: Form, metric: NDArray, partition: Any) -> Line:
-        """The line that touches ⟨A, M⟩ at ``metric``; ``form`` must be A at this metric."""
+        """The tangent that touches ⟨A, M⟩ at ``metric``; ``form`` must be A at this metric."""
         slope = self.features.gradient(samples, form, partition)
         linear = self.features.linear
         return Line(0.0 if linear else form.at(partition) - float(slope @ metric), slope)
@@ -156,7 +156,7 @@ class HingeShard:
     _lines: dict[int, Line] = field(default_factory=dict, init=False)
 
     def loaded(self) -> Self:
-        """A shard of the same data sets, which are read into memory."""
+        """Read the data sets into memory, and return a shard that holds them."""
         samples: Any = self.samples
         shard = replace(self, samples=samples.loaded(), lazy=False)
         # This call reads the data.
@@ -172,8 +172,8 @@ class HingeShard:
         """Values and slopes of L_i at w, summed with weights over the data sets of each group.
 
         Only the ``chosen`` groups are evaluated, or all if it is None. If w has the shape (2, n),
-        −s_w(N_i) is linearized at the second row. If K_i is known, the penalty is 0, so that it
-        changes neither the result of the oracle nor the value.
+        the first row is the point, and −s_w(N_i) is linearized at the second row. If K_i is known,
+        the penalty is 0, so that it changes neither the result of the oracle nor the value.
         """
         terms = self.terms
         if w.ndim == 1:
@@ -251,7 +251,7 @@ class HingeShard:
         return truths
 
     def digest(self) -> bytes:
-        """A digest of 32 bytes for every data set and its labels; all digests are joined."""
+        """Digests of 32 bytes, one for every data set with its labels, joined to one string."""
         parts = []
         for samples, truth in zip(self.samples, self.truths):
             digest = hashlib.sha256(samples.scaled.tobytes())
@@ -343,9 +343,9 @@ class StructuredHinge:
     def linearized(self, w: NDArray) -> Self:
         """The majorant of the risk that touches it at w: a tangent at w replaces −s_w(N_i).
 
-        If forms are linear, or with a ramp, the risk itself is returned. With a ramp, a tangent
-        would keep only one of the two maxima, and with a small α the majorant would rise steeply on
-        all sides.
+        If forms are linear, or the risk has a ramp, the risk itself is returned. A tangent would
+        keep only one of the two maxima of a ramp, and with a small α the majorant would rise
+        steeply on all sides.
         """
         if self.terms.features.linear or self.terms.ramp:
             return self
@@ -377,10 +377,11 @@ class StructuredHinge:
 
 
 def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) -> CutMemory:
-    """Convert cuts under the completions H_i of ``before`` to the completions H′_i of ``after``.
+    """Convert the cuts of ``before`` to cuts of ``after``, a risk with other completions.
 
-    This is exact if the loss does not depend on completions. The risk and its minorants then change
-    only by the linear functions s_w(H_i) − s_w(H′_i).
+    Let H_i be the completions of ``before``, and H′_i those of ``after``. The result is exact if
+    the loss does not depend on completions. The risk and its minorants then change only by the
+    linear functions s_w(H_i) − s_w(H′_i).
     """
     # A cut's slope has −s_w(H_i); the new one needs −s_w(H′_i).
     shift = before.slopes_of_truths() - after.slopes_of_truths()
