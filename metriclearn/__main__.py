@@ -1,6 +1,6 @@
 """The command ``metriclearn``, or ``python -m metriclearn``: learn, segment, compare, inspect.
 
-The exit status is 0 if all went well, 1 after an error that the user can fix (told in one
+The exit status is 0 if all went well, 1 after an error that the user can fix (with a message of one
 sentence), 2 for a wrong command line, and 130 if interrupted. ``--help`` of a command shows the
 docstring of its function and the annotations of the parameters. Keyword-only parameters are
 options.
@@ -375,8 +375,8 @@ def _segments_of(
 ) -> dict[str, list[Segment]]:
     """Read the segments of every recording.
 
-    ``path`` is a table, or a folder with tables NAME.segments.csv. If ``rate`` is given, it is a
-    folder of CSV files, in which every run of equal labels is a segment.
+    ``path`` is a table or a folder. The folder holds tables NAME.segments.csv or, if ``rate`` is
+    given, CSV files in which every run of equal labels is a segment.
     """
     from metriclearn.datasets.files import load_files
     from metriclearn.datasets.formats import read_labels
@@ -447,7 +447,7 @@ def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> No
 
 
 def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
-    """Return the path of the results of every input file, without their endings."""
+    """For every input file, return the path of its results without the endings."""
     if out is not None and out.suffix and not out.is_dir():
         raise ValueError(
             f"metriclearn segment needs --out FOLDER, got {str(out)!r}, which looks like a file; "
@@ -481,7 +481,7 @@ def _to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
 
 
 def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment]) -> None:
-    """Warn if the true segments end long before the predicted ones, or the other way round."""
+    """Warn if one of two segmentations of a recording is more than twice as long as the other."""
     ends = true[-1][1], found[-1][1]
     if max(ends) > 2 * min(ends):
         warnings.warn(
@@ -500,7 +500,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _refuse(kind: str, folder: Path, **options: Any) -> None:
-    """Raise an error if any of the options is given, because it needs another kind of folder."""
+    """Raise an error if one of these options is given. They need another kind of folder."""
     if given := [f"--{name}" for name, value in options.items() if value is not None]:
         raise ValueError(
             f"{', '.join(given)} cannot be used with {str(folder)!r}, only with {kind}; leave "
@@ -509,9 +509,9 @@ def _refuse(kind: str, folder: Path, **options: Any) -> None:
 
 
 def _holds_recordings(folder: Path, segments: str) -> bool:
-    """Whether a folder is one of recordings, with or without a table of segments.
+    """Whether a folder holds recordings or a table of their segments.
 
-    Otherwise it is one of CSV files with labels. If it has neither, an error is raised.
+    Otherwise it holds CSV files with labels. If it holds none of these, an error is raised.
     """
     from metriclearn.datasets.recordings import recording_files
     from metriclearn.features.media.decoding import AUDIO_SUFFIXES, VIDEO_SUFFIXES
@@ -535,9 +535,9 @@ def _recorded(
     gap: str | None,
     cache: Path | None,
 ) -> tuple[Any, Any]:
-    """Read a folder of recordings, and return the extractor of features and the data.
+    """Read a folder of recordings, and return the feature extractor and the data.
 
-    The kind of features and the rate are chosen to suit the recordings unless they are given.
+    Unless the kind of features and the rate are given, they are chosen to suit the recordings.
     """
     from metriclearn.annotate.project import read_project
     from metriclearn.datasets.formats import read_labels

@@ -1,8 +1,8 @@
 """Figures: every function returns a matplotlib Figure.
 
-The title of a figure states its message. A notebook shows the returned figure. If pyplot has been
-imported, ``plt.show()`` also shows the figures. No module here imports pyplot, so the functions
-work on servers and in threads. ``figure.savefig("name.png")`` saves a figure.
+The title of a figure states its main result. A notebook shows the returned figure. If pyplot has
+been imported, ``plt.show()`` also shows the figures. No module here imports pyplot, so the
+functions work on servers and in threads. ``figure.savefig("name.png")`` saves a figure.
 
 The public names are listed in ``__init__.pyi`` and load on first use.
 """

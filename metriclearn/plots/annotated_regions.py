@@ -36,9 +36,9 @@ def plot_annotations(
 ) -> Figure:
     """Draw a panel for each segmentation: the signal, its segment means, and annotated regions.
 
-    Regions in which no change is allowed are blue, and regions that need a change are orange. A
-    region that the segmentation contradicts has a frame with the words "missed" or "too many". A
-    panel takes O(T) time.
+    Regions in which no change is allowed are blue, and regions that need a change are orange. If
+    the segmentation contradicts a region, the region has a frame with the words "missed" or "too
+    many". It takes O(T) time per panel.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _verdict(region: Region, strip: Partition) -> str:
 
 
 def _draw_signal(ax: Axes, x: NDArray, strip: Partition) -> None:
-    """Draw the samples, the segments' means and boundaries, and leave space for words above."""
+    """Draw the samples, and the segments' means and boundaries. Leave space for words above."""
     shown = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MOST_POINTS)).astype(int))
     size = float(np.clip(2400 / len(shown), 1.2, 8))
     ax.scatter(shown, x[shown], s=size, color=draw.MUTED, lw=0, zorder=2)

@@ -30,9 +30,9 @@ STRIP, LABEL = 0.62, 0.38  # in each row of height 1: a strip of segments, the l
 def canvas(
     ax: Axes | None, size: tuple[float, float], message: str, title: str | None = None
 ) -> Axes:
-    """Return the given axes, or those of a new figure of ``size`` inches, after writing the title.
+    """Return the given axes, or the axes of a new figure of ``size`` inches, with a title.
 
-    If ``title`` is None, ``message`` is the title.
+    If ``title`` is None, the title is ``message``.
     """
     if ax is None:
         ax = new_figure(size).add_subplot()
@@ -80,9 +80,9 @@ def tidy(
     ylabel: str = "",
     grid: Literal["x", "y", "both"] | None = None,
 ) -> None:
-    """Draw axes plainly: no frame, gray ticks, names, and a grid behind the data if one is wanted.
+    """Make axes plain: no frame, gray ticks, a name for each axis, and a grid if one is wanted.
 
-    If the name of the horizontal axis is longer than the axis, it is wrapped.
+    A name that is longer than the horizontal axis is wrapped.
     """
     for side, spine in ax.spines.items():
         spine.set_visible(side in ("left", "bottom"))
@@ -111,7 +111,7 @@ def legend(ax: Axes, **style: Any) -> None:
 def panels(ax: Axes, ratios: Sequence[float], *, stacked: bool, sharex: bool = False) -> list[Axes]:
     """Replace the axes by panels from left to right or, if ``stacked``, from top to bottom.
 
-    The title of the axes stays above them. ``ratios`` are the relative sizes of the panels.
+    The title of the axes stays above the panels. ``ratios`` are the relative sizes of the panels.
     """
     place = ax.get_subplotspec() or GridSpec(1, 1, figure_of(ax), *ax.get_position().extents)[0]
     part = ax.figure.add_subfigure(place)
@@ -133,9 +133,9 @@ def strip(
 
 
 def strip_axes(ax: Axes, n_rows: int, end: float, top: float, xlabel: str) -> None:
-    """Set the limits of axes for strips of segments.
+    """Set the limits of axes that show strips of segments.
 
-    The strips reach from 0 to ``end``. Above them there is space up to the height ``top``.
+    The strips reach from 0 to ``end``. There is space above the strips, up to the height ``top``.
     """
     ax.set(xlim=(0, end), ylim=(n_rows - LABEL + 0.08, top))
     tidy(ax, xlabel)
@@ -197,7 +197,7 @@ def shorten(name: str, length: int) -> str:
 def number(value: float) -> str:
     """Write a number with three significant digits.
 
-    An exponent is used only below 0.001 and from 100,000 on.
+    Only numbers below 0.001, or of 100,000 and more, are written with an exponent.
     """
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         digits = 0 if value == 0 else max(0, 2 - int(np.floor(np.log10(abs(value)))))
@@ -206,7 +206,7 @@ def number(value: float) -> str:
 
 
 def aligned(who: str, **columns: NDArray | None) -> list[Any]:
-    """Sort columns by the first one; a column that is None stays None.
+    """Sort the rows of all columns by the first column. A column that is None stays None.
 
     Raises ValueError if the columns differ in length.
     """

@@ -26,13 +26,13 @@ def plot_margins(
     words: str = "loss",
     title: str | None = None,
 ) -> Figure:
-    """Draw change-points, how good a change at every sample is, and how far changes may move.
+    """Draw how certain change-points are, and how good a change at every other sample would be.
 
-    For every sample, the curve is the score of the best segmentation that has a change there, minus
-    the score of the best segmentation of all. It is 0 at the change-points. Elsewhere, values close
-    to 0 mark alternatives that are nearly as good. Dashed lines mark the change-points, and the
-    numbers above them are their confidences. Blue bands are the intervals within which the
-    change-points may move. It takes O(T + K) time.
+    At every sample, the curve shows the score of the best segmentation with a change there, minus
+    the score of the best segmentation of all. The curve is 0 at the change-points. Elsewhere,
+    values close to 0 mark positions where a change would be nearly as good. Dashed lines mark the
+    change-points, and the numbers above the lines are the confidences. Blue bands show how far each
+    change-point can be moved for a small loss of score. It takes O(T + K) time.
 
     Parameters
     ----------
@@ -44,11 +44,12 @@ def plot_margins(
     gains : (T,) array
         The values of the curve. They are at most 0, and −inf where no change is allowed.
     intervals : (K−1, 2) int array
-        First and last position to which each change-point may move.
+        First and last position of the blue band of each change-point, see
+        :meth:`~metriclearn.BoundaryMargins.intervals`.
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made.
     words : str
-        Name of the confidences.
+        What the confidences are, for the title.
     title : str, optional
         Replaces the default title.
 
@@ -60,7 +61,7 @@ def plot_margins(
     Raises
     ------
     ValueError
-        If the lengths do not fit together.
+        If the numbers of samples or of change-points in the arguments differ.
 
     See Also
     --------
@@ -115,7 +116,7 @@ def plot_reliability(
     """Draw a reliability diagram: observed frequency against predicted probability.
 
     Each point is a bin of predictions with similar probabilities. If the probabilities are
-    calibrated, the points are on the diagonal. Error bars are one binomial standard error. The
+    calibrated, the points are on the diagonal. Error bars show one binomial standard error. The
     default title states the :func:`expected_calibration_error`. It takes O(n) time.
 
     Parameters
@@ -165,7 +166,7 @@ def expected_calibration_error(
 ) -> float:
     """Expected calibration error, Σ_b n_b/n |fraction that came true − mean probability|.
 
-    The sum is over bins b of equal width, with n_b predictions each. The error is in [0, 1], and 0
+    The sum is over bins b of equal width. Bin b has n_b predictions. The error is in [0, 1], and 0
     is perfect. It takes O(n) time.
 
     Parameters

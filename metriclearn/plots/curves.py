@@ -21,10 +21,11 @@ _WIDE = 3.0  # ratio of the longest to the shortest curve above which the axis i
 
 
 class _Curve(NamedTuple):
-    """The curves of one method.
+    """The objective and the lower bound of one method, as curves.
 
-    ``x`` is the position on the horizontal axis. ``best`` and ``bound`` are the best objective and
-    the best lower bound so far (−∞ before there is one). Relative gaps are divided by ``unit``.
+    ``x`` holds the positions on the horizontal axis. ``best`` and ``bound`` are the best objective
+    and the best lower bound so far (−∞ before there is one). ``unit`` is the divisor of relative
+    gaps.
     """
 
     x: NDArray[np.float64]
@@ -58,24 +59,25 @@ def plot_convergence(
 ) -> Figure:
     """Draw the best objective and the certified lower bound against passes over the data.
 
-    The curves show the best values so far. The gap between them is shaded; it contains the optimum.
+    The curves show the best values so far. The gap between the curves is shaded. The optimum is in
+    this gap.
 
     Parameters
     ----------
     traces : fitted learner, or dict of str to learner or table
-        A fitted learner, or one for each method. A method may also have a table, that is, a dict of
-        arrays or a pandas DataFrame with one entry per round. Its columns are ``objective``,
-        optionally ``lower_bound`` (NaN or −∞ while there is none), and optionally ``passes``, the
-        number of passes over the data since the start (by default, a round is one pass). With
-        ``seconds=True`` it needs ``seconds``, the time since the start. An optional number
-        ``scale`` replaces the best objective as the divisor of the relative gap.
+        A fitted learner, or a fitted learner or a table for each method. A table is a dict of
+        arrays or a pandas DataFrame with one entry per round. The column ``objective`` is needed.
+        The column ``lower_bound`` is optional (NaN or −∞ while there is none). The optional column
+        ``passes`` is the number of passes over the data since the start (by default, a round is one
+        pass). With ``seconds=True`` the table needs a column ``seconds``, the time since the start.
+        An optional number ``scale`` replaces the best objective as the divisor of the relative gap.
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made.
     gap : bool
         If True, draw the relative gap (best − bound) / \\|best\\| on a logarithmic axis instead.
-        This compares methods whose objectives differ. If there are several curves, their names are
-        at their ends. If their lengths differ by more than a factor of 3, the horizontal axis is
-        logarithmic, too.
+        So methods with different objectives can be compared. If there are several curves, each has
+        its name at its end. If the lengths of the curves differ by more than a factor of 3, the
+        horizontal axis is logarithmic, too.
     seconds : bool
         Whether the horizontal axis is in seconds instead of passes.
     title : str, optional
@@ -214,8 +216,8 @@ def _name_ends(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
 def _apart(at: NDArray, width: float, height: float) -> NDArray:
     """Compute heights at which labels do not overlap.
 
-    ``at`` (n, 2) are the wanted positions. Labels are first moved down until none overlap, and then
-    up until none is below the axes.
+    ``at`` (n, 2) holds the wanted positions. Labels are first moved down until none overlap, and
+    then up until none is below the axes.
     """
     y = at[:, 1].copy()
     near = np.abs(at[:, :1] - at[:, 0]) < width
@@ -258,8 +260,8 @@ def plot_scaling(
 ) -> Figure:
     """Draw run times against sizes on logarithmic axes.
 
-    The default title states the exponent of the power of the size that fits best. To add a second
-    program, call the function again with the same ``ax`` and with a ``title``.
+    The default title states the exponent p for which the power size^p fits the times best. To add
+    a second program, call the function again with the same ``ax`` and with a ``title``.
 
     Parameters
     ----------
@@ -267,8 +269,8 @@ def plot_scaling(
         Positive sizes, of which at least two differ, and positive run times. To draw another
         quantity instead of run times, name it in ``ylabel`` and ``title``.
     slope : float, optional
-        Expected exponent, such as 1 for linear time. It is drawn as a dashed line through the point
-        of the largest size.
+        Expected exponent, such as 1 for linear time. A dashed line with this exponent is drawn
+        through the point of the largest size.
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made.
     label : str

@@ -23,18 +23,18 @@ def plot_embeddings(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw scatter plots of the same samples with different coordinates, in panels.
+    """Draw scatter plots of the same samples, with one panel for each set of coordinates.
 
     Colors and markers show the classes of the samples.
 
     Parameters
     ----------
     panels : dict of str to array (T, 2)
-        The coordinates of the samples in each panel, by the title of the panel.
+        For each panel, by its title, the coordinates of the samples.
     labels : array (T,)
         The class of every sample. The legend names the classes if there are at most ten.
     title : str, optional
-        Title of the figure. It should state the message.
+        Title of the figure. It should say what the figure shows.
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made. In narrow axes, panels are stacked.
 

@@ -37,13 +37,13 @@ def plot_segmentation(
     bands: Mapping[str, ArrayLike] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw segmentations of one sequence as colored strips, to compare them with the first one.
+    """Draw segmentations of one sequence as colored strips, to compare them with the truth.
 
     The first strip is the truth. A segment has the color of the true segment with which it overlaps
     most, so equal colors mean agreement. Solid lines are the boundaries of a strip. Dashed lines
-    continue the true boundaries through all strips. So a dashed line without a solid one is a
-    missed boundary, and a solid line without a dashed one is a wrong boundary. It takes O(T P) time
-    for the signal and O(K) per strip.
+    continue the true boundaries through all strips. So a dashed line without a solid line is a
+    missed boundary, and a solid line without a dashed line is a wrong boundary. It takes O(T P)
+    time for the signal and O(K) per strip.
 
     Parameters
     ----------
@@ -51,11 +51,12 @@ def plot_segmentation(
         The change-points of each segmentation by its name, the truth first. As in ruptures, the
         last change-point is T.
     signal : (T, P) or (T,) array, data frame, or dict of str to (T,) array, optional
-        The signal to draw above the strips, where every feature is scaled to [0, 1]. Up to six
-        features are drawn as lines, and more as a heat map. Columns of a data frame and keys of a
-        dict are written above the signal.
+        The signal to draw above the strips. Every feature is scaled to [0, 1]. Up to six features
+        are drawn as lines, and more features as a heat map. The names of the columns of a data
+        frame, or the keys of a dict, are written above the signal.
     losses : dict of str to float, optional
-        The loss ‖M − N‖²_F of each strip against the truth, which is written next to its name.
+        The loss ‖M − N‖²_F of each strip against the truth. It is written next to the name of the
+        strip.
     sampling_step : float
         Time between two samples, in ``unit``.
     unit : str
@@ -63,8 +64,9 @@ def plot_segmentation(
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made.
     bands : dict of str to (K−1, 2) int array, optional
-        First and last position to which each boundary of a strip may move. These intervals are
-        drawn pale. :meth:`~metriclearn.BoundaryMargins.intervals` computes them.
+        For each boundary of a strip, the first and last position to which it can be moved for a
+        small loss of score. These intervals are drawn pale.
+        :meth:`~metriclearn.BoundaryMargins.intervals` computes them.
     title : str, optional
         Replaces the default title.
 
@@ -76,8 +78,8 @@ def plot_segmentation(
     Raises
     ------
     ValueError
-        If there is no segmentation, if two of them or the signal differ in length, or if a loss
-        has no strip.
+        If there is no segmentation, if the segmentations or the signal differ in length, or if a
+        loss has no strip.
 
     See Also
     --------

@@ -36,8 +36,8 @@ def plot_image_segmentations(
 ) -> Figure:
     """Draw segmented images in a grid, with a column for each image.
 
-    The first row shows the original images. Each of the other rows shows the boundaries of one
-    segmentation method.
+    The first row shows the original images. Each of the other rows shows the boundaries that one
+    method found.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def plot_image_segmentations(
     names : sequence of str, optional
         A title for every column.
     title : str, optional
-        Title of the figure. It should state the message.
+        Title of the figure. It should say what the figure shows.
 
     Returns
     -------

@@ -30,18 +30,18 @@ def plot_elbow(
 ) -> Figure:
     """Draw the residual cost against the number of segments.
 
-    A second panel shows the penalties at which each number of segments is optimal, as bars. The
-    longer the bar, the more robust is the number.
+    A bar in a second panel shows the penalties at which a number of segments is optimal. The longer
+    the bar, the more robust is the number.
 
     Parameters
     ----------
     n_segments : (S,) array of int
-        Numbers of segments, for instance those on a CROPS path.
+        Numbers of segments, for instance those of a path that the CROPS algorithm computes.
     costs : (S,) array
         Residual cost of the best segmentation with each number of segments.
     penalties : (S, 2) array, optional
-        Smallest and largest penalty per segment at which each number is optimal; they may be ∞.
-        Without them there is no second panel.
+        For each number, the smallest and the largest penalty of a segment at which this number is
+        optimal. Penalties may be ∞. Without ``penalties`` there is no second panel.
     chosen : int, optional
         The number of segments to mark, one of ``n_segments``.
     ax : matplotlib Axes, optional
@@ -145,9 +145,10 @@ def plot_regularization_path(
 ) -> Figure:
     """Draw the learned weights against the strength of regularization.
 
-    If the validation loss is given, it is drawn in a second panel below. At most six features have
-    a color and a name: those with the largest weights at the strength with the least validation
-    loss or, without validation loss, at any strength. The others are gray.
+    If the validation loss is given, it is drawn in a second panel below. Up to six features have a
+    color and a name, and the others are gray. These are the features with the largest weights at
+    the strength with the least validation loss. Without validation loss, the largest weight at any
+    strength counts.
 
     Parameters
     ----------
@@ -162,7 +163,7 @@ def plot_regularization_path(
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made.
     noun : str
-        Word for the columns of ``weights`` in the title, in the plural.
+        What the title calls the columns of ``weights``, in the plural.
     title : str, optional
         Replaces the default title.
 

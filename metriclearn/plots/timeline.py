@@ -46,7 +46,7 @@ def plot_timeline(
     """Draw strips of labeled segments below the sound or the pictures of a recording.
 
     A label has the same color in all strips. A legend names the colors, and labels are written into
-    segments that are wide enough. If no segment of a strip has a label, its colors alternate. The
+    segments that are wide enough. If no segment of a strip has a label, two colors alternate. The
     time axis is in seconds, or in minutes:seconds for recordings longer than two minutes. It takes
     O(samples + segments) time.
 
@@ -56,7 +56,7 @@ def plot_timeline(
         The segments of each strip by its name, in seconds. If there is a true segmentation, it
         comes first.
     waveform : array (n,), optional
-        The sound over the whole length of the strips. Its envelope is drawn.
+        The sound over the whole length of the strips. The envelope of the sound is drawn.
     thumbnails : sequence of (H, W, 3) pictures, optional
         Pictures at equal distances over the whole length.
     ax : matplotlib Axes, optional
@@ -117,7 +117,7 @@ def plot_timeline(
 
 
 def _taking_turns(segments: Sequence[Segment]) -> Sequence[Segment]:
-    """If no segment has a label, give them two blank labels in turn, so that colors alternate."""
+    """If no segment has a label, give all segments blank labels, so that two colors alternate."""
     if any(label for _, _, label in segments):
         return segments
     return [(start, end, " " * (1 + i % 2)) for i, (start, end, _) in enumerate(segments)]
@@ -126,11 +126,11 @@ def _taking_turns(segments: Sequence[Segment]) -> Sequence[Segment]:
 def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
     """Compose the default title.
 
-    It tells for which fraction of the time the last strip has the same labels as the first. For a
-    single strip, it lists the labels that take the most time. If labels are missing, it says how
-    many inner boundaries of the first strip are matched by the last strip. A boundary is matched if
-    the last strip has one within a tenth of the median segment length of the first. For a single
-    strip without labels, it gives the number of segments.
+    The title tells for which fraction of the time the last strip has the same labels as the first
+    strip. For a single strip, it lists up to five labels with the longest total time. If labels are
+    missing, it says how many inner boundaries of the first strip are matched by the last strip. A
+    boundary is matched if the last strip has a boundary within a tenth of the median segment length
+    of the first strip. For a single strip without labels, the title gives the number of segments.
     """
     names = list(strips)
     first, last = strips[names[0]], strips[names[-1]]

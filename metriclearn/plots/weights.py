@@ -35,7 +35,7 @@ def plot_weights(
     Parameters
     ----------
     weights : (P,) array, or a fitted learner
-        Diagonal of the metric. If a learner standardizes the features, the weights are those of the
+        Diagonal of the metric. If a learner standardizes the features, the weights apply to
         standardized features. To draw a full metric, use :func:`plot_metric_matrix`.
     feature_names : sequence of P str, optional
         Names of the features. By default, they are the names in the data to which the learner was
@@ -57,8 +57,8 @@ def plot_weights(
     Raises
     ------
     ValueError
-        If a weight is not finite, if there is not one name per feature, or if a highlighted name is
-        not among them.
+        If a weight is not finite, if there is not one name per feature, or if a name in
+        ``highlight`` is not the name of a feature.
 
     See Also
     --------
@@ -92,9 +92,9 @@ def plot_weights(
 def _learned(
     learner: Any, feature_names: Sequence[str] | None
 ) -> tuple[NDArray[np.float64], Sequence[str] | None]:
-    """Return the matrix of a fitted learner, and its feature names.
+    """Return the matrix of a fitted learner, and the names of the features.
 
-    If the learner standardizes the features, it is the matrix for standardized features.
+    If the learner standardizes the features, the matrix applies to standardized features.
     """
     matrix = learner.get_mahalanobis_matrix()
     scale = np.asarray(getattr(learner, "scale_", np.ones(len(matrix))))
@@ -117,7 +117,7 @@ def _weights_message(values: NDArray[np.float64]) -> str:
 
 
 def _carriers(values: NDArray[np.floating]) -> int:
-    """Count how many of the largest absolute values are needed for 95 % of the sum of all."""
+    """Count how many of the largest absolute values make up 95 % of the sum of all."""
     magnitudes = np.sort(np.abs(values))[::-1]
     return int(np.searchsorted(np.cumsum(magnitudes), (_SHARE - 1e-12) * magnitudes.sum())) + 1
 
@@ -132,14 +132,14 @@ def plot_metric_matrix(
 ) -> Figure:
     """Draw a full metric as a heat map, and its eigenvalues as bars.
 
-    Only the rows of the heat map have names; columns are in the same order. If there are more than
-    30 features, only the 30 with the largest diagonal entries are drawn, in the given order. The
-    eigenvalues take O(P³) time.
+    Only the rows of the heat map have names. The columns are in the same order. If there are more
+    than 30 features, only the 30 with the largest diagonal entries are drawn, in the given order.
+    Computing the eigenvalues takes O(P³) time.
 
     Parameters
     ----------
     B : (P, P) symmetric array, or a fitted learner
-        The learned matrix. If a learner standardizes the features, it is the matrix for
+        The learned matrix. If a learner standardizes the features, the matrix applies to
         standardized features.
     feature_names : sequence of P str, optional
         Names of the features. By default, they are the names in the data to which the learner was
