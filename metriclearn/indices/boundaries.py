@@ -2,10 +2,10 @@
 
 A change-point is the index of the first sample after a segment. As in ruptures, a list of
 change-points ends with the number of samples n. If ``n_samples`` is given, the list may omit n (and
-may be empty). The change-points may be in any order, but repeated or out-of-range ones raise
+may be empty). The change-points may be in any order. Repeated or out-of-range change-points raise
 ValueError. A contiguous :class:`~metriclearn.problem.partition.Partition` can be passed instead of
-a list; labels are converted by ``Partition.from_runs(labels)``. Indices of general partitions
-apply to segmentations as well, in O(r + s) time for r and s change-points:
+a list. ``Partition.from_runs(labels)`` converts labels to such a Partition. Indices of general
+partitions apply to segmentations as well, in O(r + s) time for r and s change-points:
 ``rand_score(Partition.from_change_points(true), Partition.from_change_points(pred))``.
 """
 
@@ -93,9 +93,9 @@ def hausdorff(
     """Hausdorff distance between two sets of change-points.
 
     It is the largest distance from a change-point of one segmentation to the nearest change-point
-    of the other. It is in samples, or divided by n if ``normalized=True``. The end n is not a
+    of the other. It is in samples, or divided by n if ``normalized=True``. Here the end n is not a
     change-point. The distance is 0 if neither segmentation has a change-point, and inf if only one
-    of them has any. It takes O((r + s) log(r + s)) time and O(r + s) memory for r and s
+    of the two has any. It takes O((r + s) log(r + s)) time and O(r + s) memory for r and s
     change-points.
 
     Parameters
@@ -144,8 +144,8 @@ def precision_recall(
     miss pairs. Here, true [50, 55], predicted [48, 53] and margin 10 give precision and recall 1.
     Precision is 1 if no change-point is predicted, because there is no false alarm. Recall is 1 if
     there is no true change-point, because none is missed. The end n is not a change-point. It
-    takes O(r + s) time for r and s sorted change-points. In contrast, :func:`f_measure` matches
-    greedily.
+    takes O(r + s) time for r and s sorted change-points. Unlike this function, :func:`f_measure`
+    matches greedily.
 
     Parameters
     ----------
@@ -245,12 +245,12 @@ def f_measure(
 ) -> float:
     """F1 score F = 2PR/(P + R) of change-points, for one or several annotators.
 
-    Precision P is the fraction of the predicted change-points that match one marked by any
+    Precision P is the fraction of the predicted change-points that match a change-point of any
     annotator. Recall R is the fraction of an annotator's change-points that match a predicted one,
     averaged over annotators. Matched change-points are at most ``margin`` samples apart. As in the
-    Turing benchmark, every segmentation also has a change-point at 0, so F is in (0, 1]. The
-    matching is greedy, unlike that of :func:`precision_recall`: each true change-point is matched
-    with the nearest predicted one that is still free. For A annotators, the index takes
+    Turing benchmark, every segmentation also has a change-point at 0, so F is in (0, 1]. Unlike
+    :func:`precision_recall`, this function matches greedily: each true change-point is matched with
+    the nearest predicted one that is not matched yet. For A annotators, the index takes
     O(A (r + s) log s + A s²/64) time.
 
     Parameters
@@ -314,7 +314,7 @@ def annotation_error(
     Returns
     -------
     AnnotationError
-        The rate, in [0, 1], and the three counts it is computed from.
+        The rate, in [0, 1], and the three counts from which it is computed.
 
     Raises
     ------
@@ -353,7 +353,7 @@ def annotation_error(
 
 
 def _annotations(who: str, true: Any) -> list[Any]:
-    """List the segmentations by all annotators; a single segmentation gives a list of one."""
+    """List the segmentations by all annotators. A single segmentation gives a list of one."""
     marked = list(true.values()) if isinstance(true, Mapping) else [true]
     if not marked:
         raise ValueError(f"{who} needs the change-points of at least one annotator, got none.")
@@ -370,9 +370,9 @@ def _starts(change_points: NDArray[np.int64]) -> set[int]:
 def _detected(true: set[int], pred: list[int], margin: float) -> int:
     """Match true with predicted change-points greedily, and return the number of matches.
 
-    Each true change-point is matched with the nearest predicted one that is still free, if it is
-    within the margin. The true change-points are visited in the order in which Python iterates over
-    the set, as in the program of the Turing benchmark.
+    Each true change-point is matched with the nearest predicted one that is not matched yet, if the
+    two are at most ``margin`` apart. The true change-points are visited in the order in which
+    Python iterates over the set, as in the program of the Turing benchmark.
     """
     left = pred.copy()
     for start in true:
@@ -385,7 +385,7 @@ def _detected(true: set[int], pred: list[int], margin: float) -> int:
 
 
 def _farthest(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
-    """Return the largest distance from a point of a to its nearest point of b. Both are sorted."""
+    """Return the largest distance from a point in a to the nearest in b. Both are sorted."""
     right = np.searchsorted(b, a)
     after = np.abs(b[np.minimum(right, len(b) - 1)] - a)
     before = np.abs(a - b[np.maximum(right - 1, 0)])
@@ -395,7 +395,7 @@ def _farthest(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
 def _change_points(
     true: ArrayLike | Partition, pred: ArrayLike | Partition, n_samples: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Return the sorted change-points of both segmentations, without n, and then n."""
+    """Return the sorted change-points of each segmentation without n, and the number n."""
     a, b = _ends(true, n_samples), _ends(pred, n_samples)
     if a[-1] != b[-1]:
         raise ValueError(

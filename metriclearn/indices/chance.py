@@ -28,7 +28,8 @@ class Estimate(float):
     Attributes
     ----------
     standard_error : float
-        It is 0 for the methods "closed form" and "enumeration", which are exact.
+        Standard error of the value. It is 0 for the methods "closed form" and "enumeration", which
+        are exact.
     method : str
         "closed form", "enumeration" (of all tables) or "sampling" (of random tables).
 
@@ -70,8 +71,8 @@ def adjusted(
 
     The corrected index is 0 on average for random labels with the given cluster sizes, and 1 for
     equal partitions. If E[i] is estimated by sampling, the standard error of the result is computed
-    from that of E[i] to first order. If every relabeling gives the maximum, the ratio is 0/0 and
-    the value is set to 1. The expectation takes most of the time, see
+    from the standard error of E[i], to first order. If every relabeling gives the maximum, the
+    ratio is 0/0, and the value is 1. Most of the time is needed for the expectation, see
     :func:`expected_under_permutation`.
 
     Parameters
@@ -120,8 +121,8 @@ def expected_under_permutation(
 
     There are closed forms for the Rand index, Fowlkes–Mallows, mutual information, variation of
     information and the loss ℓ. For any other index, the method depends on the number of contingency
-    tables with these cluster sizes. If there are at most 5 000, all are enumerated with their
-    hypergeometric probabilities, and the mean is exact. Otherwise random tables are drawn in
+    tables with these cluster sizes. If there are at most 5 000 tables, all are enumerated with
+    their hypergeometric probabilities, and the mean is exact. Otherwise random tables are drawn in
     O(n_permutations (n + K K′)) time, and the mean has a standard error.
 
     Parameters
@@ -201,8 +202,8 @@ def _expected_variation(table: ContingencyTable) -> float:
 def _expected_loss(table: ContingencyTable) -> float:
     """Compute the expected loss ℓ of random labelings.
 
-    It follows from E[Tr MN] = 1 + (K−1)(K′−1)/(n−1). This formula follows from the mean and the
-    variance of the counts, which are hypergeometric.
+    The counts in the table are hypergeometric. Their mean and variance give E[Tr MN] =
+    1 + (K−1)(K′−1)/(n−1), and this gives the expected loss.
     """
     rows, columns, n = len(table.row_sizes), len(table.column_sizes), table.n_samples
     inner = 1.0 + (rows - 1) * (columns - 1) / max(n - 1, 1)
@@ -230,7 +231,7 @@ def _all_tables(rows: list[int], columns: list[int]) -> Iterator[list[list[int]]
 
 
 def _splits(total: int, caps: list[int]) -> Iterator[list[int]]:
-    """Yield every way to distribute ``total`` samples over cells that hold at most ``caps``.
+    """Yield every way to distribute ``total`` samples over cells. Cell i holds at most ``caps[i]``.
 
     The limits ``caps`` must sum to at least ``total``.
     """

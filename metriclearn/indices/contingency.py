@@ -103,7 +103,7 @@ class ContingencyTable:
         row_sizes: NDArray[np.int64],
         column_sizes: NDArray[np.int64],
     ) -> ContingencyTable:
-        """Make a table from cells that are sorted by (row, column); drop empty rows and columns."""
+        """Make a table from cells sorted by (row, column), without empty rows and columns."""
         if not (row_sizes.all() and column_sizes.all()):
             rows = (np.cumsum(row_sizes > 0) - 1)[rows]
             columns = (np.cumsum(column_sizes > 0) - 1)[columns]
@@ -196,8 +196,8 @@ def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
     """Decorate a function of a table so that it takes the arguments of :func:`contingency_table`.
 
     ``index(table, *, options)`` becomes ``index(labels_true, labels_pred, *, options,
-    contingency, ignore_label)``. ``help`` and ``inspect`` show this new signature. Arguments before
-    ``table`` stay first.
+    contingency, ignore_label)``. ``help`` and ``inspect`` show this new signature. If ``index`` has
+    arguments before ``table``, they stay first.
     """
     shared = signature(contingency_table).parameters
     true, pred, *rest = shared.values()
@@ -228,7 +228,7 @@ def label_codes(labels: Labels) -> NDArray[np.int64]:
 
 
 def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDArray]:
-    """Return both labelings as arrays; ValueError if they differ in length."""
+    """Return both labelings as arrays. Raises ValueError if they differ in length."""
     true, pred = label_array(labels_true), label_array(labels_pred)
     if len(true) != len(pred):
         raise ValueError(
@@ -239,7 +239,7 @@ def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDA
 
 
 def differs(values: NDArray, label: Hashable) -> NDArray[np.bool_]:
-    """Return for each value whether it differs from the label. NaN does not differ from NaN."""
+    """Tell for each value whether it differs from the label. NaN does not differ from NaN."""
     if not isinstance(label, Hashable) or isinstance(label, type) or hasattr(label, "__array__"):
         raise ValueError(
             f"Comparing partitions needs a label to ignore, got ignore_label={shown(label)}."

@@ -42,7 +42,7 @@ class ClusteredPoints:
 
     @property
     def squared_spreads(self) -> NDArray[np.float64]:
-        """Squared distances of the sorted points to the centroids of their clusters, (n,) array."""
+        """Squared distance of every sorted point to the centroid of its cluster, (n,) array."""
         offsets = _relative(self.points, self.centroids, self.sizes)
         return np.einsum("ij,ij->i", offsets, offsets)
 
@@ -50,9 +50,9 @@ class ClusteredPoints:
         """Compute the distances from all points to ``targets``, in blocks of points.
 
         The points of a block are in the same cluster. For each block, this yields the cluster, the
-        slice of the sorted points, and their distances to all targets, an array
-        (points, targets). A block takes at most 32 MB, unless a single row takes more. The time is
-        O(n d) per target.
+        slice of the sorted points that are in the block, and the distances of these points to all
+        targets, an array (points, targets). A block takes at most 32 MB, unless the distances of a
+        single point take more. The time is O(n d) per target.
         """
         from scipy.spatial.distance import cdist
 
@@ -78,8 +78,8 @@ def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> Cluste
     labels : n labels
     metric : None, (d, d) matrix B, (d,) weights, or a learner
         The Euclidean distance by default. B gives the distance √((x−y)ᵀB(x−y)), and weights are the
-        diagonal of B. A learner gives B by ``get_mahalanobis_matrix``, unless it has ``transform``,
-        which is then applied to the points.
+        diagonal of B. A learner with ``transform`` transforms the points. Any other learner gives B
+        by ``get_mahalanobis_matrix``.
     """
     points = _transformed(real_array("An internal index", "X", X), metric)
     check_scale("An internal index", points)

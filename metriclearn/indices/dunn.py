@@ -26,10 +26,10 @@ def dunn_score(
 ) -> float:
     """Dunn's index min_{p≠q} δ(p, q) / max_l Δ(l). Large values are good.
 
-    The separation δ of two clusters and the diameter Δ of a cluster can be chosen. This gives
-    6 × 3 = 18 indices: Dunn's own and the 17 variants that Vendramin, Campello and Hruschka
-    compare. The value is inf if every diameter is 0. The time is O(n² d), or O(n K d) if both
-    choices use only distances to centroids. :func:`dunn_scores` computes all 18 indices at once.
+    There are 6 kinds of separation δ of two clusters, and 3 kinds of diameter Δ of a cluster. This
+    gives 18 indices: Dunn's own and the 17 variants that Vendramin, Campello and Hruschka compare.
+    The value is inf if every diameter is 0. The time is O(n² d), or O(n K d) if both kinds use only
+    distances to centroids. :func:`dunn_scores` computes all 18 indices at once.
 
     Parameters
     ----------
@@ -38,15 +38,15 @@ def dunn_score(
     labels : n hashables
         The cluster of every point. There must be at least two clusters.
     separation : str
-        The separation δ of two clusters. "single" is the smallest, "complete" the largest and
-        "average" the mean distance from a point of one cluster to a point of the other, and
-        "hausdorff" is their Hausdorff distance. "centroid" is the distance between the centroids.
-        "average_to_centroids" is the mean distance from the points of each cluster to the centroid
-        of the other.
+        The separation δ of two clusters. "single", "complete" and "average" are the smallest, the
+        largest and the mean distance from a point of one cluster to a point of the other.
+        "hausdorff" is the Hausdorff distance of the clusters. "centroid" is the distance between
+        their centroids. "average_to_centroids" is the mean distance from the points of each cluster
+        to the centroid of the other.
     diameter : str
-        The diameter Δ of a cluster. "complete" is the largest and "average" the mean distance
-        between two of its points (0 for a single point). "centroid" is twice the mean distance to
-        its centroid.
+        The diameter Δ of a cluster. "complete" and "average" are the largest and the mean distance
+        between two of its points (0 for a single point). "centroid" is twice the mean distance from
+        its points to its centroid.
     metric : see :func:`~metriclearn.indices.davies_bouldin_score`
 
     Returns
@@ -78,8 +78,8 @@ def dunn_scores(
 ) -> dict[tuple[str, str], float]:
     """All 18 indices of :func:`dunn_score`, computed in one pass over the distances.
 
-    It takes O(n² d) time. The n × n distances are computed in blocks of at most 32 MB, and O(K²)
-    more memory is needed.
+    It takes O(n² d) time. The n × n distances are computed in blocks of at most 32 MB. It needs
+    O(K²) memory in addition.
 
     Parameters
     ----------
@@ -116,7 +116,10 @@ def _ratio(separation: float, diameter: float) -> float:
 
 
 def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
-    """Compute the smallest separations and largest diameters that need only centroids, by kind."""
+    """Compute separations and diameters of the kinds that use only distances to centroids.
+
+    Returns the smallest separation of each kind, and the largest diameter of each kind.
+    """
     from scipy.spatial.distance import cdist
 
     sizes = clusters.sizes
@@ -131,7 +134,7 @@ def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str
 
 
 def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
-    """Compute the smallest separations and the largest diameters of all kinds, by kind."""
+    """Compute the smallest separation of each kind, and the largest diameter of each kind."""
     sizes, starts = clusters.sizes, clusters.starts
     shape = len(sizes), len(sizes)
     # entry (p, q) is over distances from points of p to points of q; nearest is max_i min_j

@@ -1,6 +1,6 @@
 """Compare two segmentations of a recording by the usual measures of a field, such as music.
 
-The measures for speech and music are computed by pyannote.metrics and mir_eval.
+The package pyannote.metrics computes the measures for speech, and mir_eval those for music.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ def random_walk_index(
     Contrary to the paper, it is not a metric. It can be 0 for different partitions (0000 and 0101
     on a path of 4 nodes), and it can exceed VI on irregular graphs. It equals VI on the complete
     graph with self-loops, and it is 0 if all edges are self-loops. Nodes of degree 0 have no
-    influence. The RWI row of the table in section 5.2 contradicts the paper's definition; this
-    function follows the definition.
+    influence. In the table of section 5.2, the row RWI (random walk index) contradicts the paper's
+    definition. This function follows the definition.
 
     Parameters
     ----------
@@ -89,9 +89,10 @@ def vi_with_neighbors(
     two partitions (Eq. (21)), so it satisfies the triangle inequality. It is symmetric, and it
     equals VI on a complete or an empty graph.
 
-    Types are found by hashing. Every label gets two random 64-bit words, which A sums over the
-    neighbors of every node, modulo 2⁶⁴. This takes O(edges) time and O(n) memory besides A. For
-    degrees up to d, a collision makes the result wrong with probability below (n d)²/2¹²⁸.
+    Types are found by hashing. Every label gets two random 64-bit words. For every node, a product
+    with A sums the words of its neighbors modulo 2⁶⁴. This takes O(edges) time and O(n) memory
+    besides A. For degrees up to d, a collision makes the result wrong with probability below
+    (n d)²/2¹²⁸.
 
     Contrary to the paper, VIN is only a pseudo-metric (on a path of 3 nodes, VIN(000, 010) = 0).
     The program in the paper multiplies A by the labels themselves, which fails for the label 0 and
@@ -130,7 +131,7 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
     """Graph that links points at most ``radius`` apart, without self-loops.
 
     In few dimensions it takes about O(n log n + edges) time. Section 5.2 of the paper links points
-    whose similarity exp(−d²) exceeds a threshold s, which is ``radius = sqrt(−log s)``.
+    whose similarity exp(−d²) exceeds a threshold s. This corresponds to ``radius = sqrt(−log s)``.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
 def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
     """Graph that links two points if either is among the nearest neighbors of the other.
 
-    In few dimensions it takes about O(n log n) time, by the trees of scikit-learn.
+    In few dimensions it takes about O(n log n) time, with the search trees of scikit-learn.
 
     Parameters
     ----------
@@ -205,7 +206,7 @@ def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) 
         Shape of the grid, e.g. ``image.shape[:2]``. Nodes are numbered in C order, as by
         ``ravel()``.
     reach : int ≥ 0
-        Largest difference of linked pixels on every axis, in pixels.
+        Largest distance of linked pixels along an axis, in pixels.
     weighted : bool
         If True, an edge has the weight exp(−d²) as in section 5.3, where d is the distance in
         pixels. If False, all weights are 1.
@@ -281,7 +282,7 @@ def _indicator(codes: NDArray) -> Any:
 
 
 def _neighborhood_types(A: Any, codes: NDArray, generator: np.random.Generator) -> NDArray:
-    """Return an array (n,) with the number of every node's type.
+    """Number the types of nodes. Return the number of every node's type, an array (n,).
 
     Two nodes have the same type if their labels are equal and each label occurs equally often among
     their neighbors.

@@ -111,7 +111,7 @@ def normalized_mutual_info_score(
     """Mutual information divided by a normalizer, 2 I / (H + H′) by default.
 
     It is symmetric, and in [0, 1] (in [0, 1/2] with ``"sum"``). If the normalizer is 0, the value
-    is 1 for equal partitions and 0 otherwise. Vinh, Epps & Bailey 2010 list the variants;
+    is 1 for equal partitions and 0 otherwise. Vinh, Epps & Bailey 2010 list the normalizers.
     scikit-learn does not have "joint" and "sum".
 
     Parameters
@@ -144,9 +144,10 @@ def adjusted_mutual_info_score(
 
     It is symmetric. For random labels with the same cluster sizes it is 0 on average, and for equal
     partitions it is 1 (except with "sum"). See Vinh, Epps & Bailey 2010. If the normalizer equals
-    E[I], the ratio is 0/0, and the value is 1 for equal partitions and 0 for others. E[I] is
-    computed by :func:`expected_mutual_information`, so the index takes O(n + d d′ w) time for d and
-    d′ distinct cluster sizes and hypergeometric distributions of width w.
+    E[I], the ratio is 0/0, and the value is 1 for equal partitions and 0 for others.
+    :func:`expected_mutual_information` computes E[I], so the index takes O(n + d d′ w) time. The
+    partitions have d and d′ distinct cluster sizes, and w is the number of counts that are summed
+    for a cell of the table.
 
     Parameters
     ----------
@@ -205,8 +206,8 @@ def normalized_variation_of_information(
     """Variation of information divided by a normalizer, VI / H(C, C′) by default.
 
     It is symmetric, and 0 for equal partitions. With the default "joint" it equals
-    1 − I / H(C, C′); see Vinh, Epps & Bailey 2010. With "joint" and "log_n" it is a metric. With
-    "joint", "log_n" and "sum" it is in [0, 1], and with the other normalizers it can be 2 or more.
+    1 − I / H(C, C′), see Vinh, Epps & Bailey 2010. With "joint" or "log_n" it is a metric. With
+    "joint", "log_n" or "sum" it is in [0, 1], and with the other normalizers it can be 2 or more.
 
     Parameters
     ----------
@@ -233,11 +234,11 @@ def normalized_variation_of_information(
 def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> float:
     """Expected mutual information E[I] of random labelings with the given cluster sizes.
 
-    It is in [0, min(H, H′)]; see Vinh, Epps & Bailey 2010, Eq. (24a). The count of a cell of the
-    random table has a hypergeometric distribution. Its probabilities are computed by recurrence
-    from the mode and divided by their sum. This needs no factorials, and the error is about 1e-16
-    for any n. For d and d′ distinct sizes it takes O(d d′ w) time, where w ≤ 2e5 is the number of
-    counts that are summed. For wider distributions a series is used instead.
+    It is in [0, min(H, H′)]; see Vinh, Epps & Bailey 2010, Eq. (24a). The count in a cell of the
+    random table has a hypergeometric distribution. The probabilities of the counts are computed by
+    recurrence from the mode and divided by their sum. This needs no factorials, and the error is
+    about 1e-16 for any n. For d and d′ distinct sizes it takes O(d d′ w) time, where w ≤ 2e5 is the
+    number of counts that are summed for a cell. For wider distributions a series is used instead.
 
     Parameters
     ----------

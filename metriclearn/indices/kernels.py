@@ -60,10 +60,10 @@ def _expected_cell(a: int, b: int, n: int) -> float:
 
 @njit(nogil=True, cache=True)
 def disagreements(a: Ints, b: Ints) -> tuple[np.uint64, np.uint64]:
-    """Count the pairs of samples that exactly one of two segmentations splits.
+    """Count the pairs of samples that exactly one of two segmentations puts into one segment.
 
     The number is returned as two 64-bit words, (high, low). ``a`` and ``b`` are the sorted ends of
-    the segments; the last one is the number of samples, below 2⁶³. This is Algorithm 1 of L.
+    the segments. The last end is the number of samples, below 2⁶³. This is Algorithm 1 of L.
     Prates, "A more efficient algorithm to compute the Rand index for change-point problems", arXiv,
     2021. It takes O(r + s) time and O(1) memory for r and s segments.
     """
@@ -94,8 +94,9 @@ def _multiply(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
 def margin_matches(a: Ints, b: Ints, margin: float) -> int:
     """Count the pairs in the largest one-to-one matching between the points of two sorted arrays.
 
-    Points may be matched if |a − b| ≤ margin. Matching the first such pair is optimal, because all
-    points have the same margin. It takes O(r + s) time for r and s points.
+    Two points may be matched if they are at most ``margin`` apart. Matching the first such pair is
+    optimal, because the margin is the same for all points. It takes O(r + s) time for r and s
+    points.
     """
     i = j = matches = 0
     while i < len(a) and j < len(b):
@@ -135,8 +136,8 @@ def chain_matching(rows: Ints, columns: Ints, counts: Ints) -> np.int64:
 def weighted_concordance(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float]:
     """Return Σ ŵ and Σ |ŵ| over all pairs i < j that are not tied in both a and b.
 
-    |ŵ| is the smaller of |a_i − a_j| and |b_i − b_j|, divided by the larger. The sign of ŵ is
-    positive if a and b order the pair in the same way.
+    |ŵ| is the smaller of |a_i − a_j| and |b_i − b_j|, divided by the larger. ŵ is positive if a and
+    b order the pair in the same way, and negative if they order it in opposite ways.
     """
     value = weight = 0.0
     for i in range(len(a)):

@@ -50,8 +50,9 @@ def plot_contingency(table: ContingencyTable) -> Figure:
     """Heat map of a contingency table, with matched clusters on the diagonal.
 
     Rows and columns are ordered by the best one-to-one matching of the clusters. The shade of a
-    cell is the fraction of the true cluster that is in the predicted one. Small tables also show
-    the counts. A table can have up to 4 million cells. The matching takes at most O(K³) time.
+    cell is the fraction of the true cluster that is in the predicted cluster. In small tables, the
+    counts are written into the cells. A table can have up to 4 million cells. The matching takes at
+    most O(K³) time.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ def _by_component(table: ContingencyTable) -> tuple[NDArray, NDArray, NDArray, N
 
 
 def _spread(codes: NDArray, starts: NDArray) -> NDArray[np.int64]:
-    """Return the largest minus the smallest row (or column) number for every component."""
+    """Return for every component its largest row (or column) number minus its smallest."""
     return np.maximum.reduceat(codes, starts) - np.minimum.reduceat(codes, starts)
 
 

@@ -23,9 +23,10 @@ _SAFE_SIZE = 3_000_000_000  # largest n whose square fits in 64 bits
 
 
 class PairCounts(NamedTuple):
-    """Numbers of unordered sample pairs that are in the same cluster of both, one or no partition.
+    """Numbers of unordered pairs of samples, by whether each partition puts them together.
 
-    They are Python integers, which are exact for any number of samples, and sum to n(n−1)/2.
+    The numbers are Python integers, which are exact for any number of samples. They sum to
+    n(n−1)/2.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class PairCounts(NamedTuple):
 
 @of_partitions
 def pair_counts(table: ContingencyTable) -> PairCounts:
-    """Count the pairs of samples that are in the same cluster of both, one or no partition.
+    """Count the pairs of samples that both partitions, only one, or none put into one cluster.
 
     The four counts sum to C(n, 2) = n(n−1)/2, the number of all pairs. They are computed from the
     table by N11 = Σ_kl C(n_kl, 2), N11 + N10 = Σ_k C(a_k, 2) and N11 + N01 = Σ_l C(b_l, 2).
@@ -92,8 +93,8 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
 def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
     """Numbers of ordered pairs, [[2 N00, 2 N01], [2 N10, 2 N11]], laid out as in scikit-learn.
 
-    The entries sum to n(n − 1). They are 64-bit integers if they fit into these, and exact Python
-    integers (dtype object) if not. In scikit-learn they overflow.
+    The entries sum to n(n − 1). They are 64-bit integers if these are large enough, and exact
+    Python integers (dtype object) if not. In scikit-learn large entries overflow.
 
     Parameters
     ----------
@@ -127,8 +128,8 @@ def rand_score(
 ) -> float:
     """Rand index (N11 + N00) / C(n, 2), the fraction of pairs on which two partitions agree.
 
-    It is symmetric, in [0, 1], and 1 for equal partitions only (also if n = 1 and there are no
-    pairs). It is not corrected for chance. For two contiguous
+    It is symmetric, in [0, 1], and 1 for equal partitions only. For n = 1, where there are no
+    pairs, it is 1. It is not corrected for chance. For two contiguous
     :class:`~metriclearn.problem.partition.Partition` objects with segment ends c and c*, it is
     1 − Σ_ij n_ij |c_{i+1} − c*_{j+1}| / C(n, 2). In this case, the sum is computed exactly, in
     128-bit integers, by merging the two lists of ends in O(K + K′) time and O(1) memory.
@@ -172,8 +173,8 @@ def adjusted_rand_score(table: ContingencyTable) -> float:
     """Rand index corrected for chance: 0 on average for random labels, 1 for equal partitions.
 
     The formula is 2(N11 N00 − N10 N01) / ((N11+N10)(N10+N00) + (N11+N01)(N01+N00)). The index is
-    symmetric and in [−1/2, 1]. Random labels here have the same cluster sizes as the given ones. If
-    n = 1 and there are no pairs, the value is 1.
+    symmetric and in [−1/2, 1]. Random labels here have the same cluster sizes as the given labels.
+    For n = 1, where there are no pairs, the value is 1.
 
     Parameters
     ----------
@@ -207,9 +208,10 @@ def corrected_for_chance(n11: int, n10: int, n01: int, n00: int) -> float:
 def jaccard_score(table: ContingencyTable) -> float:
     """Jaccard index N11 / (N11 + N10 + N01) of the pairs of samples in the same cluster.
 
-    It is symmetric and in [0, 1]. If all clusters of both partitions are single samples, the
-    formula is 0/0, and the value is 1. Pairs in different clusters of both partitions do not enter.
-    Dividing N11 by all C(n, 2) pairs would give the index of Russell and Rao.
+    It is symmetric and in [0, 1]. Pairs that both partitions put into different clusters (N00) are
+    not counted. If all clusters of both partitions are single samples, the formula is 0/0, and the
+    value is 1. Dividing N11 by the number of all pairs, C(n, 2), would give the index of Russell
+    and Rao.
 
     Parameters
     ----------
@@ -242,7 +244,7 @@ def fowlkes_mallows_score(table: ContingencyTable) -> float:
 
     It is the geometric mean of precision and recall of the pairs in the same cluster, and it is
     symmetric. If all clusters of both partitions are single samples, it is 1 (0 in scikit-learn).
-    If this holds for only one of the partitions, it is 0.
+    If only one partition has only single samples, it is 0.
 
     Parameters
     ----------
@@ -275,9 +277,10 @@ def fowlkes_mallows_score(table: ContingencyTable) -> float:
 def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float:
     """The loss ℓ = ‖M − N‖²_F / n of the metric-learning paper, or ‖M − N‖²_F itself.
 
-    M = Y(YᵀY)⁻¹Yᵀ represents a partition with the assignment matrix Y, and N the other partition.
-    The loss is computed from ‖M − N‖²_F = K + K′ − 2 Σ_kl n_kl² / (a_k b_l). It is symmetric, the
-    square of a metric, 0 for equal partitions only, and at most (K + K′ − 2) / n.
+    M = Y(YᵀY)⁻¹Yᵀ represents a partition with the assignment matrix Y, and N represents the other
+    partition in the same way. The loss is computed from
+    ‖M − N‖²_F = K + K′ − 2 Σ_kl n_kl² / (a_k b_l). It is symmetric, the square of a metric, 0 for
+    equal partitions only, and at most (K + K′ − 2) / n.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class MannWhitney(NamedTuple):
     Parameters
     ----------
     u1, u2 : float
-        The statistic U of the first and of the second sample; u1 + u2 = n1 n2.
+        The statistic U of the first and of the second sample. Their sum u1 + u2 is n1 n2.
     p_value : float
         The two-sided p-value.
     method : "exact" or "asymptotic"
@@ -62,15 +62,15 @@ def goodman_kruskal_gamma(
 ) -> float:
     """Goodman–Kruskal γ = (S₊ − S₋) / (S₊ + S₋) for S₊ concordant and S₋ discordant pairs.
 
-    If there are no such pairs, the ratio is 0/0, and γ is nan. The pairs are counted exactly, in
-    O(n log n) time.
+    If no pair is concordant or discordant, the ratio is 0/0, and γ is nan. The pairs are counted
+    exactly, in O(n log n) time.
 
     Parameters
     ----------
     a, b : sequences of n sortable values
     contingency : ContingencyTable or (K, K′) array, optional
-        The table of a and b, instead of them. Its rows and columns must be in the order of the
-        values.
+        The contingency table of a and b, in place of a and b. Its rows and columns must be in the
+        order of the values.
     ties : "ignore" or "agree"
         Whether pairs that are tied in both a and b are ignored, or counted as concordant.
 
@@ -113,10 +113,10 @@ def weighted_goodman_kruskal(
     """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|, between rank and Pearson correlation.
 
     The sums are over pairs i, j of positions. The differences a_i − a_j and b_i − b_j are first
-    divided by the ranges of a and b. |ŵ_ij| is the smaller of their absolute values divided by the
-    larger. The sign of ŵ_ij is w_ij, the sign of the product of the differences. The index is ±1 if
-    and only if b is an affine function of a. If the denominator is 0, the index is nan. It takes
-    O(n²) time and O(n) memory.
+    divided by the ranges of a and b. w_ij is the sign of the product of the two differences. ŵ_ij
+    has the same sign, and |ŵ_ij| is the smaller absolute difference divided by the larger. The
+    index is ±1 if and only if b is an affine function of a. If the denominator is 0, the index is
+    nan. It takes O(n²) time and O(n) memory.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ def weighted_goodman_kruskal(
     ties : "agree" (default) or "ignore"
         Whether pairs that are tied in both a and b count as full agreement, or are ignored.
     denominator : "signs" or "weights"
-        Divide by Σ |w_ij| or by Σ |ŵ_ij|. With "weights", the index can be ±1 even if b is not an
-        affine function of a.
+        Whether to divide by Σ |w_ij| or by Σ |ŵ_ij|. With "weights", the index can be ±1 even if b
+        is not an affine function of a.
 
     Returns
     -------
@@ -158,8 +158,8 @@ def mann_whitney_u(
 
     U1 is the number of pairs (x, y) with y < x, where a tie counts as half a pair. The exact
     p-value is the probability that a random permutation gives a |U − n1 n2/2| at least as large as
-    the observed one. In contrast to the exact method of scipy, it takes ties into account. It is
-    computed by dynamic programming over groups of tied values, in at most O((n1+n2)² n1 n2) time.
+    the observed one. In contrast to the exact method of scipy, it takes ties into account. Dynamic
+    programming over groups of tied values computes it in at most O((n1+n2)² n1 n2) time.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def mann_whitney_u(
 
 @needs()
 def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> float:
-    """Normal score (U − n1 n2/2) / σ of the smaller U of :func:`mann_whitney_u`; at most 0.
+    """Normal score (U − n1 n2/2) / σ, where U is the smaller of u1 and u2. It is at most 0.
 
     σ² = n1 n2/12 · (N + 1) (1 − Σ(t³ − t)/(N³ − N)), where N = n1 + n2 and the sum is over groups
     of t tied values. If all values are tied, the score is 0. It takes O(N log N) time.
@@ -313,7 +313,7 @@ def _finite(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable:
-    """Make the contingency table of two sequences, whose rows and columns are ordered by value."""
+    """Make the contingency table of two sequences, with rows and columns in the order of values."""
     rows, columns = map(label_values, label_arrays(a, b))  # type: ignore[arg-type]
     try:
         _, row_codes = np.unique(rows, return_inverse=True)
@@ -328,7 +328,7 @@ def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable
 def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]:
     """Count the pairs that differ in both sequences, and the tied pairs that count as agreeing.
 
-    If ``ties="agree"``, the second number is that of the pairs that are tied in both sequences.
+    If ``ties="agree"``, the second number counts the pairs that are tied in both sequences.
     Otherwise it is 0.
     """
     either("agree", "ignore").check("A Goodman–Kruskal index", "ties", ties)
@@ -364,7 +364,7 @@ def _discordant(table: ContingencyTable) -> int:
 def _ranked(
     x: ArrayLike, y: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]:
-    """Check the samples, and return them, the ranks of the pooled values, and U1.
+    """Check the two samples. Return both samples, the ranks of the pooled values, and U1.
 
     Tied values get the mean of their ranks.
     """
@@ -396,9 +396,9 @@ def _permutation_p(u1: float, n1: int, n2: int, ranks: NDArray[np.float64]) -> f
 
 
 def _u_counts(n1: int, n2: int) -> Sequence[int]:
-    """Count, for each U = 0 … n1 n2, the arrangements of the two samples that give it.
+    """For each U = 0 … n1 n2, count the arrangements of the two samples that give this U.
 
-    These are the coefficients of the Gaussian binomial, computed as exact integers.
+    The counts are the coefficients of the Gaussian binomial, computed as exact integers.
     """
     if n1 < 1 or n2 < 1:
         raise ValueError(f"The Mann–Whitney test needs sizes of at least 1, got {n1} and {n2}.")

@@ -40,12 +40,12 @@ def segmental_f1(
     """F1 score of segments, as used for action segmentation.
 
     F1@10, F1@25 and F1@50 are this score with ``overlap`` .1, .25 and .5. Each predicted segment A
-    is compared with the true segment B of the same name for which |A ∩ B| / |A ∪ B| is largest. It
+    is compared with the true segment B of the same name for which |A ∩ B| / |A ∪ B| is largest. A
     is correct if this ratio is at least ``overlap``. If several predicted segments have the same B,
     only one of them counts as correct. The score is in [0, 1], while papers print percent. It is 1
     if neither labeling has a segment. Small errors of boundaries do not lower the score, but
     splitting a segment lowers it much. The time is O(n) for labels. For partitions, matching the
-    clusters takes at most O(K³).
+    clusters takes at most O(K³) time.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def runs_f1(of_true: Runs, of_pred: Runs, overlap: float) -> float:
 
 
 def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashable = None) -> float:
-    """Edit score 1 − d / max(K, K′) of action segmentation, which compares the order of segments.
+    """Edit score 1 − d / max(K, K′), which compares the order of segments (actions in a video).
 
     d is the Levenshtein distance: the least number of segments to insert, delete or rename so that
     the names of the K′ predicted segments become the names of the K true ones. The positions of
@@ -164,9 +164,9 @@ def state_matching_score(
     * ``transition`` · 2d/n, if it is in two true segments,
     * ``missing`` · (1 + 3 (missing − 1) / m), if it is in m > 2 true segments,
 
-    where d is the distance of its middle from the nearest true change-point, or from 0 or n if one
-    of these is nearer. The score is 1 for equal partitions only. It takes O(n) time for labels, and
-    at most O(K³) for the matching.
+    where d is the distance of the middle of E from the nearest true change-point, or from 0 or n if
+    one of these is nearer. The score is 1 for equal partitions only. It takes O(n) time for labels,
+    and at most O(K³) for the matching.
 
     Parameters
     ----------
@@ -215,11 +215,11 @@ def weighted_adjusted_rand_score(
 ) -> float:
     """Adjusted Rand index in which errors near true boundaries have less weight.
 
-    The weight of a sample is 1 + slope·d, where d is its distance from the nearer of the first and
-    the last sample of its true segment. The formula is that of :func:`adjusted_rand_score`, with
-    weighted pairs. As in tsseg-eval, the four sums over pairs are truncated to integers. The value
-    is at most 1, exactly 1 for equal partitions, and near 0 for random labels. It takes O(n log n)
-    time.
+    The weight of a sample is 1 + slope·d, where d is its distance from the first or the last sample
+    of its true segment, whichever is nearer. The formula is that of :func:`adjusted_rand_score`,
+    with weighted pairs. As in tsseg-eval, the four sums over pairs are truncated to integers. The
+    value is at most 1, exactly 1 for equal partitions, and near 0 for random labels. It takes
+    O(n log n) time.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ def compare_times(
 ) -> list[float]:
     """Compute the numbers that ``metriclearn compare`` prints for one recording.
 
-    Segments are given in seconds; all times are rounded to microseconds.
+    Segments are given in seconds. All times are rounded to microseconds.
 
     Parameters
     ----------
@@ -127,9 +127,9 @@ def compare_times(
     Returns
     -------
     list of float
-        In this order: ‖M − N‖², ‖M − N‖² of a prediction without boundaries; F1, precision and
-        recall of boundaries; the fraction of time with the correct label, the edit score, and the
-        F1 of segments at overlap .1, .25 and .5.
+        In this order: ‖M − N‖² of the prediction, ‖M − N‖² of a prediction without boundaries; F1,
+        precision and recall of boundaries; the fraction of the time with the correct label; the
+        edit score; F1 of segments at overlap .1, .25 and .5.
     """
     partitions, names = [], []
     for spans in (true, found):

@@ -8,7 +8,7 @@ values for degenerate clusters, and are accurate for points far from the origin.
 References
 ----------
 L. Vendramin, R. J. G. B. Campello and E. R. Hruschka, "Relative clustering validity criteria: a
-comparative overview", Statistical Analysis and Data Mining 3, 2010, define all of them; each
+comparative overview", Statistical Analysis and Data Mining 3, 2010, define all these indices. Each
 function cites the origin of its index.
 """
 
@@ -72,8 +72,8 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
 def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None) -> float:
     """Variance ratio criterion (tr B / tr W) · (n − K) / (K − 1). Large values are good.
 
-    B is the scatter matrix between the clusters and W the one within them. If W = 0, the value is
-    inf (1 in scikit-learn). It takes O(n d) time.
+    B is the scatter matrix between the clusters, and W is the scatter matrix within the clusters.
+    If W = 0, the value is inf (1 in scikit-learn). It takes O(n d) time.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None)
     ------
     ValueError
         If X is not finite, if there is not one label per point, or if there is only one cluster.
-        Also if every cluster is a single point, because n = K and W = 0.
+        Also raised if every cluster is a single point, because then n = K and W = 0.
 
     References
     ----------
@@ -156,8 +156,8 @@ def silhouette_samples(
 ) -> NDArray[np.float64]:
     """Silhouette of every point.
 
-    It compares the distance a of the point to its own cluster with its distance b to the nearest
-    other cluster:
+    It compares the distance a from the point to its own cluster with the distance b from the point
+    to the nearest other cluster:
 
     ============= ============================ ================= ==================
     kind          distance to a cluster        value             range, cost
@@ -169,8 +169,8 @@ def silhouette_samples(
     ============= ============================ ================= ==================
 
     A point that is alone in its cluster has the value 0, and so has a point with a = b = 0. If all
-    points are alone (K = n), all values are 0, where scikit-learn raises an error. The distances
-    are computed in blocks, which take about 100 MB, or O(n) memory if that is more.
+    points are alone (K = n), all values are 0 (scikit-learn raises an error). Because the distances
+    are computed in blocks, they take about 100 MB of memory, or O(n) if that is more.
 
     Parameters
     ----------
