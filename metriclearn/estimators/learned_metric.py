@@ -178,8 +178,8 @@ def whitening(
 
     The rows of W are directions, ordered by the total variance along them, the largest first.
     ``n_components`` is the number of directions to keep. S is (1 − ``shrinkage``) ``within`` +
-    ``shrinkage`` times the diagonal of ``within``, which helps with few samples. We add 1e-12 of
-    the total variances to S, because features may be constant within clusters.
+    ``shrinkage`` times the diagonal of ``within``. This helps with few samples. We add 1e-12 of the
+    total variances to S, because features may be constant within clusters.
     """
     floor = 1e-12 * np.diag(total)
     S = (1 - shrinkage) * within + np.diag(shrinkage * np.diag(within) + floor)

@@ -53,13 +53,13 @@ class RelaxableOracle(Oracle, Protocol):
 class Certificate:
     """Bounds on the objective F of the fitted metric, with the exact hinge.
 
-    The hinge in F is a maximum over partitions, which takes too long to compute except for small
-    data. The relaxed objective F̄ ≥ F has the maximum over projections instead.
+    The hinge in F is a maximum over partitions. Computing it takes too long except for small data.
+    The relaxed objective F̄ ≥ F has the maximum over projections instead.
 
     Attributes
     ----------
     upper : float
-        F̄ of the fitted metric, which is an upper bound on F of this metric.
+        F̄ of the fitted metric. It is an upper bound on F of this metric.
     lower_bound : float
         A lower bound that holds for all metrics: on F if ``over_partitions``, else on F̄. With
         partial labels it holds for the final completions.

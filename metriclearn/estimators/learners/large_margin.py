@@ -55,7 +55,7 @@ from metriclearn.solvers.mahalanobis import Metric, MetricCone, PenalizedMetric
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
 _LOGGER = logging.getLogger(__name__)
-# If the energy of the data, divided by the penalty, is below this, no boundary pays.
+# If the energy of the data, divided by the penalty, is below this, no boundary is worth it.
 _LEAST_SIZE = 1e-4
 # Cuts per round. With more, the master problem costs more time than it saves.
 _MOST_CUTS = 100
@@ -82,7 +82,8 @@ _CONCERNS = {
     "{training_losses_[Euclidean]:.3g}; learn a Consensus, compare settings with "
     "auto_metric_learner, or call tune_penalty with labeled data left out",
 }
-# We warn if the training loss exceeds these shares of the losses of one segment and of Euclidean.
+# We warn if the training loss exceeds the loss of a single segment times the first factor, or that
+# of the Euclidean metric times the second.
 _HARDLY_BETTER, _WORSE = 0.95, 1.1
 
 
@@ -128,7 +129,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     @property
     @abstractmethod
     def task(self) -> Task:
-        """The :class:`Task` for this kind of labels, which reads the parameters of the learner."""
+        """The :class:`Task` for this kind of labels. It reads the parameters of the learner."""
 
     def fit(
         self,

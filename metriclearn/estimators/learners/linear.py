@@ -134,13 +134,13 @@ class RelevantComponents(LearnedMetric):
     Parameters
     ----------
     n_components : int, optional
-        Number of directions to keep: those in which the variance within chunklets is the smallest
-        fraction of the total variance (Fisher). By default all are kept.
+        Number of directions to keep. Directions are kept if their variance within chunklets is a
+        small fraction of their total variance (Fisher). By default all are kept.
     diagonal : bool
         Use only variances, so that the metric has one weight per feature. ``shrinkage`` and
         ``n_components`` are then ignored.
     shrinkage : float in [0, 1]
-        s in (1 − s)Ĉ + s·(diagonal of Ĉ), which replaces Ĉ; useful if there are few samples.
+        s: Ĉ is replaced by (1 − s)Ĉ + s·(diagonal of Ĉ). This is useful if there are few samples.
     contiguous : bool
         How labels that are not a Partition are read. With True, as for sequences, each run of equal
         labels is a chunklet, and so is each known segment of a PartialPartition. With False, as for

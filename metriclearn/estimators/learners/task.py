@@ -126,7 +126,7 @@ class Task(ABC):
         return np.where(varies, 2.0**exponent, scale)
 
     extra_name: ClassVar[str] = "feature_penalty_"  # fitted attribute
-    # Whether inference uses the basis of data and labels if all labels are known.
+    # Whether oracles use the basis of data and labels if all labels are known.
     spans_truths: ClassVar[bool] = False
 
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:

@@ -215,7 +215,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return data.as_passed([np.exp(self._logs(array)) for array in data.arrays])
 
     def stream_source(self) -> StreamSource:
-        """The source for a stream, which computes log-probabilities of names and has no metric.
+        """The source for a stream. It computes log-probabilities of names and has no metric.
 
         Raises
         ------

@@ -75,7 +75,7 @@ class NameCalibration:
                 "got none."
             )
         scores, sizes = (np.concatenate(part) for part in zip(*scored))
-        # Add one sample that has all names in equal shares, so that no name is ever impossible.
+        # Add one sample that has all names with equal weights, so that no name is ever impossible.
         weights = np.concatenate(counts) + (sizes / sizes.sum())[:, None] / len(classes)
 
         def fitted(power: float) -> tuple[float, float, float]:

@@ -67,8 +67,8 @@ class FeaturePenalty(ComponentParameters):
     Attributes
     ----------
     mean_, deviation_ : arrays (q,)
-        Mean and standard deviation of the features over the training sequences, which all have the
-        same weight; the deviation of a constant feature is ∞.
+        Mean and standard deviation of the features over the training sequences. All sequences have
+        the same weight. The deviation of a constant feature is ∞.
     range_ : array (2, q)
         Smallest and largest value of every feature in the training sequences.
     coef_ : array (q,)

@@ -277,7 +277,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             :class:`~metriclearn.problem.losses.KnownLoss`.
         unit : None or "variance"
             The unit of the penalty. With None, the penalty is a squared distance. With "variance",
-            it is multiplied by the variance of each sequence under the metric, which helps if
+            it is multiplied by the variance of each sequence under the metric. This helps if
             sequences differ in contrast. Scores of :meth:`boundary_margins` are in this unit, too.
             The next ``fit`` resets the unit.
 
