@@ -1,4 +1,4 @@
-"""The methods of all estimators with a fitted Mahalanobis metric, and metrics from covariances."""
+"""Methods that all estimators with a fitted metric have, and metrics computed from covariances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Max-margin interval regression, and the intervals of penalties that fit annotations.
+"""Max-margin interval regression, and the intervals of penalties that fit annotations best.
 
 References: Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection
 using max margin interval regression, ICML 2013; Hocking et al., BMC Bioinformatics 14:164, 2013.
