@@ -186,12 +186,12 @@ class Committed:
         return "\n".join(table_markdown(results, results["tables"][0]))
 
     def loss(self, name: str, method: str, column: str) -> str:
-        """Mean and standard error of a method in the first table of an experiment."""
+        """Mean loss and standard error of a method, from the first table of an experiment."""
         return str(results_table(self.results(name))[method][column])
 
     def side_by_side(self, names: Mapping[str, str], methods: Mapping[str, str]) -> str:
-        """A table with methods as columns and experiments as rows, both under the names given for
-        the page."""
+        """A table with methods as columns and experiments as rows. ``methods`` and ``names`` map
+        them to the words that the page shows."""
         lines = [f"| data | {' | '.join(methods.values())} |", "|---" * (len(methods) + 1) + "|"]
         for name, words in names.items():
             results = self.results(name)
@@ -202,9 +202,8 @@ class Committed:
         return "\n".join(lines)
 
     def consensus(self) -> str:
-        """A table that compares the rows ours and ours/one model, for every main table of ‖M − N‖²
-        that has both. The table has the paired difference of the two rows, with its standard error.
-        """
+        """A table that compares the rows ours and ours/one model of every main table of ‖M − N‖²
+        that has both. It shows the mean paired difference of the two, with its standard error."""
         lines = [
             "| data | units | ours | one model | ours − one model |",
             "|---|---:|---:|---:|---:|",
@@ -228,8 +227,8 @@ class Committed:
         return "\n".join(lines)
 
     def league(self, part: str, name: str = "league") -> str:
-        """Lines that a function of :mod:`experiments.league.ranks` makes from the results of the
-        league."""
+        """Call the function ``part`` of :mod:`experiments.league.ranks` on the results of the
+        league, and return its lines."""
         return "\n".join(getattr(ranks, part)(self.results(name)))
 
     def rows(self, name: str, place: int) -> list[dict[str, Any]]:
@@ -238,8 +237,8 @@ class Committed:
         return json.loads(text)["tables"][place]["rows"]
 
     def benchmark(self, name: str, place: int = 0, columns: Sequence[str] = ()) -> str:
-        """A table of a benchmark. With ``columns``, it has only columns whose names end with one of
-        these."""
+        """A table of a benchmark. If ``columns`` are given, only columns whose names end with one
+        of them are shown."""
         rows = self.rows(name, place)
         names = list(dict.fromkeys(key for row in rows for key in row))
         shown = [key for end in columns for key in names if key.endswith(end)] or names
@@ -247,7 +246,8 @@ class Committed:
         return "\n".join(markdown_table(shown, cells))
 
     def value(self, name: str, column: str, texts: str | Sequence[str], place: int = 0) -> str:
-        """One number of a benchmark, from the first row that has these texts in its cells."""
+        """One number of a benchmark. It is from the first row that has all of ``texts`` in its
+        cells."""
         wanted = {texts} if isinstance(texts, str) else set(texts)
         rows = self.rows(name, place)
         return cell(next(row for row in rows if wanted <= set(map(cell, row.values())))[column])
@@ -308,7 +308,7 @@ def unmarked(text: str) -> Iterator[tuple[int, str]]:
 
 
 def results_of(name: str, docs: Path) -> list[Path]:
-    """The result files that a picture shows."""
+    """The files with the results that a picture shows."""
     return [docs / f"{stem}.json" for stem in (DRAWN | TAKEN)[name][0].split()]
 
 
@@ -356,8 +356,8 @@ def kept(text: str) -> str:
 
 
 def stale_pictures(docs: Path) -> dict[str, list[Path]]:
-    """The pictures that do not show the committed results, each with the result files that it
-    should show."""
+    """Find the pictures that do not show the committed results. For each, return the files with the
+    results that it should show."""
     stale = {}
     for name in DRAWN | TAKEN:
         picture, results = docs / "images" / f"{name}.png", results_of(name, docs)
@@ -419,7 +419,7 @@ def publish(name: str, source: Path, docs: Path) -> None:
 
 
 def differences(text: str, made: str) -> str:
-    """The first difference of two texts, in words."""
+    """Describe the first difference between two texts in words."""
     pairs = enumerate(zip_longest(text.splitlines(), made.splitlines(), fillvalue=""), start=1)
     place, (there, here) = next((p for p in pairs if p[1][0] != p[1][1]), (0, ("", "")))
     return f"line {place} is\n    {there}\n  and committed results give\n    {here}"

@@ -3,8 +3,9 @@
     python -m experiments.benchmarks.ablation [--out FOLDER] [--repeats 7] [--tiny]
 
 A speed-up is an exact way to skip work, which can be switched off. A ratio is the processor time
-without a speed-up divided by the time with all of them; each time is the least of the repeats.
-Every set of speed-ups has its own process, because numba compiles the switches into its kernels.
+without one speed-up, divided by the time with all of them. Each time is the least of several runs.
+Each speed-up is switched off in a separate process, because numba compiles the switches into its
+kernels.
 For every row of the table the processes run one after another, and their objectives must agree to a
 relative 1e-9.
 """
@@ -57,8 +58,7 @@ _REMOVED_NOTE = (
 
 
 def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
-    """The rows of the table: for each, a function that prepares its data and returns the call to
-    time."""
+    """For each row of the table, a function that prepares the data and returns the call to time."""
     if tiny:
         return {
             "penalized": partial(_penalized, make_signal, *TINY),
@@ -173,8 +173,8 @@ def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
 
 
 def ratios(row: str, pools: Mapping[str | None, Any], options: Any) -> dict[str, Any]:
-    """One line of the table. For every speed-up, it has the time of the process without this
-    speed-up, divided by that of the process with all of them."""
+    """Make one line of the table. For every speed-up, it has the time of the process without this
+    speed-up, divided by the time of the process with all speed-ups."""
     answers = {
         speed_up: pool.submit(measure, row, options.tiny, options.repeats).result()
         for speed_up, pool in pools.items()

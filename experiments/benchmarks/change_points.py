@@ -101,7 +101,8 @@ def make_signal(n_samples: int, n_features: int, n_segments: int, jump: float = 
 
 
 def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
-    """One line of a table: times of programs that get Z and a penalty."""
+    """Make one line of a table: the times of programs that get the transformed signal Z and a
+    penalty."""
     able = answering(programs(), signal.Z, signal.penalty)
     calls = {name: partial(run, signal.Z, signal.penalty) for name, run in able.items()}
     cells = side_by_side(calls, repeats, signal.same)
@@ -110,8 +111,8 @@ def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
 
 
 def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
-    """One line of a table: times of programs that get X. Our program is the prediction of a fitted
-    learner. For a peer, the time includes the product X L."""
+    """Make one line of a table: the times of programs that get X. Our program is the prediction of
+    a fitted learner. A peer segments X L, and its time includes this product."""
     learner = ml.ChangePointMetricLearner()
     learner.components_, learner.penalty_ = signal.L.T, signal.penalty
     learner.n_features_in_ = len(signal.L)
@@ -143,8 +144,8 @@ def _memory(signal: Signal, count: int | None) -> Row:
 
 
 def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict[str, Any]:
-    """One line of a table: our time for a given number of segments, against ruptures' full dynamic
-    program."""
+    """Make one line of a table. It compares our time for a given number of segments with that of
+    ruptures' dynamic program without pruning."""
     calls: dict[str, Callable[[], Ends]] = {
         "ours": lambda: ml.ChangePoints()(ml.LowRankForm(signal.Z), count).change_points
     }
@@ -166,7 +167,8 @@ def off_hull(signal: Signal) -> int:
 
 
 def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, Any]:
-    """One line of a table: loss-augmented against plain inference with the same penalty.
+    """Make one line of a table. It compares the times of loss-augmented and of plain inference with
+    the same penalty.
 
     The weight α of the loss is 1. If ``ratio`` is given, the penalty is ``ratio`` times α. The
     signal is then scaled, so that its penalty remains 2 P log T times the variance of the noise.

@@ -30,8 +30,8 @@ _SHAPE = (16, 26, 0.8)  # features, clusters, spread of the centers, as in Lette
 
 
 def row(n_samples: int, repeats: int) -> dict[str, Any]:
-    """One row: the times of the three calls, and the peak MiB of this process before all of them
-    and after the relaxation."""
+    """Time the three calls that the top of this module describes, and return one row. It also has
+    the peak MiB of this process before these calls, and after the relaxation."""
     X, y = clusters(n_samples, *_SHAPE)
     P, K, _ = _SHAPE
     truth, components = ml.Partition.from_labels(y), np.eye(P) / np.sqrt(n_samples / 100)
@@ -63,7 +63,7 @@ def row(n_samples: int, repeats: int) -> dict[str, Any]:
 
 
 def learn(tiny: bool) -> dict[str, Any]:
-    """One row: learn a full metric from Letters to a certified gap, and measure the time."""
+    """Learn a full metric from Letters to a certified gap, and return one row with the time."""
     try:
         letters = load_letters()
         name, X, y = "Letters", letters.X, letters.y

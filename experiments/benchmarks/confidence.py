@@ -48,7 +48,7 @@ def probabilities_and_outcomes(
 def cost(
     name: str, model: MahalanobisSegmenter, arrays: Sequence[NDArray], repeats: int, counts: Any
 ) -> dict[str, Any]:
-    """One line of the table of processor seconds."""
+    """Make one line of a table: the processor seconds of prediction and of boundary margins."""
     calls = {
         "prediction": partial(model.predict_change_points, arrays, counts),
         "margins": partial(model.boundary_margins, arrays, counts),
@@ -78,8 +78,8 @@ def cases(
     planted: MahalanobisSegmenter,
     steps: LabeledSequences,
 ) -> list[tuple[str, MahalanobisSegmenter, Sequence[NDArray], Any]]:
-    """The cases to time: title, model, sequences, and the given numbers of segments. These are
-    right, too small, too large, or None, so that the penalty decides."""
+    """List the cases to time: title, model, sequences, and the given numbers of segments. These
+    numbers are right, too small or too large. If they are None, the penalty decides."""
     true = [Partition.from_runs(labels).n_clusters for labels in test.labels]
     n_steps = Partition.from_runs(steps.labels[0]).n_clusters
     clear = [clear_steps(n, K) for n, K in _CLEAR if n <= len(steps.sequences[0])]
@@ -158,8 +158,8 @@ def main() -> None:
 
 
 def _luck(probabilities: NDArray, outcomes: NDArray) -> float:
-    """The mean calibration error of perfect probabilities, estimated by drawing outcomes from
-    them."""
+    """Estimate the calibration error that these probabilities would have by chance if they were
+    right. Outcomes are drawn from the probabilities many times, and the error is averaged."""
     random = np.random.default_rng(0)
     drawn = [random.random(len(outcomes)) < probabilities for _ in range(200)]
     return float(np.mean([expected_calibration_error(probabilities, one) for one in drawn]))

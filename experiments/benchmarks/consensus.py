@@ -109,8 +109,8 @@ def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[floa
 
 
 def _distilled(consensus: Consensus, members: dict[str, Any], case: Case) -> tuple[float, float]:
-    """Mean test losses of the member with the largest weight: after a fit to the training labels,
-    and after a fit to these and to predictions of the consensus."""
+    """Two mean test losses of the member with the largest weight: after a fit to the training
+    labels, and after a fit to these labels and to predictions of the consensus."""
     train, test = case.train, case.test
     (best,) = members[consensus.families_[int(np.argmax(consensus.weights_))]]
     answers = consensus.predict(test.sequences)

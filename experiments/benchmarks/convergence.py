@@ -7,11 +7,11 @@ of 150 samples and 20 features (5 relevant, 3 to 8 segments), with strength 0.1.
 versions: a full and a diagonal metric with a learned penalty, and a full metric with the number of
 segments given. ``many`` is 400 sequences of 40 samples and 8 features, with a full metric and the
 number of segments given. For so many sequences, a learner adds one cut per round for each of a
-hundred groups of sequences. The solver ``bundle`` does the same. All other solvers, and ``bundle,
-ungrouped``, get one cut for every sequence. ``hapt`` is the first 20 training sequences of ``python
--m experiments.run experiment=hapt`` (half-second windows, 36 features, unlabeled gaps kept, the
-split of seed 0), with a full metric and strength 0.01. It has two versions: in one the penalty is
-learned, in the other it is fixed at the learned value. No test sequence is used.
+hundred groups of sequences. So does the run ``bundle`` here. The run ``bundle, ungrouped`` and all
+other solvers get one cut for every sequence. ``hapt`` is the first 20 training sequences of
+``python -m experiments.run experiment=hapt`` (half-second windows, 36 features, unlabeled gaps
+kept, the split of seed 0), with a full metric and strength 0.01. It has two versions: in one the
+penalty is learned, in the other it is fixed at the learned value. No test sequence is used.
 
 A pass is one loss-augmented inference for every sequence, whether for a step, a line search or the
 objective at an average. Seconds are processor seconds (one thread), so that other work on the
@@ -138,7 +138,7 @@ def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple
 
 
 def reached(rounds: pandas.DataFrame, errors: Any, target: float) -> str:
-    """The passes and seconds, as text, after which the error is first within the target."""
+    """Tell after how many passes and seconds the error is within the target for the first time."""
     within = rounds[errors <= target]
     if within.empty:
         return "-"

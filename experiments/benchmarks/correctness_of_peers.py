@@ -5,8 +5,9 @@
 Short random signals (12 to 60 samples, 1 to 3 features, white noise with or without jumps) are
 segmented by every program, each with a random penalty. The optimum comes from the dynamic program
 without pruning (Algorithm 1), which tests compare with the enumeration of all segmentations of
-short signals. Then the same number is added to every sample. This is exact, as data are multiples
-of 1/1024, and does not change the optimal segmentations. fastcpd has no ``min_size``, so it is
+short signals. Then the same number is added to every sample. The sums are exact, because all
+samples are multiples of 1/1024, and the optimal segmentations stay the same. fastcpd has no
+``min_size``, so it is
 compared only with the optimum for ``min_size=1``. Nothing is timed.
 """
 
@@ -68,8 +69,8 @@ def ends_of(program: Program, signal: Signal, offset: float) -> list[int]:
 
 
 def excess(signal: Signal, ends: list[int], best: float, min_size: int) -> float:
-    """By how much the objective of a segmentation exceeds the optimum, relative to the optimum. It
-    is infinite if a segment is too short, and NaN if there is no result."""
+    """Compute by how much the objective of a segmentation exceeds the optimum, relative to the
+    optimum. The excess is infinite if a segment is too short, and NaN if there is no result."""
     if not ends:
         return np.nan
     if np.min(np.diff(ends, prepend=0)) < min_size:
@@ -78,7 +79,7 @@ def excess(signal: Signal, ends: list[int], best: float, min_size: int) -> float
 
 
 def summary(values: NDArray) -> dict[str, Any]:
-    """Cells of the table that summarize by how much one program exceeds the optimum."""
+    """Make cells of a table that tell how often and by how much one program exceeds the optimum."""
     missed = values[np.isfinite(values) & (values > _MISSED)]
     return {
         "optimum missed": f"{len(missed)} of {len(values)}",
@@ -90,7 +91,7 @@ def summary(values: NDArray) -> dict[str, Any]:
 
 
 def optimality(signals: list[Signal]) -> Iterator[dict[str, Any]]:
-    """Lines of the table of unshifted signals, for two values of ``min_size``."""
+    """Yield the lines of the table on unshifted signals, with two values of ``min_size``."""
     for min_size in (1, MIN_SIZE):
         best = [optimum(signal, min_size) for signal in signals]
         for name, program in programs(min_size, pelt=True).items():
@@ -100,8 +101,9 @@ def optimality(signals: list[Signal]) -> Iterator[dict[str, Any]]:
 
 
 def offsets(signals: list[Signal]) -> Iterator[dict[str, Any]]:
-    """Lines of the table of shifted signals, with ``min_size=1``: how many signals get other
-    change-points, and how far the worst result is from the optimum."""
+    """Yield the lines of the table on shifted signals, with ``min_size=1``. They tell for how many
+    signals the shift changes the change-points, and how far the worst result is from the
+    optimum."""
     best = [optimum(signal, 1) for signal in signals]
     for name, program in programs(pelt=True).items():
         unshifted = [ends_of(program, signal, 0.0) for signal in signals]

@@ -81,8 +81,8 @@ def share_of_loss(count: int, n_windows: int, n_epochs: int, repeats: int) -> li
 
 
 def memory_of_loss(n_samples: int) -> dict[str, Any]:
-    """One row: the memory that the hinge of one recording and its gradient need, in addition to the
-    encoder's outputs."""
+    """Measure the memory that the hinge of one recording and its gradient need, in addition to the
+    encoder's outputs. Returns one row."""
     import torch
 
     from metriclearn.encoders import StructuredHingeLoss

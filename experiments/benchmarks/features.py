@@ -27,7 +27,8 @@ _RATE, _SIZE, _FRAMES = 16000, (360, 640), 25
 
 
 def row(name: str, path: str, length: float) -> dict[str, Any]:
-    """One row: the time to extract features from a file, and the shape of the result."""
+    """Time how long it takes to extract features from a file, and return one row with this time and
+    the shape of the features."""
     timing = machine.Timing().run(call_of(name, path))
     return {
         "what": name,
@@ -39,7 +40,8 @@ def row(name: str, path: str, length: float) -> dict[str, Any]:
 
 
 def call_of(name: str, path: str) -> Callable[[], tuple[int, ...]]:
-    """The call to be timed. Modules are imported before, so that their time does not count."""
+    """Return the call to time. The modules that it needs are imported here, so that importing is
+    not timed."""
     if name in AUDIO:
         from metriclearn.features.media.audio import AudioFeatures
 

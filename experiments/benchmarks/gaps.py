@@ -189,7 +189,7 @@ def learner_of(method: str, strength: float, tiny: bool) -> Any:
 
 
 def fitted(method: str, source: Source, tiny: bool, X: list[NDArray], y: Sequence[Any]) -> Any:
-    """Fit the learner of a column, and tune its penalty on the same data."""
+    """Fit the learner of a column of the table, and tune its penalty on the data of the fit."""
     learner = learner_of(method, source.strength, tiny).fit(X, y)
     if _METHODS[method]:
         learner.learner_.tune_penalty(*learner.known(X, y))
@@ -199,7 +199,8 @@ def fitted(method: str, source: Source, tiny: bool, X: list[NDArray], y: Sequenc
 
 
 def losses_of(name: str, damage: Damage, seed: int, tiny: bool) -> tuple[float, dict[str, float]]:
-    """The share of rows of features left out, and mean ‖M − N‖² on test recordings by method."""
+    """Return the fraction of the rows of features that are left out, and for every method the mean
+    ‖M − N‖² on test recordings."""
     source = SOURCES[name]
     data, unknown = damaged(name, damage, seed, 8 if tiny else None)
     train, test = data.split_by_group(n_test=1 if tiny else source.n_test, random_state=0)
@@ -237,8 +238,8 @@ def _mean_loss(ends: Sequence[NDArray], test: LabeledSequences) -> float:
 
 
 def measured(name: str, draws: int, tiny: bool) -> list[Row]:
-    """One row for every kind of damage: mean losses over draws, and by how many percent they exceed
-    those of complete recordings."""
+    """Make one row for every kind of damage. It has mean losses over draws, and tells by how many
+    percent they exceed the losses on complete recordings."""
     complete: dict[str, float] = {}
     rows: list[Row] = []
     for title, damage in list(DAMAGES.items())[: 4 if tiny else None]:

@@ -34,8 +34,8 @@ CHAINS = {
 
 
 def chain_values(A: list[int], other: list[int]) -> dict[str, float]:
-    """Distances between two clusterings of evenly spaced points on a line, in nats: VI, VIN, and
-    RWI with two similarity matrices."""
+    """Compute distances between two clusterings of evenly spaced points on a line, in nats: VI,
+    VIN, and RWI with two similarity matrices."""
     n = len(A)
     gaps = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
     inverse = np.divide(1.0, gaps, out=np.zeros((n, n)), where=gaps > 0)
@@ -60,8 +60,9 @@ def gaussian_example(seed: int, n: int = 100) -> tuple[NDArray, list[NDArray]]:
 
 
 def gaussian_values(seed: int) -> NDArray[np.float64]:
-    """The distances in one simulation, (3, 2). The rows are VI, RWI and VIN, and the columns are
-    d(A,B) and d(A,C). Logarithms have base 10. For VIN, points closer than 0.5 are neighbors."""
+    """Compute the distances of clusterings in one simulation, (3, 2). The rows are VI, RWI and VIN,
+    and the columns are d(A,B) and d(A,C). Logarithms have base 10. For VIN, points closer than 0.5
+    are neighbors."""
     X, (A, *others) = gaussian_example(seed)
     squared = np.sum((X[:, None] - X[None]) ** 2, axis=2)
     graph = indices.epsilon_graph(X, 0.5)
@@ -74,8 +75,8 @@ def gaussian_values(seed: int) -> NDArray[np.float64]:
 
 
 def gaussian_table(n_simulations: int = 100) -> dict[str, tuple[float, float, int]]:
-    """For each index, the mean of d(A,B), the mean of d(A,C), and how often B was no closer to A
-    than C."""
+    """For each index, return the mean of d(A,B), the mean of d(A,C), and how often d(A,B) was not
+    smaller than d(A,C)."""
     values = np.array([gaussian_values(seed) for seed in range(n_simulations)])
     means, errors = values.mean(axis=0), np.sum(values[:, :, 0] >= values[:, :, 1], axis=0)
     return {
@@ -93,7 +94,7 @@ def gaussian_rows(table: dict[str, tuple[float, float, int]]) -> list[dict[str, 
 
 
 def chain_rows() -> list[dict[str, Any]]:
-    """Rows with the distances of B and C from A on both chains."""
+    """Make rows with d(A,B) and d(A,C) for the clusterings A, B and C of both chains."""
     rows = []
     for name, (A, B, C) in CHAINS.items():
         to_b, to_c = chain_values(A, B), chain_values(A, C)

@@ -35,8 +35,8 @@ _PATIENCE = 60.0  # seconds, enough to finish learning on a busy machine
 
 
 def annotations_of(labels: NDArray, start: int, stop: int) -> list[Annotation]:
-    """The annotations that a person would make from row ``start`` to ``stop``: the changes, and the
-    names of segments that have one."""
+    """The annotations that a person would make from row ``start`` to ``stop``: all changes, and a
+    name for every segment that has one."""
     changes = start + 1 + np.flatnonzero(np.diff(labels[start:stop]))
     cuts = [start, *changes.tolist(), stop]
     given = [Annotation(t / _RATE, t / _RATE, "change") for t in cuts[1:-1]]
@@ -47,7 +47,8 @@ def annotations_of(labels: NDArray, start: int, stop: int) -> list[Annotation]:
 
 
 def names_right(group: Group, test: LabeledSequences) -> list[float]:
-    """For every recording, the share of its named rows to which the model gives the right name."""
+    """For every recording, return the fraction of its named rows to which the model gives the right
+    name."""
     right = []
     for X, labels in zip(test.sequences, test.labels):
         assert group.model is not None

@@ -98,8 +98,8 @@ def known_of(ends: NDArray, length: int, count: int) -> list[Annotation]:
 
 
 def corrections(tiny: bool, repeats: int) -> list[dict[str, Any]]:
-    """Rows with the processor seconds from a correction to the new segmentations, for several
-    shares of labels."""
+    """Make one row for each amount of labels. It has the processor seconds that pass from a
+    correction to the new segmentations."""
     n, T = (2, 2000) if tiny else (10, 20000)
     data = make_change_points(n, T, 36, 36, (T // 200, T // 200), jump=0.5, random_state=0)
     columns = [f"x{i}" for i in range(36)]
@@ -230,8 +230,8 @@ def take_stills(browser: Any, folder: Path, target: Path) -> None:
 
 
 def frames(browser: Any, folder: Path, seconds: int) -> list[dict[str, Any]]:
-    """One row: frames per second while zooming a recording at 50 Hz, with a turn of the mouse wheel
-    in every frame."""
+    """Zoom a recording at 50 Hz, with a turn of the mouse wheel in every frame. Returns one row
+    with the frames per second."""
     X = np.random.default_rng(0).normal(size=(int(seconds * _RATE), 6))
     X += 3 * np.sin(np.arange(len(X)) / 900)[:, None]
     np.savetxt(folder / "hour.csv", X, "%.3f", ",", header="a,b,c,d,e,f", comments="")

@@ -55,7 +55,7 @@ class Setting:
         For each row of the results that is drawn: the entry of the configuration, the parameters,
         and where the penalty comes from.
     sizes : sequence of int
-        Numbers of labeled items. The number of all items is added to them.
+        Numbers of labeled items. The number of all items is appended to this list.
     draws : int
         Number of draws for each number of items.
     overrides : sequence of str
@@ -182,8 +182,8 @@ def _mean(
     n: int,
     seed: int,
 ) -> float:
-    """Mean of the first measure over the test data of all cases, after training on n items of each
-    case."""
+    """Train on n items of each case, and return the mean of the first measure over the test data of
+    all cases."""
     column, measure = procedure.columns(method)[0], next(iter(procedure.measures))
     values: list[float] = []
     units: list[str] = []
@@ -200,8 +200,8 @@ def _mean(
 
 
 def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
-    """For each method, the mean of its committed results over the test units in ``units``, from the
-    first column of a table."""
+    """For each method, return the mean of its committed results over the test units in ``units``.
+    They are from the first column of a table."""
     results = read_results(RESULTS / f"{experiment}.json")
     shown = next(one for one in results["tables"] if one["name"] == table)
     means = {}
@@ -215,8 +215,8 @@ def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
 
 
 def needed(panel: Mapping[str, Any]) -> int | None:
-    """The number of labeled items from which on our method is better than the best other method
-    with all items. Returns None if our method never is."""
+    """Find the number of labeled items from which on our method is better than the best other
+    method that has all items. Returns None if our method never is better."""
     sign = -1 if panel["better"] == "more" else 1
     level = next(iter(panel["flat"].values()))
     better = [sign * mean < sign * level for mean, _ in panel["curves"]["ours"]]

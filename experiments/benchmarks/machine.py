@@ -72,7 +72,7 @@ class Timing:
 
     @property
     def of_processor(self) -> Self:
-        """This timing with processor seconds in place of wall seconds."""
+        """A copy of this timing that has processor seconds in place of wall seconds."""
         return replace(self, seconds=self.processor)
 
     @property
@@ -98,8 +98,8 @@ def in_turns(
     calls : dict of str to callable
     repeats : int
     same : callable (result, result) -> bool, optional
-        Tells whether the results of the first program and of another one agree. The function is
-        called after the first run of all programs, before they are timed.
+        Tells whether the results of the first program and of another one agree. It is called after
+        every program has run once, before any is timed.
 
     Raises
     ------
@@ -120,15 +120,15 @@ def in_turns(
 
 
 def timed(call: Call, repeats: int) -> Timing:
-    """Time one program after a run to warm up, as in :func:`in_turns`."""
+    """Run one program once to warm up, then time it, as in :func:`in_turns`."""
     return in_turns({"": call}, repeats)[""]
 
 
 def side_by_side(
     calls: Mapping[str, Call], repeats: int, same: Callable[[Any, Any], bool] | None = None
 ) -> dict[str, Any]:
-    """Cells of one row: processor seconds of our program and its peers, and how many times as fast
-    ours is as the fastest peer.
+    """Time our program and its peers in turns, and return the cells of one row: the processor
+    seconds of each, and how many times as fast ours is as the fastest peer.
 
     Parameters
     ----------
@@ -156,12 +156,13 @@ def _with_peak(function: Callable[..., Row], *arguments: Any) -> Row:
 
 
 def peak_mebibytes() -> int:
-    """Peak memory of this process so far in MiB: interpreter, compiled code and data."""
+    """Peak memory of this process so far in MiB. It counts interpreter, compiled code and data."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def peak_above(call: Call) -> float:
-    """Peak MiB that a call adds to the process, after a first call to warm up."""
+    """Measure how many MiB a call adds to the memory of the process at its peak. The call is made
+    once before to warm up."""
 
     def mebibytes(name: str) -> float:
         status = Path("/proc/self/status").read_text(encoding="ascii")
@@ -176,15 +177,16 @@ def peak_above(call: Call) -> float:
 
 
 def power_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Slope of log seconds over log sizes, by least squares."""
+    """Fit a line to the logarithms of seconds against those of sizes, by least squares, and return
+    its slope."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 def draw_scaling(
     rows: Sequence[Mapping[str, Any]], size: str, columns: Sequence[str], **options: Any
 ) -> Figure:
-    """Plot seconds from columns of a saved table against sizes, with a line of slope one through
-    the curve of the last column."""
+    """Plot one curve of seconds against sizes for each of these columns of a saved table. A line of
+    slope one goes through the curve of the last column."""
     sizes = [row[size] for row in rows]
     curves = {name: [row[name] for row in rows] for name in columns}
     ax = None

@@ -97,7 +97,7 @@ def value(master: DualMaster, w: NDArray) -> float:
 
 
 def row(master: DualMaster, peers: tuple[str, ...], options: Any) -> dict[str, Any]:
-    """One line of the table: all programs on the same cuts of one size."""
+    """Time all programs on the same cuts, and return one line of the table."""
     cone = master.cone
     scale = abs(value(master, ours(master, 1e-9).w))
 

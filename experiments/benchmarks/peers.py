@@ -34,7 +34,7 @@ def installed(name: str) -> Any:
 
 
 def programs(min_size: int = 1, pelt: bool = False, n_features: int = 0) -> dict[str, Program]:
-    """The programs that support ``min_size``, by their names.
+    """Our program and the installed peers that support ``min_size``, by name.
 
     ruptures' Pelt is included only with ``pelt``. skchange's functional pruning supports only one
     feature, so it is included only for ``n_features=1``.
@@ -64,7 +64,7 @@ def _of(kind: Any, **options: Any) -> Program:
 
 
 def answering(calls: dict[str, Program], Z: NDArray, penalty: float) -> dict[str, Program]:
-    """The programs that do not fail on this signal."""
+    """Select the programs that do not fail on this signal."""
 
     def answers(run: Program) -> bool:
         try:

@@ -69,10 +69,10 @@ class Bench:
 
 
 def fewer_recordings(bench: Bench, name: str, key: str) -> list[Row]:
-    """One row with two losses: after a fit to all groups of recordings that are not held out, and
-    after a fit to about two thirds of these.
+    """Hold out each group of recordings once, and make one row with two mean losses on the groups
+    held out: after a fit to all other groups, and after a fit to about two thirds of the others.
 
-    Each group is held out once. There is no row if only one recording would remain.
+    There is no row if only one recording would remain for a fit.
     """
     data, pairs = bench.training(name), list[tuple[float, float]]()
     folds = group_folds(data, len(set(data.groups)))
@@ -96,8 +96,8 @@ def fewer_recordings(bench: Bench, name: str, key: str) -> list[Row]:
 
 
 def new_names(bench: Bench, name: str) -> list[Row]:
-    """Rows with the losses on second halves of recordings, after a fit to other recordings and
-    after a fit to the first halves."""
+    """Make two rows with losses on second halves of recordings: after a fit to other recordings,
+    and after a fit to the first halves of the same recordings."""
     data = bench.training(name)
     middle = [len(x) // 2 for x in data.sequences]
     halves = [
@@ -129,8 +129,8 @@ def halved(data: LabeledSequences, spans: Sequence[slice]) -> LabeledSequences:
 
 
 def lengths(bench: Bench, name: str) -> Row:
-    """One row: how much the lengths of segments differ within recordings, and the cross-validated
-    losses of equal cuts and of a full metric."""
+    """Make one row. It tells how much the lengths of segments differ within a recording, and the
+    cross-validated losses of equal cuts and of a full metric."""
     data, shares = bench.training(name), []
     for ends in data.change_points:
         sizes = np.diff(ends, prepend=0)

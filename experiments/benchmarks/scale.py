@@ -45,7 +45,7 @@ _SEQUENCES, _MACHINES = 10**8, 1000  # of the projection
 
 
 def generated(n_series: int, n_samples: int) -> tuple[LazyArrays, LazyArrays]:
-    """N sequences of T samples, and their labels, which are generated when they are read.
+    """N sequences of T samples, and their labels. Both are generated only when they are read.
 
     Three of 10 features change with the 5 labeled segments. The others change together at other
     times.
@@ -83,8 +83,8 @@ class WatchedExecutor(DaskExecutor):
 def rounds_of(
     client: Any, n_series: int, n_samples: int, repeats: int, shards_per_thread: int = 2
 ) -> dict[str, Any]:
-    """Time rounds, after a first one to warm up. Returns their seconds, the number of shards, and
-    the bytes that a round sends and receives."""
+    """Time rounds of training, after a first one to warm up. Returns the seconds of a round, the
+    number of shards, and the bytes that a round sends and receives."""
     executor = WatchedExecutor(client, shards_per_thread=shards_per_thread)
     learner = ChangePointMetricLearner(executor=executor, verbose=False)
     problem = problem_of(learner, *generated(n_series, n_samples))
@@ -272,8 +272,8 @@ def one_sequence(n_samples: int, seed: int) -> Any:
 
 
 def predict(n_samples: int, file: str | None, repeats: int) -> dict[str, Any]:
-    """One row: time a prediction, after the metric and the penalty are learned from a sequence of
-    ten thousand samples."""
+    """Learn a metric and a penalty from a sequence of ten thousand samples. Then time a prediction
+    for ``n_samples`` samples, and return one row."""
     small = one_sequence(10**4, 0)
     segmenter = TunedSegmenter(RelevantComponents()).fit(small.sequences, small.labels)
     X = np.load(file, mmap_mode="r") if file else one_sequence(n_samples, 1).sequences[0]

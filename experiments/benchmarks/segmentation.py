@@ -225,7 +225,8 @@ def with_slope(X: NDArray, share: int) -> NDArray:
 
 
 def path_of(Z: NDArray, most: int = 25) -> SegmentationPath:
-    """Optimal segmentations for all penalties, up to about ``most`` segments."""
+    """Compute the optimal segmentations at all penalties that leave at most about ``most``
+    segments."""
     problem = PenalizedSegmentation(LowRankForm(Z), 1)
     return path_between(problem, *problem.extremes, min(len(Z), most))
 

@@ -52,7 +52,7 @@ def block(number: int) -> NDArray[np.float64]:
 
 
 def in_chunks(n_samples: int) -> Row:
-    """One row: peak memory and speed for a number of samples that come in chunks of 100."""
+    """Push samples in chunks of 100, and return one row with peak memory and speed."""
     stream, seconds, processor, n_found = synthetic_learner().stream(), 0.0, 0.0, 0
     stream.push(block(0)[:_CHUNK])  # compiles
     for number in range(n_samples // _BLOCK):
@@ -72,8 +72,8 @@ def in_chunks(n_samples: int) -> Row:
 
 
 def row_by_row(n_samples: int) -> Row:
-    """One row: the microseconds to push one sample, and after how many samples a change becomes
-    final."""
+    """Push one sample at a time. Returns one row: the microseconds per sample, and after how many
+    samples a change becomes final."""
     stream, X = synthetic_learner().stream(), block(1)[:n_samples]
     stream.push(X[:1])
     microseconds, delays = [], []

@@ -64,7 +64,8 @@ nothing(1)
 
 
 def row(job: str, name: str, share: float, n_jobs: int, repeats: int) -> dict[str, Any]:
-    """One row: train with ``share`` times the regularizer's default strength."""
+    """Time training with ``share`` times the default strength of the regularizer, and return one
+    row."""
     data, test = (make_change_points(*DATA[job], random_state=seed) for seed in (0, 2))
     metric, regularizer = LEARNERS[name]
     strength = share * regularizer().strength

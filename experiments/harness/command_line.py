@@ -131,8 +131,8 @@ def _composed(config_name: str, groups: tuple[str, ...]) -> DictConfig:
 
 
 def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:
-    """A sentence that names the part of a key that does not exist, and the most similar key at any
-    depth that does."""
+    """Write an error about a key that does not exist. It names the part that is wrong, and the most
+    similar key of the configuration at any depth."""
     *parents, _ = parts = key.split(".")
     depth = 0
     while depth < len(parents) and OmegaConf.select(base, ".".join(parts[: depth + 1])) is not None:

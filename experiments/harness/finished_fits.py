@@ -26,7 +26,8 @@ _logger = logging.getLogger(__name__)
 
 
 class FinishedFits:
-    """Results of calls. Each is saved as soon as it is computed, and read from its file later.
+    """Makes calls and saves their results. A result is saved as soon as it is computed. If the same
+    call is made again, its result is read from the file.
 
     Parameters
     ----------
@@ -75,8 +76,8 @@ def run_all(
     n_jobs: int,
     kept: Callable[[Any], Any] = lambda result: result,
 ) -> list[Any]:
-    """Compute all results, and return them in the order of the tasks. The last tasks run first,
-    because they are those of costly methods.
+    """Compute the results of all tasks, and return them in the order of the tasks. The last tasks
+    run first, because costly methods come last.
 
     ``kept`` returns the part of a result that stays in memory. The rest is only in the file of the
     result. Progress is printed every ``SILENCE`` seconds, from the first fit on.
@@ -117,7 +118,8 @@ def _call(
     key: list[str],
     call: tuple[Any, ...],
 ) -> tuple[int, Any]:
-    """Compute one result. Returns the index of its task, and the part that stays in memory."""
+    """Compute the result of one task. Returns the index of the task, and the part of the result
+    that stays in memory."""
     if backend == "threads":  # threads share the caller's settings
         return place, kept(finished(key, *call))
     with quiet():

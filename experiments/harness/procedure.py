@@ -66,8 +66,8 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Training data, test data, and folds of the training data for the choices. A fold is a pair:
-    data to fit to, and held-out data.
+    """Training data, test data, and folds of the training data, by which choices are made. A fold
+    is a pair: data to fit to, and held-out data.
 
     Attributes
     ----------
@@ -96,8 +96,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen: a candidate, the option of its fitted model, and its losses on held-out
-    data.
+    """A choice that was made: a candidate, an option of its fitted model, and the losses of both on
+    held-out data.
 
     ``method`` names the learner behind the row "ours".
     """
@@ -243,7 +243,8 @@ class Procedure(Protocol):
         """Fit the estimator, which has the parameters of a candidate of the method."""
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Any) -> Losses:
-        """Losses of a model on held-out data, for every column and option to choose from."""
+        """Compute the losses of a model on held-out data, for every column, and for every option
+        among which to choose."""
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         """Apply the chosen option of a column to a model. Returns the model and its scores on the
@@ -298,7 +299,7 @@ class Procedure(Protocol):
 def standard_error(
     values: NDArray, weights: NDArray | None = None, overlap: float = 0.0
 ) -> float | None:
-    """Standard error of a mean over independent units, None for a single unit.
+    """The standard error of a mean over independent units. Returns None for a single unit.
 
     Weighted means are ratios of sums, so their error is computed from weighted residuals (to first
     order). The error is larger if units share training samples, see

@@ -114,7 +114,8 @@ def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
 
 @dataclass(frozen=True)
 class _Picture:
-    """One figure: its section, text, and data URIs for wide and narrow screens."""
+    """One figure of a report: its section, its texts, and a data URI for wide and one for narrow
+    screens."""
 
     section: str
     caption: str
@@ -285,7 +286,7 @@ def _pictures(folder: Path, artifacts: Artifacts) -> tuple[list[_Picture], list[
 
 
 def file_name(text: str) -> str:
-    """A text with hyphens in place of everything but letters and digits."""
+    """Replace everything in a text but letters and digits by hyphens."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
 
 

@@ -188,8 +188,8 @@ def results_table(
 ) -> dict[str, dict[str, Cell]]:
     """The cells of a table by method and column. By default it is the first table.
 
-    "ours" is first, followed by the methods from which it was chosen and then by all others, both
-    with the best first. A method without a result in a column has no cell there.
+    The method "ours" comes first, then its candidates "ours/…", then all others. Candidates and
+    others are ordered from best to worst. A method without a result in a column has no cell there.
     """
     table = results["tables"][0] if table is None else table
     cells: dict[str, dict[str, Cell]] = {}
@@ -242,8 +242,8 @@ def plural(noun: str) -> str:
 
 
 def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """A sentence about the first column of a table: ours, or else the best, against the best
-    baseline."""
+    """Write a sentence about the first column of a table. It compares ours with the best baseline.
+    Without a row "ours", it compares the best method with the best baseline."""
     cells = results_table(results, table)
     column = next(c for c in table["columns"] if any(c in mine for mine in cells.values()))
     sign = -1 if table["better"] == "more" else 1
@@ -272,8 +272,9 @@ def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 
 def headline(results: Mapping[str, Any]) -> str:
-    """The findings in words. If the results have sentences, these are returned. If there is one
-    main table, sentences about it are returned, and otherwise how often ours is best."""
+    """State the findings in words. If the results have ``sentences``, these are returned. If not,
+    and if there is one main table, sentences about this table are made. With several main tables, a
+    sentence tells in how many columns ours is best."""
     if sentences := results.get("sentences"):
         return " ".join(sentences)
     main = [table for table in results["tables"] if table["main"]]
@@ -308,7 +309,8 @@ def headline(results: Mapping[str, Any]) -> str:
 
 
 def _place(rivals: Sequence[Mapping[str, Any]], better: str) -> int:
-    """Rank of the row "ours" in a column: 0 best, 1 within one standard error, 2 behind."""
+    """Rank the row "ours" in a column: 0 if it is best, 1 if it is within one standard error of the
+    best, and 2 otherwise."""
     marks = compared(rivals, better)
     cell = next(mark for row, mark in zip(rivals, marks) if row["method"] == OURS)
     return 0 if cell.best else 1 if cell.tied else 2
@@ -371,7 +373,7 @@ def _signed_ranks(gains: tuple[float, ...]) -> float:
 
 
 def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """The results of :func:`paired_tests` as lines of a table, or why there are none.
+    """Write the results of :func:`paired_tests` as lines of a table. If there are none, write why.
 
     The tests are for the column in which the most methods differ from ours, or for the first of
     several such columns.
@@ -448,8 +450,8 @@ def footnote(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 
 def unit_table(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
-    """The value of every method on every unit, in the first column of a table. Empty if there is
-    one unit or too many, or if methods have different units."""
+    """The value of every method on every unit, from the first column of a table. The result is
+    empty if there is only one unit, if there are too many, or if methods have different units."""
     column = next(iter(table["columns"]))
     rows = [row for row in rows_of(results, table) if row["column"] == column]
     units = rows[0]["units"] if rows else []

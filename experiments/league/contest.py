@@ -1,8 +1,9 @@
 """Compare every method on every data set: ``python -m experiments.run experiment=league``.
 
-The configuration of each set has its data, the number of groups that take part, and the number that
-a case holds out. Everything else is the same as in all experiments: candidates are chosen by
-cross-validation over groups of the training data, see :mod:`experiments.harness.choosing`.
+The configuration of each data set names its loader, the number of groups that take part, and the
+number of groups that a case holds out. Everything else is the same as in all experiments:
+candidates are chosen by cross-validation over groups of the training data, see
+:mod:`experiments.harness.choosing`.
 """
 
 from __future__ import annotations
@@ -110,10 +111,11 @@ class League(Comparison):
         return super().fit(estimator, data, method)
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
-        """The consensus with the least held-out loss: of all members, of the families with names,
-        or of those without.
+        """Make a consensus of all members, one of the families that predict names, and one of the
+        other families. Return the one with the least held-out loss.
 
-        With ``names_are_new``, the family of the member of least loss is a candidate, too.
+        With ``names_are_new``, there is one more candidate: a consensus of only the family to which
+        the member with the least loss belongs.
         """
         truths = [truth_of(labels) for _, part in case.folds for labels in part.labels]
         candidates = pools(members)
@@ -182,22 +184,23 @@ def set_cases(
     test_root: str | None = None,
     rows: int | None = None,
 ) -> list[Case]:
-    """The cases of a data set. Its entry has ``cases``, or a loader ``data`` with groups to hold
-    out.
+    """Make the cases of a data set. Its entry in the configuration has ``cases``, or a loader
+    ``data`` with groups to hold out.
 
     ``groups`` groups take part, drawn at random, with the first ``per_group`` recordings of each.
     By default all groups and all recordings take part. ``n_test`` is the number of groups held out
-    at a time. With ``rotate``, each group is held out once. ``test`` is the prefix of the names of
-    held-out groups. ``train_per_group`` is the largest number of recordings of a group for
-    training. ``unseen`` describes the names that are removed from training recordings, see
+    at a time. With ``rotate``, each group is held out once. If there is a ``test``, groups whose
+    names begin with it are held out. ``train_per_group`` is the largest number of recordings of a
+    group for training. ``unseen`` describes the names that are removed from training recordings,
+    see
     :func:`experiments.league.unseen.without_parts`. ``few`` describes the amount of labels, see
     :func:`experiments.league.minutes.minutes_cases`.
 
-    The recordings of a loader are cut to their first ``rows``. By default all rows are used.
+    The recordings of a loader are cut to their first ``rows`` rows. By default all rows are used.
 
     With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case. Its test data
-    are in that folder. Its training data are the groups from ``METRICLEARN_DATA``: all of them with
-    ``rotate``, else those that are not held out.
+    are in that folder. Its training data are groups from ``METRICLEARN_DATA``: all groups with
+    ``rotate``, otherwise the groups that are not held out.
     """
     if "cases" in entry:
         if test_root is not None:
@@ -266,8 +269,8 @@ def some_of(
 
 
 def pools(members: Mapping[str, Sequence[Sequence[Any]]]) -> list[dict[str, Any]]:
-    """The sets of members of which a consensus is made: all members and, if only some of them
-    predict names, also those that do and those that do not."""
+    """List the pools of members from which a consensus can be made. The first pool has all members.
+    If only some of them predict names, the second pool has these, and the third has the others."""
     able = {
         name: [[m if hasattr(m, "segmented") else Member(m) for m in row] for row in family]
         for name, family in members.items()
@@ -280,13 +283,13 @@ def pools(members: Mapping[str, Sequence[Sequence[Any]]]) -> list[dict[str, Any]
 
 
 def boundary_f1(truth: NDArray, found: NDArray) -> float:
-    """F1 of change-points, with a margin of 5 rows or 1 % of the recording, if that is more."""
+    """F1 of change-points. The margin is 5 rows, or 1 % of the recording if this is more."""
     return f_measure(truth, found, margin=max(LEAST_MARGIN, MARGIN * float(truth[-1])))
 
 
 def together(committed: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the rows of an external method to committed results, where the test units are the
-    same."""
+    """Add the rows of an external method to committed results. Rows with other test units are left
+    out."""
     units = {
         (row["table"], row["measure"]): row["units"]
         for row in committed["rows"]

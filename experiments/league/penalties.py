@@ -98,11 +98,11 @@ class PenaltyRegression(BaseEstimator):
 
 
 def best_shift(logs: NDArray, data: PenaltyTargets) -> float:
-    """The constant to add to the predicted log penalties ``logs`` for the fewest errors on
-    ``data``.
+    """Find the constant to add to the predicted log penalties ``logs`` for the fewest errors on
+    ``data``. The search is exact.
 
-    If a range of constants is equally good, take the middle of the widest one. The search is
-    exact.
+    The constants with the fewest errors form one or more intervals. The middle of the widest one is
+    returned.
     """
     events = [(s - z, d) for z, starts, errors in zip(logs, data.starts, data.errors)
               for s, d in zip(starts[1:], np.diff(errors))]  # fmt: skip
@@ -184,7 +184,7 @@ class Penalties(Procedure):
 
 
 def sets_here(most: int | None = None) -> list[str]:
-    """The names of all sets whose files exist, or of the ``most`` smallest ones."""
+    """The names of all data sets whose files exist, or of at most the ``most`` smallest ones."""
     import pandas as pd
 
     folder = fetch("penalties", "folds.csv.xz").parent
@@ -194,13 +194,14 @@ def sets_here(most: int | None = None) -> list[str]:
 
 
 def percent_right(model: Any, data: PenaltyTargets) -> NDArray[np.float64]:
-    """The percentage of labels with which the predicted penalties agree, as one number."""
+    """The percentage of labels with which the segmentations at the predicted penalties agree, in an
+    array of one number."""
     errors = data.errors_at(model.predict(data))
     return np.array([100.0 * (1.0 - errors.sum() / sum(data.n_labels))])
 
 
 def published(folds: Mapping[str, set[int]]) -> list[Row]:
-    """Rows of the published results on these test folds of the sets."""
+    """Make rows of the published results, on the given test folds of each data set."""
     import pandas as pd
 
     table = pd.read_csv(data_folder("penalties") / "published.csv")

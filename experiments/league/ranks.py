@@ -39,10 +39,11 @@ def main_rows(results: Results) -> Iterator[tuple[Results, dict[str, Any]]]:
 
 
 def losses(results: Results, named: bool = False) -> tuple[list[str], list[str], NDArray]:
-    """Names of sets, names of the methods that all of them have, and mean losses (sets, methods).
+    """Return the names of the sets, the names of the methods that have results on all of them, and
+    the mean losses (sets, methods).
 
-    With ``named``, the sets are only those whose labels name classes. All classifiers are among
-    their methods.
+    With ``named``, only sets whose labels name classes are taken. There the methods include all
+    classifiers.
     """
     found = means(results)
     sets = [table["name"] for table in results["tables"] if table["main"]]
@@ -62,15 +63,16 @@ def mean_ranks(results: Results, named: bool = False) -> dict[str, float]:
 
 
 def mean_over(sets: Sequence[str], mine: Mapping[str, float]) -> str:
-    """The mean of a method over sets, with the number of sets if some are missing."""
+    """The mean of a method over sets, as text. If the method lacks some of the sets, the text gives
+    the number of sets that it has."""
     values = [mine[name] for name in sets if name in mine]
     some = f" ({len(values)} sets)" if len(values) < len(sets) else ""
     return f"{np.mean(values):.3g}{some}" if values else "–"
 
 
 def ranks_table(results: Results) -> list[str]:
-    """Lines of a table: for every method its ranks, and means of the other measures over sets
-    with names."""
+    """Make the table of methods. For every method it has the mean ranks, and means of the other
+    measures over sets with names."""
     everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
     n_all, n_named = (len(losses(results, which)[0]) for which in (False, True))
     others = ("boundary_f1", "covering", "names_right", "predict_seconds")
@@ -93,8 +95,8 @@ def ranks_table(results: Results) -> list[str]:
 
 
 def sets_table(results: Results) -> list[str]:
-    """Lines of a table: for every set the loss of ours, of euclidean and of the best other
-    method."""
+    """Make the table of data sets. For every set it has the loss of ours, of euclidean and of the
+    best other method."""
     lines = []
     for table, rows in main_rows(results):
         others = {m: row["mean"] for m, row in rows.items() if not is_ours(m)}
@@ -108,7 +110,8 @@ def sets_table(results: Results) -> list[str]:
 
 
 def classifiers_table(results: Results) -> list[str]:
-    """Lines of a table: ours against the best classifier with Viterbi, on sets of 20 or more units.
+    """Make a table that compares ours with the best classifier with Viterbi, on sets of 20 or more
+    units.
 
     The best classifier is chosen on the test data, which favors it. Holm's correction is over sets.
     """
@@ -129,8 +132,8 @@ def classifiers_table(results: Results) -> list[str]:
 
 
 def unseen_table(results: Results) -> list[str]:
-    """Lines of a table: ours against the better of the Euclidean metric and the best
-    classifier with Viterbi.
+    """Make a table that compares ours with the Euclidean metric or the best classifier with
+    Viterbi, whichever is better.
 
     The best classifier is chosen on the test data, which favors it. The last line counts the sets
     on which ours has less loss.
@@ -158,8 +161,8 @@ def unseen_table(results: Results) -> list[str]:
 
 
 def short_table(results: Results) -> list[str]:
-    """Lines of a table: ours, the three best others and the Euclidean metric, by rank on named
-    sets."""
+    """Make a short table: ours, the three best other methods and the Euclidean metric, ordered by
+    their mean rank on sets with names."""
     everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
     others = [method for method in named if not is_ours(method)]
     shown = [means(results, measure) for measure in ("boundary_f1", "covering", "names_right")]
@@ -184,8 +187,8 @@ def size(results: Results) -> list[str]:
 
 
 def lost(results: Results) -> list[str]:
-    """Lines of a table: every set and method with a smaller mean loss than ours, and by which
-    factor.
+    """Make a table that lists for every set the methods with a smaller mean loss than ours, and
+    their loss divided by ours.
 
     The last column is the ratio that :func:`on_other_units` returns.
     """
@@ -231,8 +234,8 @@ def on_other_units(rows: Mapping[str, Mapping[str, Any]], n_halves: int = 1000) 
 
 
 def ablation(results: Results) -> list[str]:
-    """Lines of a table: the loss on every set with {Euclidean, learned} metric × {one penalty,
-    learned penalty}."""
+    """Make a table of the loss on every set for four methods: with the Euclidean or a learned
+    metric, and with one penalty for all sequences or a learned penalty for each."""
     four = ["euclidean", "euclidean, penalty learned", "ours/full", "full metric, penalty learned"]
     found = means(results)
     sets = [name for name in found[four[0]] if all(name in found[m] for m in four)]
@@ -245,10 +248,8 @@ def ablation(results: Results) -> list[str]:
 
 
 def against_ours(results: Results, named: bool = False) -> dict[str, float]:
-    """The p-value of every other method: Wilcoxon's signed-rank test over sets against ours.
-
-    There is one test for each method that is not ours, with Holm's correction for all of them.
-    """
+    """Compare every other method with ours by Wilcoxon's signed-rank test over sets, and return the
+    p-values, with Holm's correction for the number of methods."""
     _, methods, table = losses(results, named)
     mine = table[:, methods.index(OURS)]
     others = [i for i, method in enumerate(methods) if not is_ours(method)]
@@ -268,8 +269,8 @@ def _p(difference: NDArray) -> float:
 
 
 def draw(results: Results) -> Figure:
-    """Plot the mean ranks on sets with names. The circle of a method is hollow if it differs from
-    ours."""
+    """Plot the mean ranks on sets with names. The circle of a method is hollow if its losses differ
+    significantly from ours."""
     ranks, p = mean_ranks(results, named=True), against_ours(results, named=True)
     title = f"Mean rank over {len(losses(results, True)[0])} data sets with names: less is better"
     ax = canvas(None, (7.6, 1.2 + 0.27 * len(ranks)), title)

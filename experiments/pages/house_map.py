@@ -47,7 +47,7 @@ class Room(NamedTuple):
 
 @cache
 def rooms() -> dict[str, Room]:
-    """The folders of both packages by name, from the import graph."""
+    """Read the folders of both packages from the import graph. Returns them by name."""
     import grimp
 
     graph = grimp.build_graph("metriclearn", "experiments", cache_dir=None)

@@ -19,7 +19,7 @@ def digest(*files: Path) -> str:
 
 
 def title_of(figure: Figure | SubFigure) -> str:
-    """The titles of a figure and of its parts."""
+    """The titles of a figure and of its axes."""
     titles = [figure.get_suptitle()]
     titles += chain(*(title_of(part).split("; ") for part in figure.subfigs))
     titles += [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()]

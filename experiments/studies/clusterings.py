@@ -63,7 +63,7 @@ Tables = list[LabeledTable]
 
 @dataclass(frozen=True)
 class Repeated:
-    """A table that is clustered once per K-means seed. Each clustering gives one score."""
+    """A table that is clustered once for each seed of K-means. Each clustering gives one score."""
 
     table: LabeledTable
     seeds: Sequence[int]
@@ -109,7 +109,7 @@ class Clustering(Procedure):
         return estimator
 
     def validate(self, method: Method, model: Any, train: Tables, held_out: Tables) -> Losses:
-        """The loss of a split, which is the mean over its tables."""
+        """The loss of a fold, which is the mean loss over its held-out tables."""
         n_init = self.config.inner_init
         losses = [kmeans_scores(model, table, n_init, _SELECTION_SEED)[0] for table in held_out]
         return {"given": {None: np.array([np.mean(losses)])}}
@@ -153,7 +153,8 @@ class Clustering(Procedure):
 
 
 def _plane(outcome: Outcome, case: Case) -> tuple[str, NDArray]:
-    """The title of a panel, and the samples projected on their two leading principal components."""
+    """Return the title of a panel, and the transformed samples projected on their two leading
+    principal components."""
     Z = _transformed(outcome.models["given"], case.test.table)
     Z = PCA(min(2, Z.shape[1])).fit_transform(Z)
     loss = outcome.losses("given").mean()
@@ -161,8 +162,8 @@ def _plane(outcome: Outcome, case: Case) -> tuple[str, NDArray]:
 
 
 def cases_of(protocol: str, table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
-    """The cases of one table. Protocol A has one case with ``count`` seeds, and B and C have
-    ``count`` cases.
+    """Make the cases of one table. Protocol A has one case with ``count`` seeds of K-means.
+    Protocols B and C have ``count`` cases.
 
     Raises
     ------
@@ -239,7 +240,7 @@ def _thinned(table: LabeledTable, most: int, seed: int) -> LabeledTable:
 
 
 def _share_of_others(X: NDArray) -> NDArray:
-    """For every feature the share of samples that do not have its most common value."""
+    """For every feature, the fraction of the samples that do not have its most common value."""
     return np.array([1 - np.unique(x, return_counts=True)[1].max() / len(x) for x in X.T])
 
 

@@ -233,8 +233,8 @@ class Neuroblastoma(Procedure):
         return [*self._held_out(everything), *cases] if self._unseen is None else cases
 
     def _held_out(self, everything: NDArray) -> list[Case]:
-        """Cases in which every profile is tested once, with models that are fitted and chosen on
-        other profiles."""
+        """Make cases that together test every profile once, with models that are fitted and chosen
+        on other profiles."""
         profiles = Profiles(self.data, self.data.known(), everything)
         parts = GroupKFold(self.config.n_parts, shuffle=True, random_state=self.config.seed)
         inner, cases = GroupKFold(self.config.n_folds), []
@@ -280,7 +280,8 @@ class Neuroblastoma(Procedure):
         return bool(method.options.get("search"))
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Agreement:
-        """A consensus of all candidates and folds, weighed by their errors on held-out profiles."""
+        """Make a consensus of all candidates and folds. Their errors on held-out profiles determine
+        their weights."""
         rows = [(name, row) for name, family in members.items() for row in family]
         parts = [held_out for _, held_out in case.folds]
         truths = [known for part in parts for known in part.known]

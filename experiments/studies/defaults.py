@@ -1,4 +1,4 @@
-"""How defaults were chosen: every setting is fitted to many data sets, without any test set.
+"""How defaults were chosen: every setting is fitted to many data sets. No test set is used.
 
 ``experiment=default_settings`` cross-validates ChangePointMetricLearner inside the training parts
 of three data sets. ``experiment=clustering_defaults`` draws three classes of Letters, Digits or
@@ -93,8 +93,8 @@ class SegmenterSettings(DefaultSettings, Comparison):
 
 
 class ClusteringSettings(DefaultSettings, Clustering):
-    """The experiment on defaults of clusterings. A case is a draw of samples from a table, of which
-    half are held out."""
+    """The experiment on defaults of clusterings. A case is a draw of samples from a table. Half of
+    these samples are held out."""
 
     def cases(self) -> list[Case]:
         cases = []

@@ -1,9 +1,9 @@
 """Learned features compared with linear metrics: encoders of raw signals and of hand-made features.
 
-The encoder's settings are chosen like all others: on folds of the training data. Its loss on the
-test data is the mean over several seeds. The loss of each seed is a separate measure. With
-``seeds_agree`` the models from all seeds are members of the consensus, otherwise only those from
-the first seed.
+The encoder's settings are chosen like all others: on folds of the training data. The encoder is
+trained from several random seeds. Its loss on the test data is the mean over these seeds, and the
+loss of each seed is a separate measure. With ``seeds_agree`` the models from all seeds are members
+of the consensus, otherwise only those from the first seed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from metriclearn.datasets import LabeledSequences
 
 
 class Encoders(AudioAndVideo):
-    """The experiment on a data set or a ``stream``. Encoders are fitted from ``seeds`` different
-    seeds."""
+    """The experiment on encoders, with a data set or a ``stream`` of recordings. Encoders are
+    fitted from ``seeds`` different random seeds."""
 
     relative = False  # outputs of encoders are normalized, and seeds compared with one penalty
     backend = "processes"  # torch has one source of random numbers in a process
@@ -97,7 +97,7 @@ def with_one_thread() -> None:
 
 
 def from_seed(model: Any, seed: int, data: LabeledSequences) -> Any:
-    """Fit a copy of a model from another seed."""
+    """Copy a model with another random seed, and fit the copy."""
     with_one_thread()
     return clone(model).set_params(random_state=seed).fit(data.sequences, data.labels)
 

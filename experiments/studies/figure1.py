@@ -155,7 +155,7 @@ def draw(results: Mapping[str, Any]) -> Figure:
 
 
 def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
-    """The curve of every method: labeled parts, means and standard errors."""
+    """The curve of every method: labeled fractions, mean losses and standard errors."""
     return {name: curve_of(rows, name) for name in names}
 
 

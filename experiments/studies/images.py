@@ -1,4 +1,4 @@
-"""Normalized cuts of images: learned similarities, a grid search, Euclidean, scikit-learn.
+"""Normalized cuts of images: compare learned similarities with a grid search and other baselines.
 
 This is the experiment of section 6.3 of the paper. For every seed some images are for training and
 the rest for test. All hyper-parameters come from the training images: the strength and the loss
@@ -98,8 +98,8 @@ def image_scores(
     label_maps: Sequence[Sequence[NDArray]],
     measures: Sequence[str] = (MEASURE,),
 ) -> dict[str, NDArray]:
-    """Measures of every image, averaged over its annotators. For each of them, the model gets the
-    number K of regions of the annotator's label map."""
+    """Measure the segmentations of every image, on average over its annotators. The comparison with
+    an annotator uses the segmentation with as many regions as this annotator's label map."""
     values = []
     for image, maps in zip(nodes, label_maps):
         counts = [len(np.unique(truth)) for truth in maps]
@@ -122,8 +122,8 @@ class Pictures:
 
     @property
     def labels(self) -> list[NDArray]:
-        """For each image, the label map whose number of regions is the median over its
-        annotators."""
+        """For each image, the label map of one annotator: the one whose number of regions is the
+        median over all annotators of the image."""
         chosen = []
         for maps in self.data.label_maps:
             counts = [len(np.unique(labels)) for labels in maps]
@@ -132,8 +132,8 @@ class Pictures:
 
 
 class Images(Procedure):
-    """The experiment on images. A case is a seed, which divides the images. CCCP gives no lower
-    bounds."""
+    """The experiment on images. A case is a seed, which divides the images into training and test.
+    No lower bounds are shown, because CCCP gives none."""
 
     entries = "image_methods"
     reads_test_root = True
@@ -218,8 +218,8 @@ class Images(Procedure):
         return Story(protocol, artifacts, tables_and_rows(self, outcomes))
 
     def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
-        """A function that draws test images of the first seed, ordered by the loss of ours. On a
-        narrow screen it draws only the best and the worst image.
+        """Return a function that draws test images of the first seed, ordered by the loss of ours.
+        On a narrow screen it draws only the best and the worst image.
         """
         pair = [by_name[name] for name in self.config.drawn_methods]
         measure = next(iter(self.measures))

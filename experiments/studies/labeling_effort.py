@@ -1,9 +1,9 @@
 """Loss against labeled seconds: an annotator labels stretches, and the metric is learned again.
 
-The annotator is simulated: the answers are the true change-points of the stretches that a strategy
-of :func:`metriclearn.annotate.suggest` chooses, with optional errors. After every batch of answers
-the metric is learned from the answered stretches alone, each treated as one recording. Then the
-next batch is requested. Test recordings are used for scores only. The curves start at the Euclidean
+The annotator is simulated. A strategy of :func:`metriclearn.annotate.suggest` chooses stretches,
+and the answers are their true change-points, with optional errors. After every batch of answers the
+metric is learned from the answered stretches alone, each treated as one recording. Then the next
+batch is requested. Test recordings are used for scores only. The curves start at the Euclidean
 metric with a penalty tuned on all labels, and end at the metric learned from all labels.
 """
 
@@ -175,7 +175,7 @@ class Annotator(BaseEstimator):
         return self
 
     def _answer(self, labels: NDArray, random: np.random.Generator) -> NDArray:
-        """The answer for a stretch: segment numbers of its samples, with some errors."""
+        """Answer for a stretch: return the segment numbers of its samples, with some errors."""
         answer = labels.copy()
         for change in np.flatnonzero(np.diff(labels)) + 1:
             if random.random() < self.error:
@@ -186,8 +186,8 @@ class Annotator(BaseEstimator):
 
 
 def held_out(seed: int, data: LabeledSequences, n_test: int = 0) -> tuple[Any, Any]:
-    """Training and test recordings. The test groups are ``n_test`` groups that are the same for all
-    seeds or, if ``n_test`` is 0, one group that changes with the seed."""
+    """Divide recordings into training and test. The test groups are ``n_test`` groups that are the
+    same for all seeds. If ``n_test`` is 0, it is one group, which changes with the seed."""
     cases = group_cases(data, n_test or 1, not n_test, 2, 0)
     case = cases[seed % len(cases)]
     return case.train, case.test
@@ -239,9 +239,9 @@ class LabelingEffort(Procedure):
         return learner, {MEASURE: np.array([sequence_losses(learner, case.test).mean()])}
 
     def units(self, data: Any) -> Sequence[str]:
-        """A seed is one unit. It determines the generated data or, for real data without
-        ``n_test``, which group is held out. It also determines the order of the recordings and the
-        random draws."""
+        """Each seed is one independent unit. A seed determines the generated data or, for real data
+        without ``n_test``, which group is held out. It also determines the order of the recordings
+        and the random draws."""
         return [data.name]
 
     def table(self, name: str) -> Row:
@@ -267,7 +267,8 @@ class LabelingEffort(Procedure):
 
 
 def _sentence(facts: Mapping[str, Any]) -> str:
-    """The sentence of a table, with fields in braces for the values of :func:`reach`."""
+    """The sentence about a table. It has fields in braces, for the values that :func:`reach`
+    returns."""
     if facts["way"] is None:
         return _NO_WAY
     return (_SENTENCE if facts["way"] >= 0 else _TOO_FEW) + (_FEWER if "seconds" in facts else "")
@@ -278,12 +279,11 @@ def _column(fraction: float) -> str:
 
 
 def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
-    """How far ours gets with a part of the labels, on the way from the Euclidean metric to all
-    labels.
+    """Compute how far a fraction of the labels takes ours, as a percentage of the way from the loss
+    of the Euclidean metric to the loss with all labels.
 
-    The result also has the labeled seconds that ours and random need for the same loss.
-
-    ``worse`` lists the parts at which the loss of ours exceeds that of random by more than one
+    The result also has the labeled seconds that ours and random need for the same loss. ``worse``
+    lists the labeled fractions at which the loss of ours exceeds that of random by more than one
     standard error of the paired differences.
 
     Parameters
@@ -293,7 +293,7 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
         Length of all training recordings.
     rows : rows of the table
     part : float
-        The result is for the largest labeled part that does not exceed ``part``.
+        The result is for the largest labeled fraction that does not exceed ``part``.
     """
     (parts, ours), (all_parts, chance) = curve_of(rows, OURS)[:2], curve_of(rows, RANDOM)[:2]
     start, end = (curve_of(rows, name)[1, 0] for name in (START, END))
