@@ -26,16 +26,17 @@ from metriclearn.solvers.regularizers import RegularizationTerms
 
 # Rounding error of a dot product, divided by the product of the two lengths.
 _ROUNDING = 1e-15
-# To limit the penalty, a cut is mixed with the cut at the start; the shares of the latter.
+# To limit the penalty, a cut is mixed with the cut at the start. These are weights of the latter.
 _SHARES = (1.0, 0.1, 0.01, 0.001)
 
 
 def product_rounding(slopes: NDArray, w: NDArray, cone: MetricCone) -> NDArray:
     """A bound on the rounding error of ⟨slope, w⟩ for every slope, (…, n) → (…).
 
-    A metric may be large along directions in which the data do not vary. The slope along them
-    consists of rounding errors only, so for the metric's coordinates the bound uses the product of
-    the two norms. The coordinate of the penalty has another unit, so it adds a separate term.
+    A metric may be large along directions in which the data do not vary. The slope along such
+    directions consists of rounding errors only. So for the metric's coordinates the bound uses the
+    product of the norms of slope and w. The coordinate of the penalty has another unit, so it adds
+    a separate term.
     """
     n = cone.n_metric
     lengths = np.linalg.norm(slopes[..., :n], axis=-1) * np.linalg.norm(w[:n])
@@ -103,7 +104,8 @@ class Trace:
     seconds : list of float
         Seconds since the start.
     oracle_calls : list of int
-        Loss-augmented inferences so far, over all data sets or groups of them.
+        Loss-augmented inferences so far. If each cut belongs to a group of data sets, an inference
+        for a whole group counts once.
     cache_hits : list of int
         Inferences that were saved so far, because a stored cut was good enough.
     """
@@ -121,7 +123,7 @@ class Trace:
 
     @classmethod
     def of(cls, rows: NDArray) -> Self:
-        """Make a trace from an array (rounds, 5), whose columns are the five lists."""
+        """Make a trace from an array (rounds, 5) that has the five lists as columns."""
         objective, lower_bound, seconds = rows[:, :3].T.tolist()
         oracle_calls, cache_hits = rows[:, 3:].astype(int).T.tolist()
         return cls(objective, lower_bound, seconds, oracle_calls, cache_hits)
@@ -146,8 +148,9 @@ class Solution:
     objective, lower_bound : float
         The objective at w, and a lower bound. No point has an objective below this bound.
     scale : float
-        The number that divides the gap in ``relative_gap``. It is the risk with no metric, or Ω
-        there if this risk is 0. For CCCP and FactorDescent it is the objective at the start.
+        The number that divides the gap in ``relative_gap``. It is the risk at a metric of zero, or
+        Ω at this metric if that risk is 0. For CCCP and FactorDescent it is the objective at the
+        start.
     reason : str
         Why the solver stopped: "converged", "max_rounds", "callback", "interrupted" or "stalled".
     trace : Trace
@@ -264,7 +267,8 @@ class Iteration(ABC):
     Attributes
     ----------
     settings : estimator
-        The solver. Its parameters are checked before a run, and its ``checkpoint`` may name a file.
+        The solver, whose parameters are checked before a run. If it has a ``checkpoint``, this is
+        the name of a file.
     callbacks : sequence of Callback
     """
 
@@ -338,7 +342,7 @@ class Iteration(ABC):
     def close_round(self) -> None:
         """Update trace and checkpoint and call the callbacks.
 
-        A step of many rounds calls this after each of them.
+        If one step consists of many rounds, it calls this method after each of them.
         """
         self.round += 1
         progress = self.record()
@@ -353,14 +357,15 @@ class Iteration(ABC):
 
 
 class Minimization(Iteration):
-    """Rounds that lower risk + Ω over a cone. Keeps the best point found and a lower bound.
+    """Run rounds that lower risk + Ω over a cone. Keeps the best point found and a lower bound.
 
     Parameters
     ----------
     problem : Problem
     settings : Solver
     omega : callable (array) -> float, optional
-        Computes Ω(w) if the regularizer has no terms. :meth:`raise_bound` cannot be used then.
+        Computes Ω(w). It is needed if the regularizer has no terms. :meth:`raise_bound` cannot be
+        used with it.
     """
 
     # A hinge plus Ω is never below this value.
@@ -437,7 +442,7 @@ class Minimization(Iteration):
         return parts
 
     def visit(self, w: NDArray) -> tuple[Cuts, float]:
-        """Cuts and objective at w. If w is the best point so far, it is stored."""
+        """Compute the cuts and the objective at w. If w is the best point so far, it is stored."""
         cuts = self.risk(w)
         self.oracle_calls += len(cuts.values)
         value = cuts.mean + self.omega(w)
@@ -449,14 +454,14 @@ class Minimization(Iteration):
         return cuts, value
 
     def raise_bound(self, offset: float, slope: NDArray) -> None:
-        """Use a minorant b + ⟨g, w⟩ of the risk for the lower bound.
+        """Raise the lower bound, if possible, with a minorant b + ⟨g, w⟩ of the risk.
 
-        Let F be the best objective so far. Then b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum. If the
-        minorant grows with the penalty, this limits the penalty. The given minorant may not grow
-        with it. But the minorant computed at the solver's start, where partitions have few
-        clusters, grows with the penalty. So do mixtures of the two minorants that give it enough
-        weight. The penalty has no regularizer, so if the given minorant falls with the penalty, the
-        bound needs this limit.
+        If the minorant falls as the penalty grows, it proves a bound only up to a largest penalty,
+        because the penalty has no regularizer. A minorant that grows with the penalty gives such a
+        limit. Let F be the best objective so far. At any optimum b + ⟨g, w⟩ + Ω(w) ≤ F, which
+        limits the penalty. The minorant computed at the solver's start, where partitions have few
+        clusters, grows with the penalty. So does a mixture of this minorant and the given one, if
+        the weight of the first is large enough.
         """
         best, grows = self.objective, slope[-1] if self.cone.learns_penalty else 0.0
         bound = offset + self.terms.minimum(slope, self.cone, best)

@@ -25,7 +25,8 @@ from metriclearn.solvers.mahalanobis import SKETCHED
 
 # The first weight ν of the proximal term, and the factors by which ν changes, tuned for few rounds.
 _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3
-# If the descent is at least the first share of the predicted one, ν is multiplied by the second.
+# If the descent is at least the first number times the predicted one, ν is multiplied by the
+# second.
 _TRUST, _LEAP = 0.7, 0.2
 # The first stretch, and the largest one divided by the relative gap.
 _STRETCH, _MOST_STRETCH = 0.08, 0.15
@@ -35,14 +36,15 @@ _FIRST = 20
 _PENALTY_CURVATURE = 1e-3
 # Factor of the first ν if the cuts of an earlier solution make the model good.
 _WARM = 1e-2
-# Least curvature at the penalty, as a share of the first one; below it rounding dominates.
+# Least curvature at the penalty, as a fraction of the first one; below it rounding dominates.
 _PENALTY_FLOOR = 1e-4
 # The hinge at the center of Ω sets the unit of the penalty if it exceeds the objective at the start
 # by this factor.
 _FAR = 1e3
-# Share of the gap that dropped cuts must close, or the oracles are called.
+# Dropped cuts are added if they close at least this fraction of the gap. Otherwise the oracles are
+# called.
 _WORTHWHILE = 0.5
-# Times in one round that dropped cuts are added and the master is solved again.
+# At most so many times in one round, dropped cuts are added and the master is solved again.
 _MOST_HITS = 5
 
 
@@ -52,12 +54,13 @@ class BundleDual(BaseEstimator):
 
     Each round solves the master problem over the working set of cuts (:class:`DualMaster`), asks
     the oracles for new cuts at its solution, and compares the best objective with the dual's lower
-    bound. The solution of a model of few cuts is usually too small. While the objective still falls
-    along the ray from 0 through this solution, the solution is stretched by at most 30 %. Before
-    each call of the oracles, the solver checks the cuts that it has dropped from the working set.
-    While these raise the model by a large part of the gap, the solver adds them and solves the
-    master problem again. A proximal term keeps solutions near the best point. Its weight is reduced
-    after a round that lowers the objective enough, and raised otherwise.
+    bound. If there are few cuts, this solution usually has too small a norm. As long as the
+    objective still falls along the ray from 0 through the solution, the solution is stretched by at
+    most 30 %. Before each call of the oracles, the solver checks the cuts that it has dropped from
+    the working set. As long as these raise the maximum of all cuts by a large part of the gap, the
+    solver adds them and solves the master problem again. A proximal term keeps solutions near the
+    best point. Its weight is reduced after a round that lowers the objective enough, and raised
+    otherwise.
 
     The solver works with every regularizer, squared or linear (L1, trace), and with the penalty of
     a cluster, which is not regularized. The reported bound holds for the original problem, without
@@ -112,7 +115,8 @@ class _Bundle(Minimization):
     """One run, with its working set of cuts, dropped cuts, and center of the proximal term.
 
     In the tables of cuts, slopes are divided by ``units``. This scales the coordinates so that the
-    master problem has the same curvature in all of them. Only the penalty has a unit other than 1.
+    master problem has the same curvature in all of them. The unit of the metric's coordinates is 1.
+    The penalty has a unit of its own.
     """
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
@@ -132,7 +136,7 @@ class _Bundle(Minimization):
             reach = self.scale / float(np.max(self.terms.slope))
             self.first_proximity = _PROXIMITY * self.scale / reach**2
         self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
-        # The share by which the master's solution is stretched before the oracles are called.
+        # The master's solution is stretched by this fraction before the oracles are called.
         self.stretch = 0.0
         self.units = np.ones_like(start)
         # Low-rank factors of the cuts, for those that were computed.
@@ -184,7 +188,7 @@ class _Bundle(Minimization):
         move(new, np.arange(len(new)), self.cuts)
 
     def _query(self) -> tuple[NDArray, float]:
-        """The solution of the master problem, and the objective of the model there.
+        """Solve the master problem. Returns its solution, and the objective of the model at it.
 
         Dropped cuts are added, and the problem is solved again, until they barely raise the model.
         """
@@ -209,7 +213,7 @@ class _Bundle(Minimization):
     def _solve_master(self) -> NDArray:
         """Find the w that minimizes model + Ω + proximal term.
 
-        Also raise the lower bound to the value that the multipliers of the cuts prove.
+        Also raise the lower bound: the multipliers of the cuts combine them to a minorant.
         """
         cuts, cone, terms, units = self.cuts, self.cone, self.terms, self.units
         n = cone.n_metric

@@ -20,10 +20,11 @@ _HALVINGS = 10
 
 @dataclass(eq=False, repr=False)
 class CCCP(ComponentParameters):
-    """Minimize a majorant of the risk that touches it at the current point; go there, and repeat.
+    """Minimize a majorant that touches the risk at the current point. Move there, and repeat.
 
-    The risk is a difference of convex functions, or nearly so. Its method ``linearized(w)`` returns
-    a majorant that equals the risk at w, in which a tangent replaces the concave part.
+    The risk is a difference of convex functions, or nearly so. Its method ``linearized(w)``
+    replaces the concave part of the risk by the tangent at w. The result is a majorant that equals
+    the risk at w.
 
     The objective is evaluated after every outer step. If a step would raise it, the step is halved,
     up to nine times, until it does not. So the trace never increases, even if the majorant is not
@@ -35,12 +36,12 @@ class CCCP(ComponentParameters):
     solver : Solver
         Minimizes the majorants: :class:`FactorDescent`, or any other solver.
     tolerance : float
-        Stop if an outer step lowers the objective by at most this fraction of it.
+        Stop if an outer step lowers the objective by at most this fraction of the objective.
     max_rounds : int
         Largest number of outer steps.
     trial_rounds : int, optional
-        With several starts, the number of outer steps after which only the start of least objective
-        continues. By default all continue to the end.
+        If there are several starts, each makes this number of outer steps. Then only the one with
+        the least objective continues. By default all continue to the end.
     checkpoint : str or None
         File in which the state is saved after every outer step. An interrupted run resumes from it.
         If there are several starts, each has a file of its own: FILE.1, FILE.2, ….
@@ -75,13 +76,15 @@ class CCCP(ComponentParameters):
     checkpoint: str | None = None
 
     def minimize(self, problem: Problem) -> Solution:
-        """Minimize a risk with a majorant; see :class:`~metriclearn.solvers.base.Solver`."""
+        """Minimize a risk that has a method ``linearized``; see
+        :class:`~metriclearn.solvers.base.Solver`.
+        """
         return _Majorized(problem, self).run(self.max_rounds)
 
     def minimize_from(
         self, problem: Problem, starts: Sequence[NDArray]
     ) -> tuple[Solution, list[float]]:
-        """Minimize from every start. An interrupt, or a callback that stops, ends all runs.
+        """Minimize from every start. An interrupt, or a callback that asks to stop, ends all runs.
 
         Returns
         -------
@@ -126,7 +129,10 @@ class _Majorized(Minimization):
             self.scale = self.objective
 
     def step(self) -> None:
-        """Minimize the majorant, and move toward its minimum as far as the objective falls."""
+        """Minimize the majorant, and move to its minimum, or only a part of the way there.
+
+        The step is halved until the objective falls.
+        """
         w, before = self.best, self.objective
         majorant = Problem(self.risk.linearized(w), self.problem.regularizer, self.cone, w)
         inner = self.settings.solver.minimize(majorant)

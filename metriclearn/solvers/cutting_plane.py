@@ -41,8 +41,9 @@ class CuttingPlane(BaseEstimator):
         Whether each round adds a cut for every data set (n-slack). If false, it adds one cut for
         their mean (one-slack).
     stabilization : float
-        New cuts are computed at a mixture of the best point, with this weight, and the solution of
-        the master problem. 0 is the plain method, which oscillates, above all with one slack.
+        New cuts are computed at a point between the solution of the master problem and the best
+        point so far. This is the weight of the best point. With 0 the solver is the plain method,
+        which oscillates, above all with one slack.
     cvxpy_solver : str or None
         Name of a solver that cvxpy knows. By default it is scipy's HiGHS for linear programs, and
         Clarabel for others.
@@ -131,7 +132,7 @@ class _Planes(Minimization):
         self.cuts = np.concatenate([self.cuts, self._table(cuts, w)])
 
     def _table(self, cuts: Cuts, w: NDArray) -> NDArray:
-        """A table with one cut for every function, or with one for their mean."""
+        """Make a table with one cut for every function or, if not ``n_slack``, for their mean."""
         mean = Cuts(np.array([cuts.mean]), cuts.slope[None, :], np.ones(1))
         return table_of(cuts if self.settings.n_slack else mean, w, self.cone)
 
@@ -143,12 +144,13 @@ class _Planes(Minimization):
         return float(self.problem.regularizer.expression(B).value)
 
     def _expression(self, B: Any) -> Any:
-        """Ω(B) as an expression of cvxpy. Its linear term is a multiple of the trace."""
+        """Ω(B) as an expression of cvxpy."""
         import cvxpy as cp
 
         if self.expressed:
             return self.problem.regularizer.expression(B / self.cone.unit**2)
-        # the first coordinate of the identity is 1, in every family of metrics
+        # The linear term of this package's regularizers is a multiple of the trace. The first
+        # coordinate of the identity is 1, in every family of metrics.
         linear = self.terms.offset + float(self.terms.slope[0]) * cp.trace(B)
         squared = 0.5 * self.terms.curvature * cp.sum_squares(B)
         return linear + squared if self.terms.curvature > 0 else linear
@@ -194,10 +196,10 @@ class _Planes(Minimization):
         return cone.join(metric.coordinates(root), float(penalty.value or 0.0))
 
     def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
-        """Raise the lower bound to what the multipliers prove, however accurate they are.
+        """Raise the lower bound to what the multipliers prove, even if they are not accurate.
 
-        For a user's Ω, multipliers prove nothing. If cvxpy reports "optimal" (and not
-        "optimal_inaccurate"), the bound is then the optimum less the accuracy of the solver.
+        For a user's Ω, multipliers prove nothing. In this case the bound is the optimum less the
+        accuracy of the solver, if cvxpy reports "optimal" (and not "optimal_inaccurate").
         """
         if not self.expressed:
             self.raise_bound(*combination(self.cuts, multipliers, self.masses))

@@ -52,7 +52,7 @@ def combination(table: NDArray, weights: NDArray, masses: NDArray) -> tuple[floa
 
     Returns its offset, less a bound of the rounding errors, and its slope. The weights may come
     from any source. Negative weights are set to 0, and if the weights of a function sum to more
-    than its mass, they are scaled down. As hinges are nonnegative, the result is a minorant.
+    than its mass, they are scaled down. As hinges are nonnegative, the result is still a minorant.
     """
     weights, groups = np.maximum(weights, 0.0), table["group"]
     totals = np.bincount(groups, weights=weights, minlength=len(masses))
@@ -61,10 +61,10 @@ def combination(table: NDArray, weights: NDArray, masses: NDArray) -> tuple[floa
 
 
 def move(source: NDArray, places: NDArray, target: NDArray | None = None) -> None:
-    """Move records to the end of another table, or delete them; the last records fill the gaps.
+    """Move records of ``source`` to the end of ``target``. If that is None, delete them.
 
-    Both tables change in place, because cuts of full metrics are slow to copy. No view of them may
-    exist.
+    The last records of ``source`` fill the gaps. Both tables change in place, because cuts of full
+    metrics are slow to copy. No view of either table may exist.
     """
     if target is not None:
         before = len(target)
@@ -77,10 +77,11 @@ def move(source: NDArray, places: NDArray, target: NDArray | None = None) -> Non
 
 
 def inactive(table: NDArray, most_rounds: int) -> NDArray:
-    """Update ages, and return the indices of cuts that had no weight in the last rounds.
+    """Update ages. Returns the indices of cuts that were inactive for too many rounds.
 
-    These are the cuts without weight for more than ``most_rounds`` rounds, including this one. A
-    negligible weight becomes 0, and the other weights of its function are raised to compensate.
+    These cuts have had no weight for more than ``most_rounds`` rounds, including this one. A
+    negligible weight becomes 0, and the weights of the other cuts of the same function are raised
+    to compensate.
     """
     groups, weights = table["group"], table["weight"].copy()
     totals = np.bincount(groups, weights=weights)
@@ -233,7 +234,7 @@ def _combine(weights: NDArray, rows: NDArray) -> NDArray:
 def simplex_qp(
     H: NDArray, c: NDArray, groups: NDArray, masses: NDArray, tolerance: float
 ) -> NDArray:
-    """Minimize ½ yᵀHy − cᵀy over y ≥ 0 whose sum over every group is the mass of the group.
+    """Minimize ½ yᵀHy − cᵀy over y ≥ 0, where the y of every group sum to the mass of the group.
 
     The algorithm is Mehrotra's predictor-corrector method (On the implementation of a primal-dual
     interior point method, SIAM Journal on Optimization 2, 1992). Each step takes one Cholesky
@@ -244,7 +245,7 @@ def simplex_qp(
     H : array (n, n)
     c : array (n,)
     groups : int array (n,)
-        The group of every variable, 0 … m−1. Every group has a variable.
+        The group of every variable, 0 … m−1. Every group has at least one variable.
     masses : array (m,)
     tolerance : float
         The duality gap (absolute) at which to stop.
@@ -294,12 +295,12 @@ def simplex_qp(
 def linear_master(
     rows: NDArray, offsets: NDArray, groups: NDArray, masses: NDArray, cost: NDArray
 ) -> NDArray | None:
-    """Multipliers a of min_{x ≥ 0} Σ_i s_i max(0, max_{j in i} β_j + ⟨G_j, x⟩) + ⟨c, x⟩, by HiGHS.
+    """Solve min_{x ≥ 0} Σ_i s_i max(0, max_{j in i} β_j + ⟨G_j, x⟩) + ⟨c, x⟩ by HiGHS.
 
-    This is the master problem without proximal term, for diagonal metrics with L1 or trace. Among
-    all combinations of the cuts, Σ a_j (β_j + ⟨G_j, ·⟩) proves the best bound: the minimum of this
-    minorant plus ⟨c, ·⟩ over x ≥ 0 is the optimum of the program. The multipliers of a group sum to
-    at most its mass.
+    This is the master problem without proximal term, for diagonal metrics with L1 or trace. Returns
+    the multipliers a of the cuts. The multipliers of a group sum to at most its mass. Among all
+    combinations of the cuts, Σ a_j (β_j + ⟨G_j, ·⟩) proves the best bound: the minimum of this
+    minorant plus ⟨c, ·⟩ over x ≥ 0 is the optimum of the program.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.running.parameters import Needs, number
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 
-# Least eigenvalue at the start, relative to the largest; the factor could not leave 0.
+# Least eigenvalue at the start, relative to the largest. An eigenvalue of 0 would stay 0.
 _FLOOR = 1e-6
 _MEMORY = 20
 

@@ -30,13 +30,13 @@ class Metric(Protocol):
 
     @property
     def polyhedral(self) -> bool:
-        """Whether the cone consists of nonnegative coordinates.
+        """Whether the cone consists of all w whose coordinates are nonnegative.
 
-        A linear regularizer then makes the master problem a linear program.
+        If so, a linear regularizer makes the master problem a linear program.
         """
 
     def coordinates(self, R: NDArray) -> NDArray:
-        """Coordinates of RᵀR, projected on the family, for R (k, P); (n,)."""
+        """For R (k, P), the coordinates (n,) of the matrix in the family nearest to RᵀR."""
 
     def matrix(self, w: NDArray) -> NDArray:
         """The matrix B with coordinates w, (P, P)."""
@@ -48,8 +48,8 @@ class Metric(Protocol):
         """The projection of v onto the cone, and its generalized Jacobian J at v.
 
         J is returned as a function. Its arguments are a matrix with n columns, and the indices of k
-        of its rows. With G the matrix of these rows, it returns G J Gᵀ (k, k). A third argument may
-        hold low-rank factors of all rows.
+        of its rows. Let G hold these k rows. The function returns G J Gᵀ (k, k). A third argument
+        may hold low-rank factors of all rows.
         """
 
     def least(self, v: NDArray) -> float:
@@ -141,7 +141,9 @@ class FullMetric(BaseEstimator):
         return self.coordinates(kept.T), jacobian
 
     def factors(self, rows: NDArray) -> NDArray:
-        """Eigenvectors and eigenvalues of low-rank matrices, from a sketch of each, O(P³/8).
+        """Find the eigenvectors and eigenvalues of matrices of low rank, in O(P³/8) for each.
+
+        A product with ⌊P/8⌋ random vectors spans the range of a matrix whose rank is lower.
 
         Parameters
         ----------
@@ -152,8 +154,8 @@ class FullMetric(BaseEstimator):
         -------
         structured array (k,) with the fields
             ``vectors`` (q, P), which are orthonormal, with q = ⌊P/8⌋; and ``values`` (q,), sorted
-            by decreasing absolute value. Values beyond the rank are 0. If the rank is q or more,
-            both fields are 0.
+            by decreasing absolute value. Values beyond the rank are 0. If the rank of a matrix is q
+            or more, both fields of its record are 0.
         """
         P = self.matrix(rows[0]).shape[0]
         q = P // 8
@@ -201,7 +203,7 @@ class PenalizedMetric:
 
     @property
     def polyhedral(self) -> bool:
-        """As for the metric, because v adds nonnegative coordinates."""
+        """Whether the cone of B is polyhedral, because v only adds nonnegative coordinates."""
         return self.metric.polyhedral
 
     def split(self, w: NDArray) -> tuple[NDArray, NDArray]:
@@ -246,7 +248,7 @@ def _triangle(n_features: int) -> tuple[NDArray, NDArray, NDArray]:
 
 @lru_cache(maxsize=16)
 def _positions(n_features: int) -> NDArray:
-    """The index in the upper triangle of every entry of a symmetric matrix, (P²,)."""
+    """For every entry of a symmetric matrix, its index among those of the upper triangle, (P²,)."""
     rows, columns, _ = _triangle(n_features)
     positions = np.empty((n_features, n_features), dtype=np.intp)
     positions[rows, columns] = positions[columns, rows] = np.arange(len(rows))

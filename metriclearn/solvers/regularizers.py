@@ -51,7 +51,8 @@ class RegularizationTerms:
     def lowest(self) -> tuple[NDArray, float]:
         """The point of the unconstrained minimum of Ω, for μ > 0, and the value of Ω there.
 
-        Written around this point, Ω is computed without cancellation.
+        Ω is this value plus (μ/2) times the squared distance from the point. Computed in this way,
+        it loses no digits by cancellation.
         """
         center = -self.slope / self.curvature
         lowered = 0.5 * self.curvature * float(center @ center)
@@ -65,11 +66,12 @@ class RegularizationTerms:
         return gradient
 
     def minimum(self, slope: NDArray, cone: MetricCone, best: float) -> float:
-        """The least ⟨g, w⟩ + Ω(w) of all metrics that may be optimal, at a penalty of 0.
+        """The least value of ⟨g, w⟩ + Ω(w) over all metrics that may be optimal. The penalty is 0.
 
         If μ > 0, the minimum over the whole cone has a closed form. If μ = 0, any optimum has
-        ⟨slope, w⟩ ≤ F with F the best objective known, because risks are nonnegative. If slope = κI
-        and ν is the least eigenvalue (or weight) of g + κI, the minimum is min(0, ν) F/κ.
+        ⟨slope, w⟩ ≤ F, where F is the best objective known, because risks are nonnegative. Let the
+        slope of Ω be κI, and ν the least eigenvalue (or weight) of g + κI. The minimum is then
+        min(0, ν) F/κ.
 
         Parameters
         ----------
@@ -114,8 +116,8 @@ class SquaredFrobenius(BaseEstimator):
     """The squared regularizer Ω(B) = (μ/2)‖B − cI‖²_F, with ``strength`` μ > 0.
 
     For a diagonal metric it is (μ/2)‖b − c‖². With ``center`` c = 0 it is the paper's regularizer,
-    which draws the metric to 0. With c > 0 it draws the metric to cI, the Euclidean metric of the
-    features times c.
+    which draws the metric to 0. With c > 0 it draws the metric to cI, which is c times the
+    Euclidean metric of the features.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class StepRule(Protocol):
     """Chooses the length of the step along −g."""
 
     def __call__(self, now: Situation) -> float:
-        """The number γ in w ← Π(w − γ g)."""
+        """Choose the number γ in w ← Π(w − γ g)."""
 
 
 @dataclass(eq=False, repr=False)
@@ -92,18 +92,18 @@ class ProjectedSubgradient(ComponentParameters):
 
     The result is the best iterate, or an average of iterates if that is better. With
     ``batch_size``, every step uses the subgradient of a random batch of data sets. A round is then
-    one epoch of steps, followed by one pass that evaluates the average point of the epoch. The
-    lower bound comes from the mean of all cuts over all data sets, weighted by step lengths. It is
-    valid but rises slowly, so prefer :class:`~metriclearn.solvers.bundle.BundleDual` for a small
-    certified gap.
+    one epoch of steps, followed by one pass that evaluates the average point of the epoch. Each
+    pass over all data sets gives a cut of the whole risk. The mean of these cuts, weighted by step
+    lengths, gives the lower bound. This bound is valid but rises slowly, so prefer
+    :class:`~metriclearn.solvers.bundle.BundleDual` for a small certified gap.
 
     Parameters
     ----------
     step_rule : StepRule
         ``PolyakStep()``, ``DecreasingStep()`` or ``ConstantStep()``.
     average : bool
-        Whether every tenth round also evaluates a weighted average of the latest iterates. It
-        covers those since the last round that was a power of 2.
+        Whether every tenth round also evaluates a weighted average of the latest iterates. These
+        are the iterates since the last round whose number is a power of 2.
     batch_size : int or None
         Number of data sets per step; None uses all. With batches, ``DecreasingStep()`` is
         advisable.
@@ -172,7 +172,7 @@ class _Descent(Minimization):
         self.restart = 2
 
     def step(self) -> None:
-        """Move from the current point, evaluate the next one, and now and then the average."""
+        """Move to the next point and evaluate it. Every tenth round also evaluates the average."""
         count = self.round + 1
         gamma = self._move(count) if self.settings.batch_size is None else self._epoch(count)
         # The average starts afresh at rounds 2, 4, 8, …, so it covers at most the last half of all
