@@ -12,7 +12,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.harness.choosing import compare
-from experiments.harness.command_line import CONFIGS, one_sentence
+from experiments.harness.command_line import CONFIGS, check_overrides, one_sentence
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Case, Method, Outcome
 from experiments.harness.results import read_results
@@ -45,7 +45,8 @@ def failure(capsys: pytest.CaptureFixture[str], module: str, *arguments: str | P
 
 def refusal(folder: Path, *overrides: str) -> str:
     """The one sentence that a run ends with, without the command line, which takes 1 s."""
-    with pytest.raises(SystemExit) as stopped, one_sentence():
+    with pytest.raises(SystemExit) as stopped, one_sentence():  # noqa: PT012
+        check_overrides("config", overrides)
         results_of(folder, *overrides)
     return _sentence(stopped.value)
 

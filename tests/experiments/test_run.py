@@ -386,19 +386,6 @@ def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
         (["+methods.rca.column=[given]"], ["no column in methods.rca; did you mean columns."]),
         (["hydra/launcher=nowhere"], ["no hydra/launcher/nowhere", "[sweeps]"]),
         (["executor=mpi"], ["dask, threads"]),
-    ],
-    ids=lambda value: value[0],
-)
-def test_errors_of_the_user_are_one_sentence(
-    options: list[str], words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    message = failure(capsys, "run", *options, f"hydra.run.dir={tmp_path}/out")
-    assert [word for word in words if word not in message] == []
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
         (["n_jobs=0"], ["n_jobs needs a number of fits at the same time, or -1 for all, got 0."]),
         (["resume=/absent"], ["resume=/absent needs the folder of a run"]),
         (["experiment=hapt", "dataset.root=/absent"], ["/absent"]),
@@ -419,10 +406,10 @@ def test_errors_of_the_user_are_one_sentence(
     ],
     ids=lambda value: value[0],
 )
-def test_errors_of_a_run_are_one_sentence(
+def test_errors_of_the_user_are_one_sentence(
     options: list[str], words: list[str], tmp_path: Path
 ) -> None:
-    message = refusal(tmp_path / "out", *options)
+    message = refusal(tmp_path, *options)
     assert [word for word in words if word not in message] == []
 
 
@@ -438,9 +425,10 @@ def test_the_unit_and_the_rates_of_reports_are_those_of_the_data() -> None:
         assert streams["songs"]["data"]["extractor"]["rate"] == config.fields.songs.rate == 2.0
 
 
-def test_output_folder_that_cannot_be_written_is_one_sentence(
+def test_the_command_line_ends_with_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
+    assert "did you mean n_folds." in failure(capsys, "run", "+n_fold=3")
     message = failure(capsys, "run", "tiny=true", f"hydra.run.dir={tmp_path}/file/out")
     assert message == f"Error: {tmp_path}/file/out cannot be used: Not a directory."
