@@ -167,7 +167,7 @@ class Check(NamedTuple):
         """Convert the counts to a point of the curve that the page shows.
 
         The point also has Wilson's 95 % confidence interval for the fraction of boundaries that
-        agree. Its width is positive even if there are only a few boundaries and all of them agree.
+        agree. The interval has a positive width even if there are few boundaries and all agree.
         """
         n = self.agreed + self.missed + self.extra
         if not n:
@@ -354,9 +354,9 @@ class Group:
 
 
 def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
-    """Cut a stretch into parts with one or two changes each; cuts are in the middle of segments.
+    """Cut a stretch into parts with one or two changes each. Cuts are in the middle of segments.
 
-    Returns the first row of every part, and the ends of the segments in it.
+    Returns the first row of every part, and the ends of the segments in the part.
     """
     middles = [(ends[i] + ends[i + 1]) // 2 for i in range(1, len(ends) - 2, 2)]
     cuts = [start, *middles, int(ends[-1])]

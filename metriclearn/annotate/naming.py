@@ -83,7 +83,7 @@ class Names:
         Parameters
         ----------
         names : list of str (C,)
-            All names.
+            The names to which ``codes`` refers.
         recordings : sequence of Recording
             The recordings.
         codes : sequence of int arrays (T,)

@@ -1,4 +1,4 @@
-"""``metriclearn label``: serve a page for annotating recordings, only to this computer."""
+"""``metriclearn label``: serve a page for annotating recordings. Only this computer reaches it."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Page:
         ]
 
     def static(self, request: Any, body: bytes) -> Any:
-        """Send the page, or one of its listed scripts and styles."""
+        """Send the page, or one of its scripts and styles."""
         name = request.path_params.get("file", "index.html")
         if name not in _STATIC:
             raise Refusal(404, "There is no such file.")
@@ -480,7 +480,8 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     FileNotFoundError
         If there is no such folder, or if it contains nothing to label.
     ValueError
-        If a recording, ``metriclearn.json`` or, if that is missing, ``segments.csv`` is damaged.
+        If a recording or ``metriclearn.json`` is damaged. If ``metriclearn.json`` is missing, also
+        if ``segments.csv`` is damaged.
     """
     for name in ("starlette", "uvicorn"):
         optional(name, "label")

@@ -191,12 +191,13 @@ def suggest(
         How stretches are chosen. "margin" prefers uncertain stretches. Its gain is the sum of
         max(0, 1 − m / penalty) over the changes in a stretch that are predicted or nearly
         predicted. Here m is how much the score decreases if the opposite is decided. "diversity"
-        prefers stretches that differ from the labeled and the suggested ones. Its gain is the
-        distance to the nearest of these, between means and standard deviations of the features.
-        "combined" multiplies the square of the gain of "margin" by the distance of "diversity"
-        under the learned metric, and chooses every second stretch at random. Without labeled
-        changes there is no metric, and then "margin" and "combined" choose at random. "random" and
-        "leftmost" (from the start of the first recording) are baselines that ignore the data.
+        prefers stretches that differ from the labeled and the suggested ones. It describes a
+        stretch by the means and standard deviations of the features. Its gain is the distance to
+        the nearest labeled or suggested stretch in these numbers. "combined" multiplies the square
+        of the gain of "margin" by the distance of "diversity" under the learned metric, and chooses
+        every second stretch at random. Without labeled changes there is no metric, and then
+        "margin" and "combined" choose at random. "random" and "leftmost" (from the start of the
+        first recording) are baselines that ignore the data.
     random_state : int, Generator or None
         Seed of the random choices.
 
@@ -327,8 +328,8 @@ def _greatest(
 ) -> list[Suggestion]:
     """Choose n stretches one by one, and return them by decreasing gain.
 
-    ``places`` holds the candidates in random order. The gain of a candidate is its ``worth``. If
-    ``described`` is given, it is multiplied by the distance to the nearest labeled or chosen
+    ``places`` holds the candidates in random order. The gain of a candidate is its ``worth`` or, if
+    ``described`` is given, its ``worth`` times the distance to the nearest labeled or chosen
     stretch. In each step the candidate with the largest gain is chosen. If ``explored`` is true,
     every second step chooses the first candidate that is still free instead.
     """

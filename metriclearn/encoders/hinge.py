@@ -6,9 +6,10 @@ Arlot & Bach, Eq. (9)),
 
     L(Z, λ) = (1/T) { max_M [ ⟨A_Z, M⟩ + αT ℓ(M, N) − λ Tr M ] − ⟨A_Z, N⟩ + λ K }.
 
-The oracles of the linear learners find the maximum without a T×T array. For segments it is exact.
-If the maximizer M̂ is unique, Danskin's theorem gives the gradient of the hinge. For the outputs it
-is (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T, and for the penalty λ it is (K − Tr M̂)/T.
+Here α is the scale of the loss ℓ. The oracles of the linear learners find the maximum without a
+T×T array. For segments it is exact. If the maximizer M̂ is unique, Danskin's theorem gives the
+gradient of the hinge. For the outputs it is (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T, and for the penalty
+λ it is (K − Tr M̂)/T.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class OutputForms(Protocol):
         """Return the gradient d⟨A_Z, M⟩/dZ for a fixed partition M, an array (T, r)."""
 
     def loss(self, segments: bool) -> Any:
-        """Return the loss ℓ between partitions: for segments if true, otherwise for clusters."""
+        """Return the loss ℓ between segmentations or, if ``segments`` is false, clusterings."""
 
 
 class InnerProducts:
@@ -188,7 +189,7 @@ class GaussianSimilarities:
     ----------
     similarity : GaussianSimilarity, optional
         The similarity. W holds the similarities of all pairs of nodes. If W needs more than the
-        ``memory`` of this object, its blocks are computed again for every product.
+        ``memory`` of this object, W is computed again, in blocks, whenever it is used.
 
     Raises
     ------

@@ -71,11 +71,11 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         copied, and training begins from its weights.
     last_layer : ChangePointMetricLearner
         The learner of B and λ on f_θ(X). The default learns a full metric that is regularized
-        towards the identity, because the encoder is trained with B = I. Otherwise, the metric would
-        overfit more. Parameters that ``last_layer`` shares with this learner, such as
-        ``loss_scale``, are set to the values given here. If it is a ``NamedSegmentLearner``, labels
-        are names. The hinge then includes a linear score of every name, computed from the outputs
-        of the encoder, and ``predict`` returns names.
+        towards the identity, because the encoder is trained with B = I. Without this regularization
+        the metric would overfit more. Parameters that ``last_layer`` shares with this learner, such
+        as ``loss_scale``, are set to the values given here. If ``last_layer`` is a
+        ``NamedSegmentLearner``, labels are names. The hinge then includes a linear score of every
+        name, computed from the outputs of the encoder, and ``predict`` returns names.
     n_segments : None or "given"
         If None, the penalty determines the number of segments. If "given", the number is taken from
         the labels in training, and must be passed to ``predict``.
@@ -106,8 +106,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     checkpoint : path, optional
         File in which the state is saved after every epoch. The same call resumes from it.
     callbacks : sequence of callbacks
-        They are called as by linear learners. A round is an epoch, and the objective is the mean
-        hinge.
+        They are called in the same way as by the linear learners. A round is an epoch, and the
+        objective is the mean hinge.
     device : str
         Device of the network, such as "cuda", in training and prediction. The search over
         segmentations always runs on the CPU.

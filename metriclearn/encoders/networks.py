@@ -403,7 +403,7 @@ class Normalized(nn.Module):
 
 
 class Ensemble(nn.Module):
-    """Average over n encoders of the same kind with different initial weights.
+    """Average of n encoders of the same kind with different initial weights.
 
     Their outputs are concatenated and divided by √n, so that ⟨ZZᵀ, M⟩ is the mean over the
     encoders. In training, each recording is passed to one encoder, drawn at random, and the outputs

@@ -217,7 +217,7 @@ def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def label_codes(labels: Labels) -> NDArray[np.int64]:
-    """Encode labels as integers ≥ 0, in O(n) time if the labels are integers of small range."""
+    """Encode labels as integers ≥ 0, in O(n) time if the labels are integers in a small range."""
     values = label_array(labels)
     if values.ndim == 1 and values.size and values.dtype.kind in "biu":
         low, high = int(values.min()), int(values.max())

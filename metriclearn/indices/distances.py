@@ -103,7 +103,7 @@ def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> Cluste
 
 
 def _relative(points: NDArray, origins: NDArray, sizes: NDArray) -> NDArray[np.float64]:
-    """Subtract from every sorted point the origin of its cluster."""
+    """Subtract from every sorted point the row of ``origins`` that belongs to its cluster."""
     result = np.repeat(origins, sizes, axis=0)
     return np.subtract(points, result, out=result)
 

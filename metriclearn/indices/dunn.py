@@ -1,4 +1,4 @@
-"""Dunn's index and its variants: six separations and three diameters of clusters."""
+"""Dunn's index and its variants, with six kinds of separation and three kinds of diameter."""
 
 from __future__ import annotations
 

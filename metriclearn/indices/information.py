@@ -272,7 +272,7 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
 
 
 def log_base(base: float | None) -> float:
-    """Return the number by which a value in nats is divided: ln(base), or 1 for None."""
+    """Return the divisor that converts nats to the base: ln(base), or 1 if ``base`` is None."""
     if base is None:
         return 1.0
     number(1.0).check("An entropy", "logarithm base", base)

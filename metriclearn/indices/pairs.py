@@ -23,7 +23,7 @@ _SAFE_SIZE = 3_000_000_000  # largest n whose square fits in 64 bits
 
 
 class PairCounts(NamedTuple):
-    """Numbers of unordered pairs of samples, by whether each partition puts them together.
+    """Numbers of unordered pairs of samples that are, or are not, in one cluster of each partition.
 
     The numbers are Python integers, which are exact for any number of samples. They sum to
     n(n−1)/2.
@@ -58,7 +58,7 @@ class PairCounts(NamedTuple):
 
 @of_partitions
 def pair_counts(table: ContingencyTable) -> PairCounts:
-    """Count the pairs of samples that both partitions, only one, or none put into one cluster.
+    """Count the pairs of samples that are, or are not, in one cluster of each partition.
 
     The four counts sum to C(n, 2) = n(n−1)/2, the number of all pairs. They are computed from the
     table by N11 = Σ_kl C(n_kl, 2), N11 + N10 = Σ_k C(a_k, 2) and N11 + N01 = Σ_l C(b_l, 2).

@@ -35,8 +35,9 @@ class Stability:
     distances : float array, shape (n_bootstrap,) or (number of pairs of replicates,)
         Distances of the replicates to the reference, or distances between all pairs of replicates.
     labelings : int array, shape (n_bootstrap, n)
-        The labels of every replicate, and −1 for points that are not in its sample. Clusters are
-        numbered from 0. The noise points of a clusterer (−1 in scikit-learn) form a cluster.
+        The labels of every replicate, with −1 for points that the replicate does not contain.
+        Clusters are numbered from 0. The noise points of a clusterer (−1 in scikit-learn) form a
+        cluster.
     reference : int array, shape (n,), or None
         The clustering of all points, or None if replicates were compared with each other.
     distance : str
@@ -184,7 +185,7 @@ def stability_pairwise(
     distance : callable
         A function of two labelings of equal length.
     absent : hashable
-        Mark of the points without a label in a labeling, None by default.
+        The value in a labeling that marks points without a label, None by default.
 
     Returns
     -------
@@ -222,7 +223,7 @@ def stability_reference(
     distance : callable
         A function of two labelings of equal length.
     absent : hashable
-        Mark of the points without a label in a labeling, None by default.
+        The value in a labeling that marks points without a label, None by default.
 
     Returns
     -------
@@ -272,7 +273,7 @@ def stability_summary(values: ArrayLike) -> dict[str, float]:
 
 
 def _replicate(estimator: Any, X: NDArray, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Cluster one bootstrap sample. Returns labels (n,), −1 for points that are not in it."""
+    """Cluster one bootstrap sample. Returns labels (n,), with −1 for points not in the sample."""
     drawn = generator.integers(0, len(X), size=len(X))
     labels = np.full(len(X), _ABSENT)
     labels[drawn] = label_codes(_reseeded(estimator, generator).fit_predict(X[drawn]))

@@ -49,7 +49,7 @@ def plot_margins(
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made.
     words : str
-        What the confidences are, for the title.
+        Word for the confidences in the title, such as "loss" or "probability".
     title : str, optional
         Replaces the default title.
 

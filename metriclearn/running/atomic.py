@@ -197,8 +197,8 @@ class Checkpoint:
         Name of the caller, for error messages.
     *identity : numbers and arrays
         They identify the problem, so that a state is never used for another problem. The file
-        stores only a digest of them. Each array is first rounded to nine digits of its largest
-        number, because the last bits may differ between machines.
+        stores only a digest of them. Before this, each array is divided by its largest absolute
+        value and rounded to nine digits, because the last bits may differ between machines.
     """
 
     def __init__(self, path: str, who: str, *identity: Any) -> None:

@@ -167,7 +167,8 @@ class TimeLimit(Callback, BaseEstimator):
     ----------
     seconds : float
         Time limit of one run of the solver. A regularization path starts the solver once for every
-        strength. Training from partial labels starts it once for every alternation.
+        strength. Training from partial labels starts the solver again after each completion of the
+        labels.
     clock : callable () -> float
         Function that returns seconds since some fixed moment, such as ``time.perf_counter``, or
         ``time.process_time`` for CPU time.

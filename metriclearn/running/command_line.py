@@ -54,7 +54,7 @@ def command_line(
 ) -> argparse.ArgumentParser:
     """Make the parser of a program whose commands are functions.
 
-    Parsing stores the function of the chosen command as ``run``.
+    The parsed arguments hold the function of the chosen command in the attribute ``run``.
 
     Parameters
     ----------

@@ -325,7 +325,7 @@ def _class_at(path: str, kind: str) -> type:
 
 @cache
 def _parameters_of(cls: type) -> frozenset[str]:
-    """Names of parameters; a consensus stores hundreds of models of the same few classes."""
+    """Names of parameters. Cached, as a consensus stores hundreds of models of a few classes."""
     return frozenset(signature(cls).parameters)
 
 

@@ -83,7 +83,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return self
 
     def parts(self) -> list[StoredArrays]:
-        """Split the sequence into parts. They are small, so that finished parts show progress."""
+        """Split the sequence into parts that are small enough to show progress part by part."""
         return [self[i : i + _PART] for i in range(0, len(self), _PART)]
 
 
