@@ -1,4 +1,4 @@
-"""Loss-augmented inference by a mixture of two oracles, an upper and a lower bound of the hinge."""
+"""Loss-augmented inference by a mixture of two oracles: one bounds the hinge above, one below."""
 
 from __future__ import annotations
 

@@ -9,14 +9,15 @@ with C_jk the segments of member j and V_c the cumulative votes for the name c.
 
 **Only ends of members need to be tried.** Move one boundary t of a segmentation between neighboring
 ends of members. Every overlap is affine in t. Each term of f is the square of an affine function,
-divided by a positive affine function, so it is convex. The votes are convex, too, as a maximum of
-affine functions. A convex function is largest at an end of the interval in which t moves. This end
-is a segment end of a member, or a neighboring boundary. In the second case, the segment between the
-two boundaries vanishes. Its f tends to −1, so the segmentation without this segment is better. If
-the number K of segments is given, another segment can be split instead, because splits never lower
-the sum of f + 1. The method ``shifted`` of the form may replace the −1 in f by a positive number.
-The f of a vanishing segment then tends to this number, so all positions must be tried. If there are
-annotations, the borders of their regions also bound the interval, so they are tried, too.
+divided by a positive affine function, so it is convex. The term of the votes is convex, too, as a
+maximum of affine functions. A convex function is largest at an end of the interval in which t
+moves. This end is a segment end of a member, or a neighboring boundary. In the second case, the
+segment between the two boundaries vanishes. Its f tends to −1, so the segmentation without this
+segment is better. If the number K of segments is given, another segment can be split instead,
+because splits never lower the sum of f + 1. The method ``shifted`` of the form may replace the −1
+in f by a positive number. The f of a vanishing segment then tends to this number, so all positions
+must be tried. If there are annotations, the borders of their regions also bound the interval, so
+they are tried, too.
 
 **Starts are dropped** by the rule of PELT. The f + 1 of a segment is at most the sum of f + 1 over
 its parts. So once F(s) + f(s,u) + 1 < F(u), no best segmentation has a segment that begins at s and
@@ -229,8 +230,8 @@ def advance(program, best, back, live, n_live, first):
     Parameters
     ----------
     program : tuple
-        The positions, the table of overlaps, the weights 2q, the scores of names with the row of
-        each position in them, the rules, and −1 plus the shift of the form.
+        The positions, the table of overlaps, the weights 2q, the scores of names (including the
+        index of every position in these scores), the rules, and −1 plus the shift of the form.
     best, back : arrays (E,)
         For every position, the value of the best segmentation of the samples before it, and the
         start of the last segment of this segmentation. Starts are indices of positions.

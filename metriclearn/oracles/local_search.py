@@ -26,7 +26,7 @@ _RISE = 1e-10  # relative to the cluster values: smaller rises of ⟨A, M⟩ are
 class Bounds(NamedTuple):
     """A partition, its value ⟨A, M⟩, and the value of the relaxation.
 
-    The largest value of all partitions lies between these two.
+    The largest value of all partitions lies between these two values.
     """
 
     partition: Partition
@@ -60,12 +60,12 @@ class _Clusters(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LocalSearch(ComponentParameters):
-    """Find a partition with large ⟨A, M⟩ for A = ZZᵀ − κN + cI, a lower bound of the maximum.
+    """Find a partition M with a large value ⟨A, M⟩, for A = ZZᵀ − κN + cI.
 
-    The algorithm is Hartigan's. Each sample in turn moves to the cluster that raises ⟨A, M⟩ most,
-    until a pass changes nothing. If K is unknown, a sample may also open a cluster, and empty
-    clusters are removed. A pass takes O(TKr). If the shift c makes nearly every sample a cluster of
-    its own, this is O(T²r).
+    This value is a lower bound of the maximum over all partitions. The algorithm is Hartigan's.
+    Each sample in turn moves to the cluster that raises ⟨A, M⟩ most, until a pass changes nothing.
+    If K is unknown, a sample may also open a cluster, and empty clusters are removed. A pass takes
+    O(TKr). If the shift c makes nearly every sample a cluster of its own, this is O(T²r).
 
     One search starts from the rounded relaxation. If the form has a true partition N with K
     clusters (any number if K is unknown), another search starts from N. The better result is
@@ -289,5 +289,5 @@ def _refresh(k, clusters, true_sizes):
 
 @njit(nogil=True, cache=True)
 def _doubled(rows):
-    """Append zeros for as many clusters again. There is one row, or number, for every cluster."""
+    """Double the number of rows. Each row belongs to a cluster, and the new rows are 0."""
     return np.concatenate((rows, np.zeros_like(rows)))

@@ -115,7 +115,7 @@ class ConsensusForm:
         return max(0.0, float(own - self.at(M) + self.shift * M.n_clusters))
 
     def _wrong(self, M: Any) -> float:
-        """The mean number of samples whose name differs from that in a member."""
+        """The number of samples whose name differs from the member's, averaged over members."""
         if not (self.name_loss and isinstance(M, NamedPartition)):
             return 0.0
         # Members without names do not vote, so they add nothing.

@@ -344,12 +344,12 @@ class PartialPartition:
 
 
 class Pieces(NamedTuple):
-    """What follows from all constraints of a partial segmentation together.
+    """The consequences of all constraints of a partial segmentation, taken together.
 
     Attributes
     ----------
     stretches : list of (start, segment ends)
-        Stretches of samples X[start:ends[-1]] whose segmentation is known, and has these ends.
+        Stretches of samples X[start:ends[-1]] whose segmentation is known, with its segment ends.
     regions : list of Region
         Regions with at least two positions where a change is neither certain nor excluded. They are
         in order, and none is inside another.

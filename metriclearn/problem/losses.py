@@ -128,10 +128,10 @@ class FrobeniusForm:
 class KnownLoss(FrobeniusLoss):
     """The loss of a segmentation on the labeled parts of the truth.
 
-    The labels divide into pieces. A piece is either a maximal stretch where it is known for every
-    position whether there is a change, or an annotated region where the positions of changes are
-    unknown. For every piece, restrict the segmentation M to it. The loss adds the distance between
-    this restriction and the nearest partition N that agrees with the piece,
+    The labels are divided into pieces. A piece is either a maximal stretch where it is known for
+    every position whether there is a change, or an annotated region where the positions of changes
+    are unknown. For every piece, restrict the segmentation M to it. The loss adds the distance
+    between this restriction and the nearest partition N that agrees with the piece,
 
         T ℓ(M, known) = Σ_pieces min_{N agrees} ‖M|piece − N‖²_F.
 
@@ -142,7 +142,7 @@ class KnownLoss(FrobeniusLoss):
 
     Every term is, up to a constant, a sum of one charge for each segment (s,u]. A charge is
     computed from a table in O(1), so loss-augmented inference stays an exact dynamic program.
-    M|piece is not linear in M, so this loss is for segmentations only.
+    The restriction M|piece is not linear in M, so this loss is for segmentations only.
 
     If partial labels were completed, the loss ignores the completed parts (``completion_free``).
     The truth may also be the partial labels themselves. Computing the loss takes O(K).

@@ -176,9 +176,10 @@ class NameScores(NamedTuple):
         return names
 
     def by_name(self, ends: NDArray) -> NDArray[np.float64]:
-        """For every segment and name, how much the best total score changes if it has this name.
+        """How much the best total score changes if a certain segment has a certain name.
 
-        The result (K, C) is 0 for the best names, and at most 0 for others.
+        The result (K, C) has an entry for every segment and name. It is 0 for the best names, and
+        at most 0 for others.
         """
         scores, own = self._forward(ends), self._scores(ends)
         if self.transitions is None:

@@ -225,7 +225,10 @@ class HingeShard:
         return Sums(groups, np.add.reduceat(shares * values, starts), sums)
 
     def slopes_of_truths(self) -> NDArray:
-        """The derivatives d s_w(N_i)/dw at w = 0, (N, n), equal at all w if forms are linear."""
+        """The derivatives d s_w(N_i)/dw at w = 0, (N, n).
+
+        If forms are linear, the derivatives are the same at every w.
+        """
         terms, rows = self.terms, []
         nowhere = terms.at(np.zeros(terms.cone.size))
         for samples, truth in zip(self.samples, self.truths):
@@ -363,7 +366,10 @@ class StructuredHinge:
         return digest.digest()
 
     def slopes_of_truths(self) -> NDArray:
-        """The derivatives d s_w(N_i)/dw at w = 0, (N, n), equal at all w if forms are linear."""
+        """The derivatives d s_w(N_i)/dw at w = 0, (N, n).
+
+        If forms are linear, the derivatives are the same at every w.
+        """
         return np.concatenate(self.executor.each(self._shards, HingeShard.slopes_of_truths))
 
     @property

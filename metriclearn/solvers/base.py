@@ -456,12 +456,12 @@ class Minimization(Iteration):
     def raise_bound(self, offset: float, slope: NDArray) -> None:
         """Raise the lower bound, if possible, with a minorant b + ⟨g, w⟩ of the risk.
 
-        If the minorant falls as the penalty grows, it proves a bound only up to a largest penalty,
-        because the penalty has no regularizer. A minorant that grows with the penalty gives such a
-        limit. Let F be the best objective so far. At any optimum b + ⟨g, w⟩ + Ω(w) ≤ F, which
-        limits the penalty. The minorant computed at the solver's start, where partitions have few
-        clusters, grows with the penalty. So does a mixture of this minorant and the given one, if
-        the weight of the first is large enough.
+        If the minorant falls as the penalty grows, it proves a bound only if the penalty has a
+        limit, because no regularizer applies to the penalty. A minorant that grows with the penalty
+        gives such a limit. Let F be the best objective so far. At any optimum b + ⟨g, w⟩ + Ω(w) ≤
+        F, which limits the penalty. The minorant computed at the solver's start, where partitions
+        have few clusters, grows with the penalty. So does a mixture of this minorant and the given
+        one, if the weight of the first is large enough.
         """
         best, grows = self.objective, slope[-1] if self.cone.learns_penalty else 0.0
         bound = offset + self.terms.minimum(slope, self.cone, best)

@@ -40,8 +40,8 @@ class CCCP(ComponentParameters):
     max_rounds : int
         Largest number of outer steps.
     trial_rounds : int, optional
-        If there are several starts, each makes this number of outer steps. Then only the one with
-        the least objective continues. By default all continue to the end.
+        If there are several starts, this number of outer steps is made from each. Then only the run
+        with the least objective continues. By default all runs continue to the end.
     checkpoint : str or None
         File in which the state is saved after every outer step. An interrupted run resumes from it.
         If there are several starts, each has a file of its own: FILE.1, FILE.2, ….

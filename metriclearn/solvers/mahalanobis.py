@@ -203,7 +203,7 @@ class PenalizedMetric:
 
     @property
     def polyhedral(self) -> bool:
-        """Whether the cone of B is polyhedral, because v only adds nonnegative coordinates."""
+        """Whether the cone of B is polyhedral. The weights v only add nonnegative coordinates."""
         return self.metric.polyhedral
 
     def split(self, w: NDArray) -> tuple[NDArray, NDArray]:

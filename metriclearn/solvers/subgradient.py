@@ -50,7 +50,7 @@ class ConstantStep(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class DecreasingStep(BaseEstimator):
-    """Use γ = step · scale / (‖g‖² √round), where gaps are relative to the scale."""
+    """Use γ = step · scale / (‖g‖² √round). Gaps are relative to this scale, too."""
 
     step: float = 1.0
 
@@ -154,7 +154,7 @@ class _Descent(Minimization):
     """One run, with the current point, an average, and the mean cut that proves the bound."""
 
     def identity(self) -> Sequence[Any]:
-        """What identifies a run of any solver, the numbers of the step rule, and batch settings."""
+        """The identity of a run of any solver, the numbers of the step rule, and batch settings."""
         settings = self.settings
         rule = [v for v in vars(settings.step_rule).values() if isinstance(v, (int, float))]
         batches = (settings.batch_size or 0, settings.random_state, settings.average)

@@ -350,8 +350,8 @@ def gain(truth, kappa, growth, t, u):
     sample t. For u ≤ e, growth · (u − t) is a bound by :func:`_growth`. For u = e + v, let L = e −
     s, l = e − t and ρ(s,u) = g(s,u)/(u−s). When the end moves from e to u, the loss raises the
     difference by (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u)) κv/(l+v). This is largest for s =
-    b, because ρ(s,e) = L/|C| for s in C, and ρ(s,e) ≤ 1 for earlier s. If b = t, the raise for
-    s = b is 0.
+    b, because ρ(s,e) = L/|C| for s in C, and ρ(s,e) ≤ 1 for earlier s. For s = b = t,
+    this amount is 0.
     """
     if len(truth) == 0 or not GAIN:
         return 0.0

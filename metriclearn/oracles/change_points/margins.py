@@ -492,9 +492,10 @@ def _improve(signal, sides, t, first, last, best, room):
 def _end_blocks(signal, backward, t, last, needed, right, beyond, largest):
     """Compute right(u) and beyond(u), as in _improve, for every end u after ``last``.
 
-    The largest ones of each block are written into ``largest``. If right(u) plus the slack and the
-    penalty at u does not exceed ``needed``, the ends from u + min_size on are excluded. Returns the
-    last end that remains, the largest right(u) and the number of blocks.
+    The largest right(u) and the largest beyond(u) of each block are written into ``largest``. If
+    right(u) plus the slack and the penalty at u does not exceed ``needed``, the ends from u +
+    min_size on are excluded. Returns the last end that remains, the largest right(u) of all, and
+    the number of blocks.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c

@@ -56,7 +56,9 @@ _NEVER = 2**31 - 1
 
 
 class Progress(NamedTuple):
-    """What the recursion needs to continue, in addition to its program; changed in place.
+    """The numbers that the recursion needs to continue, in addition to its program.
+
+    They are changed in place.
 
     Attributes
     ----------
