@@ -33,7 +33,7 @@ def latex(formula: str) -> str:
     for token in re.findall(r"\\bar|[A-Za-z]+|.", formula):
         script = written.endswith(("_", "^", r"\bar"))
         if token == "{":
-            # After _ and ^ braces group, elsewhere readers see them.
+            # After _ and ^, braces only group. Elsewhere they are shown.
             groups.append(script)
             written += "{" if script else r"\{"
         elif token == "}":

@@ -42,7 +42,7 @@ SPEED_UPS: dict[str, tuple[str, str, Any]] = {
     "windows of margins": ("margins", "NARROW", np.inf),
     "blocks of ends of margins": ("margins", "BLOCKS", False),
 }
-# Ratios without speed-ups that were removed, measured on the program that still had them.
+# Ratios of speed-ups that have been removed since, measured on a program that still had them.
 REMOVED = [
     {"speed-up": "dominance by two other starts", "largest": 1.31, "least": 0.90},
     {"speed-up": "bounds carried over at checkpoints", "largest": 1.16, "least": 0.83},

@@ -5,8 +5,8 @@
 The data are X = Z L⁻¹, where L is a random symmetric matrix, B = LLᵀ is the metric, and Z is
 piecewise constant plus noise of variance one. Under the metric the noise is therefore white, as
 fastcpd's mean model assumes. All programs minimize ‖Z − MZ‖² + penalty · (number of segments). The
-penalty is 2 P log T unless another one is stated. fastcpd gets half of it as ``beta``, with
-``cost_adjustment="BIC"``. Before programs are timed, their objectives must agree to a relative
+penalty is 2 P log T unless another one is stated. fastcpd gets half of the penalty as ``beta``,
+with ``cost_adjustment="BIC"``. Before programs are timed, their objectives must agree to a relative
 1e-9. Times are medians of processor time, measured in turns with one thread. Unlike wall time,
 processor time does not favor short programs on a busy machine. Memory is measured only for our
 program. It is the peak of a separate process, minus the memory in use before the call, which

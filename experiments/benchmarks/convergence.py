@@ -1,4 +1,4 @@
-"""Passes and seconds of all solvers to the optimum and to its certificate.
+"""How many passes and seconds every solver needs to reach the optimum, and to certify it.
 
     python -m experiments.benchmarks.convergence [--out FOLDER] [--seconds 15]
 

@@ -2,8 +2,8 @@
 
     python -m experiments.benchmarks.correctness_of_peers [--out FOLDER] [--signals 400]
 
-Short random signals (12 to 60 samples, 1 to 3 features, white noise with or without jumps) are
-segmented by every program, each with a random penalty. The optimum comes from the dynamic program
+Every program segments short random signals (12 to 60 samples, 1 to 3 features, white noise with or
+without jumps). Each signal has a random penalty. The optimum comes from the dynamic program
 without pruning (Algorithm 1), which tests compare with the enumeration of all segmentations of
 short signals. Then the same number is added to every sample. The sums are exact, because all
 samples are multiples of 1/1024, and the optimal segmentations stay the same. fastcpd has no

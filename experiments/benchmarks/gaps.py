@@ -62,7 +62,7 @@ class Source:
     load : callable
         Reads the features of the recordings in a folder.
     rate, step : float, int
-        Number of rows of a recording per second, and per row of features.
+        How many rows a recording has per second, and how many of them make one row of features.
     run, longest_gap : float
         Mean length of a run of lost rows, and the longest gap that is filled, in seconds.
     n_test : int
@@ -243,7 +243,8 @@ def measured(name: str, draws: int, tiny: bool) -> list[Row]:
     complete: dict[str, float] = {}
     rows: list[Row] = []
     for title, damage in list(DAMAGES.items())[: 4 if tiny else None]:
-        # With 20 % lost, one draw is enough, because much is lost in any draw; more take long.
+        # With 20 % lost, one draw is enough, because every draw loses many rows. More draws would
+        # take long.
         n_draws = draws if (damage.lost or damage.jitter) and damage.lost < 0.1 else 1
         results = [losses_of(name, damage, seed, tiny) for seed in range(n_draws)]
         means = {m: float(np.mean([one[m] for _, one in results])) for m in results[0][1]}

@@ -62,8 +62,9 @@ def names_right(group: Group, test: LabeledSequences) -> list[float]:
 def labeled(
     train: LabeledSequences, test: LabeledSequences, shares: Sequence[float], seed: int, page: bool
 ) -> list[list[float]]:
-    """Label more and more stretches, suggested by the page or at random. After each share of
-    labels, measure in every test recording the share of right names."""
+    """Label more and more stretches, which the page suggests or which are drawn at random. Whenever
+    the labels reach one of ``shares``, measure in every test recording the fraction of names that
+    are right."""
     recordings = [
         Recording(name, "table", Path(name), X, train.feature_names, _RATE, len(X) / _RATE)
         for name, X in zip(train.names, train.sequences)

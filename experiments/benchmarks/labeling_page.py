@@ -238,7 +238,7 @@ def frames(browser: Any, folder: Path, seconds: int) -> list[dict[str, Any]]:
     with served(folder, _RATE) as address:
         visit = Visit(browser, address)
         visit.size(1400, 900, "light")
-        browser.execute_async_script(_ZOOM)  # and the tiles are there
+        browser.execute_async_script(_ZOOM)  # the page then has all tiles
         steps = np.diff(browser.execute_async_script(_ZOOM))
     seconds_of = [part.sum() / 1000 for part in np.array_split(steps, 16)]
     return [

@@ -3,10 +3,11 @@
     python -m experiments.benchmarks.normalized_cuts [--out FOLDER]
 
 * training: a fit to 10 images of horses with 1500 or more nodes each, to convergence.
-* prediction: one image of 300×225 pixels is predicted from its superpixels, features included.
-* large: one value and gradient of the objective, and one normalized cut, for 20 000 nodes. The
-  similarities, with a memory budget of 1 GiB, are of all pairs (the matrix W alone would take
-  3 GiB), of neighbors, or approximated by random features.
+* prediction: one image of 300×225 pixels is segmented from its superpixels. The time includes the
+  computation of features.
+* large: one value and gradient of the objective, and one normalized cut, for 20 000 nodes and a
+  memory budget of 1 GiB. There are similarities between all pairs (the matrix W alone would take
+  3 GiB), between neighbors only, or approximated by random features.
 * random features: relative error of the training objective against the number D of features.
 
 The horses are read from METRICLEARN_DATA. If they are missing, synthetic images of the same size

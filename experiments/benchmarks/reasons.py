@@ -4,11 +4,11 @@
 
 There are three hypotheses, each with an experiment that could refute it. (a) A consensus fits its
 members to only a part of the recordings. To test this, we fit one model to all recordings that are
-not held out, and to a part of them. (b) The names in test recordings are new. To test this, we fit
-metrics to other recordings, and to the first halves of the recordings whose second halves are
-tested. (c) Segments are equally long. To test this, we measure how much their lengths differ within
-a recording, and the loss of equal cuts. All recordings are from the training data of the first case
-of each set.
+not held out, and another one to only some of these recordings. (b) The names in test recordings are
+new. To test this, we fit metrics to other recordings, and to the first halves of the recordings
+whose second halves are tested. (c) Segments are equally long. To test this, we measure how much
+their lengths differ within a recording, and the loss of equal cuts. All recordings are from the
+training data of the first case of each set.
 """
 
 from __future__ import annotations

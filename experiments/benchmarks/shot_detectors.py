@@ -23,8 +23,8 @@ DETECTORS = {  # their thresholds, the installed one first
 
 
 def main() -> None:
-    """Write the number of the first frame of every shot but the first, by detector, setting and
-    video."""
+    """For every detector, setting and video, write the number of the first frame of each shot. The
+    first shot of a video is left out."""
     parser = argparse.ArgumentParser(description="Detectors of PySceneDetect on videos.")
     parser.add_argument("folder", type=Path, help="with a folder of MP4 files for each part")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "shot_detectors.json")

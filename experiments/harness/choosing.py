@@ -165,10 +165,10 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
 
     The configuration lists methods from simple to complex. We choose the first one that on held-out
     data is no worse than the best by more than one standard error of their paired differences over
-    units. Each method takes part with the strength of least mean held-out loss. To prefer the
-    largest strength within one standard error was no better on training data
-    (docs/research/choosing.md). If splits share samples, we choose the method of least mean loss,
-    because their corrected standard error would allow nearly every method
+    units. Each method takes part with the strength of least mean held-out loss. The largest
+    strength within one standard error would be another choice, but it was no better on training
+    data (docs/research/choosing.md). If splits share samples, we choose the method of least mean
+    loss, because their corrected standard error would allow nearly every method
     (docs/research/clustering.md).
     """
     case = mine[0].case

@@ -243,8 +243,8 @@ class Procedure(Protocol):
         """Fit the estimator, which has the parameters of a candidate of the method."""
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Any) -> Losses:
-        """Compute the losses of a model on held-out data, for every column, and for every option
-        among which to choose."""
+        """Compute the losses of a model on held-out data, for every column and for every option
+        that can be chosen."""
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         """Apply the chosen option of a column to a model. Returns the model and its scores on the
@@ -267,11 +267,12 @@ class Procedure(Protocol):
         belongs."""
 
     def weights(self, data: Any) -> NDArray | None:
-        """The weight of every loss on the data in a mean. By default all weights are equal."""
+        """How much every loss on the data weighs in a mean. By default all weights are equal."""
         return None
 
     def place(self, outcome: Outcome, column: str) -> tuple[str, str]:
-        """The table and its column in which the results show this column of an outcome."""
+        """Tell in which table and in which of its columns the results show this column of an
+        outcome."""
         return outcome.case.table, outcome.case.column or column
 
     def table(self, name: str) -> Row:

@@ -1,2 +1,2 @@
-"""The league compares every method on every data set by one protocol, and penalties with published
-ones."""
+"""The league: compare every method on every data set by one protocol. Learned penalties are also
+compared with published ones."""

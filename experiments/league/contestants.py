@@ -155,8 +155,8 @@ class BinarySegmentation(BaseEstimator):
 
 
 def _taken(splits: NDArray, factor: float) -> NDArray[np.int64]:
-    """Make segment ends of the splits that come before the first one whose gain does not exceed
-    ``factor``."""
+    """Take splits in their order until the gain of one does not exceed ``factor``. Returns the
+    segment ends that they give."""
     stop = int(np.argmax(splits[:, 0] <= factor))
     return np.append(np.sort(splits[:stop, 1]), splits[-1, 1]).astype(np.int64)
 
@@ -230,8 +230,8 @@ class Stranger(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class LearnedPenalty(BaseEstimator):
-    """A metric, and a penalty for each sequence, predicted from the sequence transformed by the
-    metric.
+    """Learns a metric, then a penalty for each sequence. The penalty is predicted from the sequence
+    transformed by the metric.
 
     Parameters
     ----------

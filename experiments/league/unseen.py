@@ -1,8 +1,8 @@
 """Cases in which test recordings have names that training never saw, and a metric for such cases.
 
 A classifier has to give a segment of a new name one of the names it knows. Its probabilities
-contain more: a new name gives a new mixture of the known ones, so they are good features for a
-metric.
+contain more: a new name gives a new mixture of the known ones, so the probabilities are good
+features for a metric.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from experiments.harness.results import Cell, results_table
 from metriclearn.plots.canvas import INK, MUTED, canvas, figure_of, number
 
-# a question, and the choices for those who say yes, by their names in the results
+# what may hold for your data, and the choices in this case: names in the results, and titles
 CHOICES = {
     "few features\nmatter": {
         "ours/diagonal-l1": "diagonal,\nL1",
@@ -28,7 +28,7 @@ CHOICES = {
         "ours/towards-rca": "towards\nRCA",
     },
 }
-# experiment and table -> what the data are
+# experiment and table, and a description of the data
 DATA = {
     ("synthetic", "test"): "synthetic, few relevant features",
     ("hapt", "test"): "phones, activities (HAPT)",
@@ -93,8 +93,8 @@ def _share(cells: Mapping[str, Mapping[str, Cell]], key: str) -> float:
 
 
 def _head(ax: Any, columns: list[str]) -> None:
-    """Write the name of a choice above each column, and above these names the question to which
-    they are answers."""
+    """Write the title of a choice above each column. Above several such titles, write what should
+    hold for the data to which these choices are suited."""
     words = [word for choices in CHOICES.values() for word in choices.values()]
     ax.set_xticks(range(len(columns)), words, fontsize=9, color=INK)
     ax.xaxis.tick_top()

@@ -15,15 +15,15 @@ from metriclearn.features.media.image import ImageNodes
 
 
 class ScikitLearnSpectral(BaseEstimator):
-    """scikit-learn's SpectralClustering of standardized nodes. ``gamma`` is a parameter of its
-    kernel."""
+    """Clusters standardized nodes by scikit-learn's SpectralClustering. ``gamma`` is a parameter of
+    its kernel."""
 
     def __init__(self, gamma: float = 1.0) -> None:
         self.gamma = gamma
 
     def fit(self, X: Sequence[ImageNodes], y: Any = None) -> Self:
-        """Compute the standard deviations of features around the means of the images, over all
-        pixels."""
+        """Subtract from every image its mean, and compute the standard deviation of each feature
+        over the pixels of all images."""
         means = [np.average(nodes.features, axis=0, weights=nodes.sizes) for nodes in X]
         squares = [(nodes.features - mean) ** 2 for nodes, mean in zip(X, means)]
         sizes = np.concatenate([nodes.sizes for nodes in X])

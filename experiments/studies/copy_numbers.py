@@ -516,7 +516,7 @@ def _area(outcomes: Sequence[Outcome]) -> float:
     shifts = np.unique(np.concatenate([logs for logs, _ in curves]))[::-1]
     shifts = np.concatenate([[np.inf], shifts[:-1] + np.diff(shifts) / 2, [-np.inf]])
     totals = np.zeros((len(shifts), 2))
-    for logs, counts in curves:  # logs decrease: a shift's place counts those above
+    for logs, counts in curves:  # logs decrease, so a shift's place is the number of logs above
         totals += counts[np.searchsorted(-logs, -shifts)]
     false = totals[:, 0] / len(regions)
     true = 1.0 - totals[:, 1] / max(1, sum(region.kind.fewest for region in regions))

@@ -57,7 +57,7 @@ class DefaultSettings(Procedure):
             (only,) = mine[0].choices  # these procedures have a single one
             means.setdefault(setting, {})[column] = np.mean([o.losses(only).mean() for o in mine])
         losses = np.array([list(by_column.values()) for by_column in means.values()])
-        # geometric means over the columns of the loss over the best one of the column
+        # each loss divided by the best one of its column, then geometric means over the columns
         ratios = dict(zip(means, gmean(losses / losses.min(axis=0), axis=1)))
         whole = [replace(o, case=replace(o.case, column="all")) for o in outcomes]
         told = tables_and_rows(self, [*whole, *outcomes])

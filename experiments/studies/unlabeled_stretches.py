@@ -29,8 +29,8 @@ _NOTE = (
 class UnlabeledStretches(Comparison):
     """The experiment on unlabeled stretches. Each column has another way to read the training data.
 
-    A way is a value of the loader's option ``unlabeled``. The way of the first column is also that
-    of the test data in all columns. Pictures and models come from the first column.
+    A way is a value of the loader's option ``unlabeled``. In all columns the test data are read in
+    the way of the first column. Pictures and models come from the first column.
     """
 
     measures: Mapping[str, tuple[str, str]] = {
