@@ -192,12 +192,12 @@ def suggest(
         max(0, 1 − m / penalty) over the changes in a stretch that are predicted or nearly
         predicted. Here m is how much the score decreases if the opposite is decided. "diversity"
         prefers stretches that differ from the labeled and the suggested ones. It describes a
-        stretch by the means and standard deviations of the features. Its gain is the distance to
-        the nearest labeled or suggested stretch in these numbers. "combined" multiplies the square
-        of the gain of "margin" by the distance of "diversity" under the learned metric, and chooses
-        every second stretch at random. Without labeled changes there is no metric, and then
-        "margin" and "combined" choose at random. "random" and "leftmost" (from the start of the
-        first recording) are baselines that ignore the data.
+        stretch by the means and standard deviations of the features. Its gain is the distance
+        between these numbers and those of the nearest labeled or suggested stretch. "combined"
+        multiplies the square of the gain of "margin" by the distance of "diversity" under the
+        learned metric, and chooses every second stretch at random. Without labeled changes there is
+        no metric, and then "margin" and "combined" choose at random. "random" and "leftmost" (from
+        the start of the first recording) are baselines that ignore the data.
     random_state : int, Generator or None
         Seed of the random choices.
 

@@ -36,7 +36,7 @@ _SHARDS_PER_THREAD = 4  # shards of this process, because some data sets take lo
 
 
 class Sums(NamedTuple):
-    """The sums of weighted losses and gradients over the data sets of a shard, by group.
+    """For each group of data sets, the sums of weighted losses and gradients over a shard.
 
     Data set i has the weight s_i, the loss L_i(w) and the gradient ∂L_i(w). A risk consists of one
     or more functions, each a sum over a group of data sets. ``groups`` (G,) holds the numbers of

@@ -255,8 +255,8 @@ def number(
     """Require a finite number from ``least`` to ``most``.
 
     If ``positive`` is true, 0 is excluded. If ``whole`` is true, fractions are excluded. Unless
-    ``most`` is given, numbers above 1e50 are also excluded, because their powers overflow, and
-    whole numbers above 2**53, because floats cannot represent all of them.
+    ``most`` is given, numbers above 1e50 are excluded, because their powers overflow. If ``whole``
+    is true, the limit is 2**53, because floats cannot represent all larger whole numbers.
     """
     kind = numbers.Integral if whole else numbers.Real
 
