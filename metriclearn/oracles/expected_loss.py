@@ -81,10 +81,11 @@ def best_consensus(
         positions = np.union1d(positions, np.clip(borders.astype(np.int64), 0, T))
         rules = np.array(segment_rules(known.constraints, T))[:, : T + 1]
     if form.shift > 1.0 or (n_segments is not None and known is not None):
-        # Splits that make up for vanished segments may be anywhere, even where annotations matter.
+        # Splits in place of vanished segments may be anywhere, even where annotations matter.
         positions = np.arange(T + 1)
     elif n_segments is not None and n_segments >= len(positions):
-        # All ends, and any other splits, which neither lower nor raise the sum of f + 1.
+        # Try all ends of members, and as many other positions as are needed. Splits at the other
+        # positions neither lower nor raise the sum of f + 1.
         others = np.setdiff1d(np.arange(T + 1), positions)
         positions = np.union1d(positions, others[: n_segments + 1 - len(positions)])
     if form.named:
@@ -175,7 +176,8 @@ def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]
     """
     starts = np.append(first, ends[:-1])
     # The member's segments that hold the samples before and after a position. No sample is before
-    # position 0 or after T. They take the neighboring segment, whose numbers are not read.
+    # position 0 or after position T. These two take the neighboring segment, whose numbers are not
+    # read.
     last = np.searchsorted(ends, np.maximum(positions, 1))
     next_ = np.minimum(np.searchsorted(ends, positions, side="right"), len(ends) - 1)
     # Whole segments before u add their sizes, which sum to the start of the segment that holds u.

@@ -98,8 +98,8 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
     """
     table, slack = np.zeros((n_samples + 1, _N_COLUMNS)), np.zeros(n_samples + 1)
     table[:, _STRETCH_U] = n_samples + 1
-    # A segment that begins and ends in different stretches pays until[u] + since[s]. The stretches
-    # in between end after s and before u, and charge 1 − 2 each.
+    # A segment that begins and ends in different stretches is charged until[u] + since[s]. The
+    # stretches in between end after s and before u, and charge 1 − 2 each.
     whole, n_segments = np.zeros(n_samples + 1), 0
     for start, ends in pieces.stretches:
         n_segments += len(ends)
@@ -129,15 +129,15 @@ def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
     table[u, _TRUE_START_U] = first
     table[u, _SHARE_U] = 2.0 / size
     table[u, _STRETCH_U] = start
-    # A whole true segment adds its length, and one that u cuts adds a share: (start, u] holds all
+    # A whole true segment adds its length, and one that u cuts adds less: (start, u] holds all
     # samples before ``first``, and u − first of the |C| samples of the true segment at u. The same
     # holds for (s, stop]. This is the overlap of (start, u] with the true segments.
     before = first - start + (u - first) ** 2 / size
     # Overlap of (s, stop], less stop − start.
     after = (last - s) ** 2 / size - (last - start)
     table[u, _BEFORE_U], table[s, _AFTER_S] = 2.0 * before, 2.0 * after
-    # For segments that reach beyond the stretch: an end u pays the charge of (start, u]. A start s
-    # pays the charge of (s, stop], less the −1 that ``whole`` counts for this stretch.
+    # For segments that reach beyond the stretch: an end u adds the charge of (start, u]. A start s
+    # adds the charge of (s, stop], less the −1 that ``whole`` contains for this stretch.
     inner_u, inner_s = u[:-1], s[1:]
     table[inner_u, _UNTIL_U] = 1.0 - 2.0 * before[:-1] / (inner_u - start)
     left = (after[1:] + stop - start) / (stop - inner_s)

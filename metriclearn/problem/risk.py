@@ -197,7 +197,7 @@ class HingeShard:
                 samples.start = answer.factor
             answer_line = terms.line(samples, form, point.metric, answer)
             cached = self._lines.get(i)
-            # For data sets in memory, the last line of the truth is kept.
+            # For data sets in memory, the last tangent of ⟨A, N_i⟩ is kept.
             if cached is None or cached.key != key:
                 truth_form = form if touching is point else touching.form(samples)
                 rival = terms.oracle(truth_form, count, **warm) if terms.ramp else truth

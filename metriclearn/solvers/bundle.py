@@ -163,7 +163,7 @@ class _Bundle(Minimization):
         # features.
         open_share = (self.objective - self.lower_bound) / max(self.objective, 1e-300)
         self.stretch = min(self.stretch, _MOST_STRETCH * 2.0 ** np.frexp(open_share)[1])
-        # A step is serious if it brings a share of the descent that the model predicts; the center
+        # A step is serious if it brings a tenth of the descent that the model predicts. The center
         # then moves there. ν falls after a serious step, or if the model predicts little descent
         # compared with the gap.
         descent = before - model
@@ -175,7 +175,8 @@ class _Bundle(Minimization):
         self.proximity = max(factor * self.proximity, 1e-10 * self.first_proximity)
         if serious:
             self.center, self.center_objective = self.best.copy(), self.objective
-        # The age of an archived cut is a running number. If there are too many, the oldest go.
+        # The age of an archived cut is a running number. If the archive has too many cuts, the
+        # oldest are deleted.
         archive, room = self.archive, self.settings.cache_size * len(self.masses)
         number, n = np.max(archive["age"], initial=-1) + 1, len(archive)
         gone = inactive(self.cuts, self.settings.keep_inactive)
@@ -219,7 +220,8 @@ class _Bundle(Minimization):
         n = cone.n_metric
         curvature = terms.curvature + self.proximity
         if cone.learns_penalty:
-            # √(curvature at the penalty / curvature elsewhere); the former falls with ν to a floor
+            # The square of the unit is the curvature at the penalty, divided by that elsewhere. The
+            # curvature at the penalty falls with ν, down to a floor.
             typical = abs(float(self.anchor_slope[-1]))
             if typical < 1e-12:  # at the start all answers have as many segments as the labels
                 typical = units[-1] * float(np.max(np.abs(cuts["slope"][:, -1]))) or 1.0
@@ -251,11 +253,11 @@ class _Bundle(Minimization):
         gap = self.objective - self.lower_bound
         tolerance = max(0.02 * gap, 1e-2 * self.settings.tolerance * self.scale)
         cuts["weight"], x, left = master.solve(cuts["weight"].copy(), tolerance)
-        # If not, ν is too small for the precision.
+        # If this is false, ν is too small for the precision.
         self.solved_well = left <= max(gap, tolerance)
         offset, slope = combination(cuts, cuts["weight"], self.masses)
         self.raise_bound(offset, slope * units)
-        # In this case the master without proximal term is a linear program.
+        # For a diagonal metric and a linear Ω, the master without proximal term is linear.
         if terms.curvature == 0 and cone.metric.polyhedral:
             cost = cone.join(terms.slope, 0.0)
             multipliers = linear_master(rows, offsets, groups, self.masses, cost)

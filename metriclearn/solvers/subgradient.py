@@ -50,7 +50,7 @@ class ConstantStep(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class DecreasingStep(BaseEstimator):
-    """Use γ = step · scale / (‖g‖² √round). Gaps are relative to this scale, too."""
+    """Use γ = step · scale / (‖g‖² √round). Gaps are relative to the same scale."""
 
     step: float = 1.0
 
@@ -167,7 +167,7 @@ class _Descent(Minimization):
         # the weighted mean of all cuts so far, and the sum of their weights, the step lengths
         self.mean_offset, self.mean_slope = 0.0, np.zeros(len(start))
         self.total = 0.0
-        # the iterates of the second half of the rounds, see step
+        # the weighted sum of the latest iterates, see step
         self.sum, self.sum_weight = np.zeros(len(start)), 0.0
         self.restart = 2
 

@@ -251,7 +251,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     near, slack = split_slack(slacks, at_once, c, u), split_slack(slacks, most, c, u)
     rounding = 1e-14 * abs(F[u])  # without noise there are ties, and their last bits decide
     until, kept = legal_from(rules, u, min_size), begin
-    # try_fresh stored the values of the fresh starts behind the bounds of the old starts. Kept
+    # try_fresh stored the values of the fresh starts after the bounds of the old starts. Kept
     # starts only move toward the front, so no value is overwritten before it is read.
     known = n if fresh.looked == 0 or is_given(rules) else old
     for j in range(begin, n):

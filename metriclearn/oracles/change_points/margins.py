@@ -229,7 +229,7 @@ def boundary_margins(
     else:
         ends = problem.solve_count(n_clusters)
         through, without = _given_count(problem, ends, tolerance)
-    if not problem.has_states and problem.penalties is not None:  # both sides have paid them
+    if not problem.has_states and problem.penalties is not None:  # both sides subtract them
         through += problem.penalties
     best = through[-1]
     gains = np.minimum(through[:-1] - best, 0.0)
@@ -446,7 +446,7 @@ def _improve(signal, sides, t, first, last, best, room):
     free = not is_given(rules)  # under rules not every split is allowed
     (right, beyond), largest, ceiling = room
     most_left = forward[t] + penalty_at(penalties, t)
-    for s in range(max(0, t - min_size + 1), t):  # too near t for a segment of the program
+    for s in range(max(0, t - min_size + 1), t):  # (s,t] is shorter than min_size
         value = segment_value(signal, s, t)
         most_left = max(most_left, forward[s] + value)
     stop, most_right, n_blocks = _end_blocks(
@@ -455,7 +455,7 @@ def _improve(signal, sides, t, first, last, best, room):
     lowest, s = 0, first
     while s > lowest:
         s -= 1
-        # ends that starts at least min_size farther right have ruled out
+        # Starts at least min_size farther right may have excluded some ends.
         if s + min_size < first:
             stop = min(stop, ceiling[s + min_size])
         ceiling[s] = stop
@@ -603,7 +603,7 @@ def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
     """
     if size + n_segments > len(deficits):
         more = np.empty(2 * len(deficits) + n_segments)
-        for i in range(size):  # numba takes two seconds to compile it as an assignment of slices
+        for i in range(size):  # numba takes two seconds to compile an assignment of slices
             more[i] = deficits[i]
         deficits = more
     old, first, number = rows[u]

@@ -30,11 +30,11 @@ from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition, check_count
 
-_LARGEST = 1e280  # penalty or weight: the sum of 2³¹ such segments is still finite
+_LARGEST = 1e280  # largest penalty or weight: a sum over 2³¹ segments is still finite
 # Distances are tabulated for at least WIDE features and at most _SHORT samples, unless a gap of
 # _CLEAR standard deviations separates the boundaries to keep from the others.
 WIDE, _SHORT, _CLEAR = 64, 2048, 0.5
-GUESS = True  # try a penalty between the losses of single mergers
+GUESS = True  # try a penalty between the costs of two boundaries
 
 
 @dataclass(eq=False, repr=False)

@@ -37,8 +37,8 @@ from metriclearn.problem.charges import Charges, charge
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.callbacks import is_interrupt
 
-# Python calls the first kind of kernel. The second kind is called only by other kernels: it is
-# compiled with its callers and cannot be called from Python.
+# Python calls only the kernels with ``@called``. Kernels with ``@njit(**WITHIN)`` are called by
+# other kernels: they are compiled with their callers, and Python cannot call them.
 WITHIN: Any = {
     "nogil": True,
     "no_cpython_wrapper": True,
