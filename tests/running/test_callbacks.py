@@ -51,6 +51,22 @@ def test_the_estimator_of_a_round_is_the_learner_with_the_best_point_so_far() ->
     assert penalty == learner.penalty_ == w[-1]
 
 
+@pytest.mark.parametrize("kind", [ml.ClusteringMetricLearner, ml.NormalizedCutMetricLearner])
+def test_the_estimator_of_a_round_predicts_without_a_count(kind) -> None:
+    rng, found = np.random.default_rng(0), []
+    tables = [rng.normal(size=(30, 3)) + 4.0 * np.eye(3)[np.arange(30) // 10] for _ in range(2)]
+
+    class Predict(StopAt):
+        def on_round(self, progress):
+            found.append(progress.estimator().predict(tables))
+            return super().on_round(progress)
+
+    learner = kind(callbacks=[Predict(2)], verbose=False)
+    learner.fit(tables, [np.arange(30) // 10] * 2)
+    assert [len(one) for one in found[-1]] == [30, 30]
+    np.testing.assert_array_equal(found[-1], learner.predict(tables))
+
+
 def test_early_stopping_on_held_out_sequences() -> None:
     X, y = sequences(1)
     stopping = EarlyStopping(X, y, patience=3, every=2)

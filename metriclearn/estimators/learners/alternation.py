@@ -39,6 +39,7 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.estimators.learned_metric import principal_components, spread
 from metriclearn.problem.knowledge import PartialPartition, fewest_changes
+from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import move_cuts
 from metriclearn.running.parameters import Needs, component, number
@@ -256,7 +257,8 @@ class Turns(Iteration):
         They are the cuts at w = 0, the settings of the hinge, and the first completions.
         """
         cuts = self.hinge(np.zeros(self.problem.cone.size))
-        return *cuts, self.hinge.identity, *(truth.labels for truth in self.hinge.truths)
+        truths = self.hinge.truths
+        return *cuts, self.hinge.identity, *(truth.labels for truth in truths), *_names(truths)
 
     def begin(self) -> None:
         """Remember the first completions, so that a later round detects a repetition."""
@@ -306,8 +308,11 @@ class Turns(Iteration):
 
     def state(self) -> dict[str, Any]:
         """The steps so far, the last solution with its trace and cuts, and the completions."""
-        labels = np.concatenate([truth.labels for truth in self.hinge.truths])
-        solution = vars(self.last) | {"trace": self.last.trace.rows, "labels": labels}
+        truths = self.hinge.truths
+        solution = vars(self.last) | {"trace": self.last.trace.rows}
+        solution["labels"] = np.concatenate([truth.labels for truth in truths])
+        if names := _names(truths):
+            solution["names"] = np.concatenate(names)
         cuts = solution.pop("cuts")
         return super().state() | solution | ({} if cuts is None else cuts._asdict())
 
@@ -322,9 +327,17 @@ class Turns(Iteration):
         if "table" in values:
             values["cuts"] = CutMemory(**{name: values[name] for name in CutMemory._fields})
         self.last = Solution(**{name: values[name] for name in Solution.__dataclass_fields__})
-        ends = np.cumsum([truth.n_samples for truth in self.hinge.truths])
-        truths = [
-            truth.with_completion(Partition.from_labels(labels))
-            for labels, truth in zip(np.split(values["labels"], ends[:-1]), self.hinge.truths)
-        ]
+        truths = self.hinge.truths
+        stops = np.cumsum([truth.n_samples for truth in truths])[:-1]
+        found = list(map(Partition.from_labels, np.split(values["labels"], stops)))
+        if "names" in values:
+            names = np.split(values["names"], stops)
+            ends = [one.change_points for one in found]
+            found = [NamedPartition(at, row[at - 1]) for at, row in zip(ends, names)]
+        truths = [truth.with_completion(one) for truth, one in zip(truths, found)]
         self.hinge, self.seen = replace(self.hinge, truths=truths), [truths]
+
+
+def _names(truths: Sequence[Any]) -> list[NDArray]:
+    """The names of the samples of every data set; empty if segments have no names."""
+    return [truth.sample_names for truth in truths if isinstance(truth, NamedPartition)]

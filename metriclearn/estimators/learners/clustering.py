@@ -290,10 +290,12 @@ class Clusterings(Task):
             for array, count, truth in zip(arrays, counts, truths)
         ]
 
-    def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
+    def finish(self, fitted: Any, problem: Problem, solution: Solution | None) -> None:
         """Add the number of clusters, and the objective of the relaxed hinge."""
         counts = {truth.n_clusters for truth in problem.risk.truths}
         fitted.n_clusters_ = counts.pop() if len(counts) == 1 else None
+        if solution is None:
+            return
         upper, oracle = solution.objective, self.learner.oracle
         relaxation = oracle.relaxation
         if problem.risk.terms.completion is None and relaxation is not oracle:

@@ -344,18 +344,23 @@ def minimize(
         solution, trace = turns.run(fitted.alternation.max_alternations), turns.trace
         # labels of nodes have the labels of their samples
         completions = [getattr(t, "completion", t.labels) for t in turns.hinge.truths]
-    fitted = with_metric(fitted, statement, solution.w)
+    fitted = with_metric(fitted, statement, solution.w, solution)
     fitted.completions_, fitted.alternation_ = completions, trace
     fitted.solution_ = replace(solution, cuts=None)
     fitted.__dict__.update(found)
-    task.finish(fitted, problem, solution)
     return fitted, solution
 
 
 def with_metric(
-    learner: LargeMarginLearner, statement: Statement, w: NDArray
+    learner: LargeMarginLearner,
+    statement: Statement,
+    w: NDArray,
+    solution: Solution | None = None,
 ) -> LargeMarginLearner:
-    """Copy a learner, and give the copy the metric and the penalty of a point ``w`` of the cone."""
+    """Copy a learner, and give the copy the metric and the penalty of a point ``w`` of the cone.
+
+    Callbacks get such a copy after a round; only the last one has a ``solution``.
+    """
     fitted, cone = copy.copy(learner), statement.problem.cone
     metric, penalty = cone.split(w)
     fitted.scale_ = statement.scale
@@ -371,6 +376,7 @@ def with_metric(
         # A penalty below this is only rounding.
         positive = penalty if penalty > 1e-12 * fitted.loss_scale else 0.0
         fitted.penalty_ = positive if cone.learns_penalty else float(fitted.penalty)  # type: ignore[arg-type]
+    fitted.task.finish(fitted, statement.problem, solution)
     return fitted
 
 

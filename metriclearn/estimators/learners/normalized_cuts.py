@@ -276,7 +276,7 @@ class Cuts(Task):
         # ``complete`` divides a first metric by its number of components, so multiply by it here.
         return components * np.sqrt(len(components))
 
-    def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
+    def finish(self, fitted: Any, problem: Problem, solution: Solution | None) -> None:
         """Set the eigenvalue threshold, from which ``predict`` finds the number of regions."""
         counts = list(map(attrgetter("n_clusters"), problem.risk.truths))
         fitted.set_threshold(problem.risk.samples, counts, problem.cone.unit)

@@ -184,6 +184,9 @@ class Task(ABC):
         """
         return {}
 
-    def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
-        """Set the fitted attributes that only this task has; the metric has been set before."""
+    def finish(self, fitted: Any, problem: Problem, solution: Solution | None) -> None:
+        """Set the fitted attributes that only this task has; the metric has been set before.
+
+        During training, ``solution`` is None, and callbacks get the fitted copy.
+        """
         return

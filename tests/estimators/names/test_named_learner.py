@@ -1,11 +1,13 @@
 """Named segments: gradients, certificate, names in predictions, partial labels, errors."""
 
 from itertools import product
+from pathlib import Path
 
 import cvxpy
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from metriclearn.baselines import FrameClassifier
@@ -43,6 +45,10 @@ def learner(**parameters) -> ml.NamedSegmentLearner:
 @pytest.fixture(scope="module")
 def fitted() -> ml.NamedSegmentLearner:
     return learner().fit(X, Y)
+
+
+def codes(labels):
+    return np.searchsorted(NAMES, labels)
 
 
 def accuracy(model, arrays=NEW, labels=TRUE) -> float:
@@ -201,6 +207,39 @@ def test_partial_labels() -> None:
     assert model.alternation_ is not None
     mixed = [*partial[:4], ml.Partition.from_runs(Y[4]), ml.Partition.from_runs(Y[5]).change_points]
     assert accuracy(learner().fit(X, mixed)) > 0.95
+
+
+class Interrupt:
+    """Ctrl-C in the first round after the checkpoint has been written."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.checkpoint = checkpoint
+
+    def on_round(self, progress) -> None:
+        if self.checkpoint.exists():
+            raise KeyboardInterrupt
+
+    def on_end(self, solution) -> None:
+        return
+
+
+def test_an_interrupted_alternation_resumes_with_names(tmp_path) -> None:
+    partial = [np.where(np.arange(90) // 10 % 3 == 0, codes(labels), -1) for labels in Y]
+    start, file = ml.PrincipalStart(1), tmp_path / "state.npz"
+    whole = learner(alternation=ml.Alternation(start=start)).fit(X, partial)
+    assert len(whole.alternation_) >= 3
+    kept = ml.Alternation(start=start, checkpoint=str(file))
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        stopped = learner(alternation=kept, callbacks=[Interrupt(file)]).fit(X, partial)
+    assert 1 <= len(stopped.alternation_) < len(whole.alternation_)
+    resumed = learner(alternation=kept).fit(X, partial)
+    assert resumed.alternation_ == whole.alternation_
+    np.testing.assert_array_equal(resumed.completions_, whole.completions_)
+    np.testing.assert_allclose(resumed.name_weights_.coef, whole.name_weights_.coef, atol=1e-10)
+    # Other names for the same segments are another problem.
+    renamed = [np.where(one >= 0, 2 - one, -1) for one in partial]
+    with pytest.raises(ValueError, match="needs a checkpoint of this problem"):
+        learner(alternation=kept).fit(X, renamed)
 
 
 def test_posteriors_are_held_out() -> None:
