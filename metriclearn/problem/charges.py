@@ -1,7 +1,7 @@
-"""Charges: what a segment adds to the loss by disagreeing with partial labels.
+"""Charges of segments, whose sum is the loss against partial labels, up to a constant.
 
-:class:`~metriclearn.problem.losses.KnownLoss` is, up to a constant, the sum of the charges of all
-segments. Each charge is computed in O(1) from a table.
+The loss is :class:`~metriclearn.problem.losses.KnownLoss`. Each charge is computed in O(1) from a
+table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from metriclearn.problem.knowledge import Pieces
 
-# Columns of charge_table: what a segment (s, u] takes from the row of its end u (U) or start s (S).
+# Columns of charge_table. A segment (s, u] reads those with U in the row of its end u, and those
+# with S in the row of its start s.
 # Start of the true segment of sample u−1.
 _TRUE_START_U = 0
 # 2/|C| of that segment.

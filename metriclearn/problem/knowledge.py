@@ -143,7 +143,7 @@ class PartialPartition:
     regions : tuple of Region
         The annotated regions as given.
     constraints : tuple of Region
-        Everything known about change-points, including what labels and spans imply.
+        Everything known about change-points, including all that labels and spans imply.
     labels : int array (T,)
         Labels as codes 0, 1, …, numbered by first appearance; −1 where no label is known.
     same : tuple of (start, stop)
@@ -296,7 +296,7 @@ class PartialPartition:
 
     @cached_property
     def charges(self) -> Charges:
-        """The charges of segments for disagreeing with the labels."""
+        """The table from which the charges of segments are computed."""
         return charge_table(self.pieces, self.n_samples)
 
     def segmentation(self) -> Partition | None:
@@ -419,7 +419,7 @@ def labeled_part(labels: Partition | PartialPartition) -> Labeled:
 
 
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
-    """Write into ``changes`` what the regions imply, and return the regions that stay undecided.
+    """Write certain and excluded changes into ``changes``. Returns the regions that stay undecided.
 
     A region shrinks to its undecided positions. It may contain another region, which holds at least
     one change. If the outer region must hold exactly one change, this change lies in the inner

@@ -82,7 +82,7 @@ class FrobeniusLoss:
         return self._labeled_augment(form, truth, scale)
 
     def _labeled_augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
-        """Do what :meth:`augment` does, for a D that is not I."""
+        """Add the loss to a form as :meth:`augment` does, if D is not I."""
         return FrobeniusForm(form, truth, scale), scale * truth.labeled_trace
 
 

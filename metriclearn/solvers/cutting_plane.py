@@ -196,7 +196,7 @@ class _Planes(Minimization):
         return cone.join(metric.coordinates(root), float(penalty.value or 0.0))
 
     def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
-        """Raise the lower bound to what the multipliers prove, even if they are not accurate.
+        """Raise the lower bound. The multipliers prove a valid bound even if they are inaccurate.
 
         For a user's Ω, multipliers prove nothing. In this case the bound is the optimum less the
         accuracy of the solver, if cvxpy reports "optimal" (and not "optimal_inaccurate").

@@ -99,7 +99,7 @@ class DiagonalMetric(BaseEstimator):
 
 
 class FullMetric(BaseEstimator):
-    """All positive semidefinite B. A projection takes one eigendecomposition, in O(P³).
+    """All positive semidefinite matrices B. A projection takes an eigendecomposition, in O(P³).
 
     The coordinates are the P(P+1)/2 entries of the upper triangle. Entries off the diagonal are
     multiplied by √2.

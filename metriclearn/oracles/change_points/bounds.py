@@ -300,13 +300,13 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
 
 @njit(**LIGHT)
 def loss_slack(truth, weight, first, t):
-    """Compute what the loss adds to the slack at t, for starts from ``first`` on and ends u > t.
+    """Compute the part of the slack at t due to the loss, for starts s ≥ ``first`` and ends u > t.
 
-    Returns three numbers: what the loss adds right after t, by how much this grows with each
-    sample, and the most that it can add. The slack κ − c of (*) is twice as large as −c if κ = −c.
-    But the loss contributes 0 at u = t, and more only as u − t grows. So bounds use the slack −c
-    plus a :func:`gain` that depends on t and u alone, and the largest gain decides which starts are
-    dropped. Without true segments, ``weight`` is added for every u.
+    Returns three numbers: the amount that the loss adds right after t, its growth with each sample,
+    and the largest amount that the loss can add. The slack κ − c of (*) is twice as large as −c if
+    κ = −c. But the loss contributes 0 at u = t, and more only as u − t grows. So bounds use the
+    slack −c plus a :func:`gain` that depends on t and u alone, and the largest gain decides which
+    starts are dropped. Without true segments, ``weight`` is added for every u.
     """
     if len(truth) == 0 or not GAIN:
         return weight, 0.0, weight

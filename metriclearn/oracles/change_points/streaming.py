@@ -6,9 +6,9 @@ still keeps, and the newest positions. Each live start has a best segmentation o
 it. If all of these segmentations share a change c, the best segmentation of any continuation has
 the same changes up to c.
 
-**What may be forgotten.** From then on, the recursion compares only values F(s) + f(s,u) of starts
-s whose best segmentation has the change c. Each of these values includes F(c), and no segment
-before c is evaluated again. So c takes the place of position 0, with F(c) = 0.
+**What may be forgotten.** Once c is final, the recursion compares only values F(s) + f(s,u) of
+starts s whose best segmentation has the change c. Each of these values includes F(c), and no
+segment before c is evaluated again. So c takes the place of position 0, with F(c) = 0.
 
 **Offsets do not matter.** With samples z − a in place of z, a segment of n samples with the sum S
 has the value ‖S − na‖²/n = ‖S‖²/n − 2⟨S, a⟩ + n‖a‖². The last two terms add up to −2⟨S_T, a⟩ +
