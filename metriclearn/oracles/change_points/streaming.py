@@ -15,9 +15,10 @@ has the value ‖S − na‖²/n = ‖S‖²/n − 2⟨S, a⟩ + n‖a‖². The
 T‖a‖² over the segments of any segmentation, so the best segmentation is the same for every a. A
 whole sequence is centered by its mean, which a stream cannot know in advance. Instead, an offset
 near the data is subtracted before samples are summed, because large sums would cost digits.
-Whenever positions are forgotten, the sums are centered again. Rounding errors differ from those for
-the whole sequence by about 1e-15 of the sum of squares. So the two results may differ if two
-segmentations have the same value up to this error.
+Whenever positions are forgotten, the sums are centered again. The values of a stream differ from
+those of the whole sequence by rounding, about 1e-15 of the sum of squares. So if two segmentations
+have the same value up to this error, a stream may return one of them, and the whole sequence the
+other.
 
 From time to time the recursion checks whether one more change is final. The times of these checks
 depend only on the numbers of samples and starts. So results are the same to the last bit, however
