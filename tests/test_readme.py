@@ -38,7 +38,7 @@ def test_code_of_the_readme_runs_from_top_to_bottom(
     blocks = python_blocks("README.md")
     assert len(blocks) == 4
     assert "Consensus(" in blocks[0].split("\n\n")[2]  # what is best by default stands first
-    assert "`score` is minus the mean of" in text_of("README.md")
+    assert "`score` is minus the mean loss" in text_of("README.md")
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
