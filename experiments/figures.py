@@ -12,7 +12,7 @@ EXPRESSION -->`` and ``<!-- /made -->``. EXPRESSION is Jinja and calls methods o
 /said -->``. The check refuses numbers anywhere else except in code and references, also in
 reStructuredText and in the gallery, and it refuses pages and pictures without results. A picture
 holds the digest of its data. Its page holds the digest of the picture, and a record in
-``docs/research`` holds the digest of its text.
+``docs/research`` holds the digest of its own text.
 """
 
 from __future__ import annotations

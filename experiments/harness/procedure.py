@@ -159,7 +159,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Story:
-    """The content of a report: the protocol in sentences, pictures, numbers and further fields.
+    """The content of a report: its protocol as text, its pictures, numbers and further fields.
 
     ``numbers`` has the ``tables`` and ``rows`` of results.json, whose layout is described in
     :mod:`experiments.harness.results`.

@@ -1,4 +1,4 @@
-"""Pictures that hold the digest of their results, so that none is older than its numbers."""
+"""PNG pictures that store a digest of the results they show, so that outdated ones are noticed."""
 
 from __future__ import annotations
 

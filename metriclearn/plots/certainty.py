@@ -26,7 +26,7 @@ def plot_margins(
     words: str = "loss",
     title: str | None = None,
 ) -> Figure:
-    """Draw how certain change-points are, and how good a change at every other sample would be.
+    """Draw how certain change-points are, and how good a change at any other sample would be.
 
     At every sample, the curve shows the score of the best segmentation with a change there, minus
     the score of the best segmentation of all. The curve is 0 at the change-points. Elsewhere,

@@ -469,9 +469,10 @@ def cumulative_sums(
     X may be mapped from a file, in single or double precision. Only one block at a time is in
     memory. Blocks and sums are in double precision. In single precision a sum would have a relative
     error of 6e-8, which after 10⁷ samples exceeds the difference between neighboring segments. In
-    double precision the error is 1e-16, so compensated summation is not needed. Rows are centered
-    before they are summed, so that sums stay as small as the data allow. If rounding left a part of
-    a large mean, they are centered a second time. The sums take 8(T+1)r bytes.
+    double precision an addition has a relative error of 1e-16, so compensated summation is not
+    needed. Rows are centered before they are summed, so that sums stay as small as the data allow.
+    If rounding left a part of a large mean, they are centered a second time. The sums take 8(T+1)r
+    bytes.
 
     Parameters
     ----------

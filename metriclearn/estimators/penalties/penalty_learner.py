@@ -353,7 +353,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean error.
 
-        If all labels are PartialPartition, this is the fraction of the constraints that are
+        If all labels are PartialPartition, the error is the fraction of the constraints that are
         violated. If all are full labels, it is the mean of ‖M − N‖²_F over sequences.
         """
         data = self.read_data(X)

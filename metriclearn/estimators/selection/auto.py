@@ -139,7 +139,7 @@ def auto_metric_learner(
     seconds: float = 120.0,
     n_folds: int = 4,
 ) -> MahalanobisSegmenter:
-    """Choose family, strength, penalty and min_size of a learner on groups left out, and fit it.
+    """Choose a learner and its settings by cross-validation over groups, and fit it to all data.
 
     Every family is tried at its strengths by cross-validation over whole groups of sequences. The
     penalty is tuned on the training part, in units of the variance of each sequence, see

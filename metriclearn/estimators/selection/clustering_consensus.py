@@ -129,7 +129,7 @@ class ClusteringConsensus(ComponentParameters):
     verbose: bool | None = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Fit every member without each part of the data, and compute weights from the losses.
+        """Fit every member with each part of the data left out in turn, and weigh members by loss.
 
         Parameters
         ----------
@@ -178,9 +178,10 @@ class ClusteringConsensus(ComponentParameters):
         ----------
         X : table, image, or a sequence of these
         n_clusters : int or sequence of int, optional
-            K. By default every model uses its own default. With ``n_clusters="given"``, the
-            compromise then has the same number of clusters as the models if they all have the same
-            number. Otherwise the compromise may have any number of clusters.
+            K. By default every model chooses K as it does in its own ``predict``. With
+            ``n_clusters="given"``, the compromise then has the same number of clusters as the
+            models if they all have the same number. Otherwise the compromise may have any number of
+            clusters.
         """
         return self._of_each(X, n_clusters, lambda form, found, shape: found.labels.reshape(shape))
 

@@ -165,9 +165,10 @@ def regularization_path(
     Notes
     -----
     A grid is a geometric progression that begins at a strength at which L1 and trace give B = 0.
-    Every subgradient of the risk is at least −H with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵀMX ⪰ 0.
-    So if μ is the largest eigenvalue (or diagonal entry) of H, no B ≠ 0 lowers the risk by more
-    than μ Tr B.
+    Let N_i be the matrix of the true partition of data set i, T_i its number of samples, and s_i
+    its weight divided by the sum of all weights. Every subgradient of the risk is at least −H with
+    H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵢᵀMXᵢ ⪰ 0 for every M. So if μ is the largest eigenvalue
+    (or diagonal entry) of H, no B ≠ 0 lowers the risk by more than μ Tr B.
 
     With partial labels, completing labels and learning the metric alternate at every strength, as
     in ``fit``. The last metric step gives the solution. There is no warm start from the

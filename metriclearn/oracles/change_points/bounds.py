@@ -6,7 +6,8 @@ follows from one inequality. For every split t of (s,u]
 
     f(s,u) ≤ f(s,t) + f(t,u) + slack(t),                                           (*)
 
-with slack(t) = κ − c for true segments. Proof: f(s,u) − f(s,t) − f(t,u) = −vᵀ(ZZᵀ − κN)v − c, where
+If the loss compares with true segments (see :mod:`.segment_values` for κ and c), slack(t) = κ − c.
+Proof: f(s,u) − f(s,t) − f(t,u) = −vᵀ(ZZᵀ − κN)v − c, where
 v is the unit vector that is constant on (s,t] and on (t,u], 0 elsewhere, and sums up to 0. N is a
 projection, so vᵀNv ≤ 1. With charges, α times the number of labeled pieces around t replaces κ.
 
@@ -349,9 +350,10 @@ def gain(truth, kappa, growth, t, u):
     ``growth`` is ``_growth(truth, kappa, first, t)``. Claim: let C = (b,e] be the true segment of
     sample t. For u ≤ e, growth · (u − t) is a bound by :func:`_growth`. For u = e + v, let L = e −
     s, l = e − t and ρ(s,u) = g(s,u)/(u−s). When the end moves from e to u, the loss raises the
-    difference by (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u)) κv/(l+v). This is largest for s =
-    b, because ρ(s,e) = L/|C| for s in C, and ρ(s,e) ≤ 1 for earlier s. For s = b = t,
-    this amount is 0.
+    difference by (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u)) κv/(l+v). Only the first term
+    depends on s. For b ≤ s ≤ t, ρ(s,e) = L/|C|, and the term increases with L. For s < b, L > |C|
+    and ρ(s,e) ≤ 1, so the term is at most its value at s = b. So the amount is largest for s = b.
+    For s = b = t it is 0.
     """
     if len(truth) == 0 or not GAIN:
         return 0.0

@@ -426,7 +426,7 @@ class PenalizedSegmentation:
             positions = np.union1d(positions, needed)
 
     def through(self, penalty: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        """Compute the best value of all, after every position, and with a change at every position.
+        """Compute best values: of all segmentations, of parts, and with a change at every position.
 
         The first result is the best value of all segmentations. The second result is the best value
         of the samples from every position on, without the penalty of a change at that position. Its
