@@ -94,7 +94,8 @@ class SimilarityGridSearch(WeighedSimilarity):
     scales_ : (float, float)
         The chosen weights of ``first`` and of the other features.
     losses_ : array (n, n)
-        Mean loss on the training images for every pair of weights.
+        Entry (i, j) is the mean loss on the training images with the weight ``scales[i]`` for the
+        features ``first``, and ``scales[j]`` for the others.
     """
 
     first: Sequence[int] = (3, 4)

@@ -31,7 +31,7 @@ _MIN_ROWS, _MAX_ROWS = 64, 2048  # size of a block, for any number of clusters
 def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty: float) -> float:
     """The objective of DP-means, Σ_c Σ_{x∈c} ‖x − μ_c‖² + λK (Kulis & Jordan 2012, Eq. 1).
 
-    It is Eq. (7) of Lajugie, Arlot & Bach, Tr[XBXᵀ(I−M)], plus the penalty λ Tr M. Here ``X`` are
+    It is Eq. (7) of Lajugie, Arlot & Bach, Tr[XBXᵀ(I−M)], plus the penalty λ Tr M. Here ``X`` is
     the data after the metric's ``transform``. The cost is O(nd).
 
     Parameters
@@ -83,10 +83,10 @@ class DPMeans(ClusterMixin, BaseEstimator):
         The penalty λ. With 0, every distinct sample is a cluster.
     order : "given", "random" or "farthest-first"
         Order in which samples are visited. The result depends on it. "farthest-first" begins with
-        the sample that is farthest from the global mean. Every next sample is the one with the
-        largest distance to the nearest of the points before it, which include the global mean. This
-        ends when that distance is at most √λ. All remaining samples then follow in the given order.
-        So the order of the rows matters only if a later pass opens a cluster, which is rare.
+        the sample that is farthest from the global mean. The next sample is always the one with the
+        largest distance to the nearest earlier point, where the global mean counts as an earlier
+        point. When this distance is at most √λ, the remaining samples follow in the given order. So
+        the order of the rows matters only if a later pass opens a cluster, which is rare.
     n_init : int
         Number of runs. The run with the lowest objective is kept. The first run uses ``order``, the
         others visit the samples in random order.
@@ -212,9 +212,9 @@ def _assign(
 ) -> tuple[NDArray[np.int64], int]:
     """Make one pass over the samples. Returns their labels and the number of clusters.
 
-    A label of len(means) or more means a new cluster. A block of samples is compared with all means
-    at once. The first sample that is too far from all means opens a cluster, and later samples may
-    join it.
+    A label of ``len(means)`` or more is that of a new cluster. A block of samples is compared with
+    all means at once. The first sample that is too far from all means opens a cluster, and later
+    samples may join it.
     """
     labels, start = np.empty(len(X), dtype=np.int64), 0
     while start < len(X):

@@ -92,9 +92,9 @@ def assignment_probabilities(
 ) -> NDArray[np.float64]:
     """K + 1 probabilities: that a sample joins each of K clusters, and that it opens a new cluster.
 
-    They are n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ)), divided by their sum (Kulis &
-    Jordan 2012, section 3.1). The clusters of the other samples are given. Logarithms are used, so
-    the probabilities are exact for arbitrarily small σ. The cost is O(Kd).
+    They are proportional to n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ)) (Kulis & Jordan
+    2012, section 3.1). The clusters of the other samples are given. Logarithms are used, so the
+    probabilities are exact for arbitrarily small σ. The cost is O(Kd).
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class DirichletProcess:
         Parameters
         ----------
         X : (n, d), shifted so that the prior's mean is 0
-        labels : (n,) without gaps
+        labels : (n,) cluster numbers 0 … K−1, all of which occur
         means : (K, d)
 
         Returns

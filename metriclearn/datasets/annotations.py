@@ -165,8 +165,8 @@ def row_labels(
 def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
     """Extend the segments so that they cover the time from 0 to ``end`` without gaps.
 
-    A gap is divided in the middle, and neighbors with equal labels are joined. The result has the
-    same labels at every time as :func:`row_labels`, but exact times instead of rows.
+    A gap is divided in the middle, and neighbors with equal labels are joined. Every time gets the
+    label that :func:`row_labels` gives to a row at this time.
     """
     covered: list[Segment] = []
     for start, stop, label in segments:

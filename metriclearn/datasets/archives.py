@@ -35,8 +35,8 @@ def lay_out(
     parts : sequence of str
         Names of the files and folders to make.
     mark : str
-        Pattern that matches a file or folder of the archive. The folder that contains the match is
-        the folder ``source`` that is converted.
+        Pattern that matches a file or folder of the archive. ``source`` is the folder that contains
+        this file or folder.
     convert : callable
         ``convert(source, target)`` makes all ``parts`` in the empty folder ``target`` from the
         folder ``source`` of the unpacked archive.

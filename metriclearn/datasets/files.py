@@ -30,8 +30,8 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
     """Read a text table. Its separator is the comma, tab or semicolon: the most frequent one in
     its first line.
 
-    No text is read as a missing value, so a label may be ``NA``. If the separator is a semicolon,
-    numbers may have decimal commas.
+    Texts such as ``NA`` are not read as missing values, so they may be labels. If the separator is
+    a semicolon, numbers may have decimal commas.
 
     Parameters
     ----------
@@ -236,8 +236,8 @@ def read_columns(file: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, ND
     """Read a file into a data frame. For npz files, also return the other arrays.
 
     The data frame of an npz file is its array ``X``, with column names from ``feature_names``. The
-    second result holds all its other arrays. For other kinds of files it is empty. ``options`` are
-    passed to ``pandas.read_csv``.
+    second result holds all its other arrays. For other kinds of files, the second result is empty.
+    ``options`` are passed to ``pandas.read_csv``.
 
     Raises
     ------

@@ -23,7 +23,7 @@ from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_pa
 from metriclearn.running.atomic import replacing
 
 _LOGGER = logging.getLogger(__name__)
-_VERSION = 1  # raised when an extractor's results change, so that cached features are recomputed
+_VERSION = 1  # increased when an extractor's results change, so that features are computed again
 # other files next to recordings: tables, texts, pictures, projects of labeling programs
 _OTHER = {".csv", ".tsv", ".txt", ".md", ".json", ".yaml", ".vtt", ".srt", ".npz", ".model"}
 _OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html", ".xml", ".docx", ".xlsx"}

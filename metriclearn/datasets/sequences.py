@@ -183,7 +183,8 @@ class LabeledSequences(Items):
         Parameters
         ----------
         fractions : sequence of float, optional
-            Fraction of the groups in every part, with sum 1. Each part gets at least one group.
+            The fraction of the groups that each part gets. The fractions sum to 1. Each part gets
+            at least one group.
         n_test : int, optional
             Make two parts. The second part has this number of groups.
         groups : sequence of sequences of str, optional

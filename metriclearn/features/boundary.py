@@ -31,10 +31,10 @@ class BoundaryFeatures(StatelessTransformer):
         mean       √(n/P Σ_p (m′_p − m_p)²),        1/n = 1/n_left + 1/n_right,
         deviation  √(1/P Σ_p (log s′_p − log s_p)²),
 
-    where m and m′ are the means of the two windows, and s and s′ their deviations. The variance
-    s² = (Σ (x − m)² + 1)/(h + 1) is regularized by an additional sample at distance σ. The features
-    are large at a change of level or of spread. Where there is only noise, they are about equally
-    large at all positions.
+    where m and m′ are the means of the two windows, s and s′ their standard deviations, and n_left
+    and n_right their numbers of samples. The variance s² = (Σ (x − m)² + 1)/(h + 1) is regularized
+    by an additional sample at distance σ. The features are large at a change of level or of spread.
+    Where there is only noise, they are about equally large at all positions.
 
     Parameters
     ----------

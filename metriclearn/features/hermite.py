@@ -43,10 +43,10 @@ def hermite_functions(
     """Values of the Hermite functions h_0 … h_{n−1} at x, shape (*x.shape, n), O(n) per value.
 
     "orthonormal": h_i(x) = H_i(x) e^{−x²/2} / √(2^i i! √π) with the physicists' polynomials, so
-    that ∫ h_i h_j = δ_ij. "paper": 2 √(2^i π i!) · 2^{i/2} He_i(x) e^{−x²/2} with the
-    probabilists' polynomials, as in section 5.3 (σ = 1). The paper's functions are not orthogonal,
-    and their values exceed double precision from i of about 150 on, which raises a ValueError.
-    Both normalizations use a three-term recurrence with a separate exponent, so intermediate values
+    that ∫ h_i h_j = δ_ij. "paper": 2 √(2^i π i!) · 2^{i/2} He_i(x) e^{−x²/2} with the probabilists'
+    polynomials, as in section 5.3 (σ = 1). The paper's functions are not orthogonal, and for i
+    above about 150 their values exceed double precision, which raises a ValueError. Both
+    normalizations use a three-term recurrence with a separate exponent, so intermediate values
     neither overflow nor underflow for large |x| and large i.
 
     Raises
@@ -251,7 +251,8 @@ class SlidingMoments(_PerSeries):
     Parameters
     ----------
     window : int
-        Odd number of samples. 3 or more remove a single outlier, 5 or more two neighboring ones.
+        Odd number of samples. At least 3 are needed to remove a single outlier, and at least 5 to
+        remove two neighboring ones.
     trend : int, optional
         Odd number of samples, larger than ``window``.
     scale : "robust", "noise", "standard" or None

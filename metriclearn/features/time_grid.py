@@ -35,9 +35,9 @@ def regular(
 
     The grid t_0 + i/rate starts at the first time. Columns of numbers are interpolated linearly at
     the times of the grid, between the last known number and the next one. In every other column, a
-    row has the last value known by then. If two successive numbers of any column are more than
-    ``longest_gap`` seconds apart, there are no rows between them, and a new piece begins. Nothing
-    is extrapolated.
+    row has the last value known by then. Where at least one column has two successive known numbers
+    more than ``longest_gap`` seconds apart, there are no rows between them, and a new piece begins.
+    Nothing is extrapolated.
 
     Interpolation uses only the two samples next to a time of the grid. If ``rate`` is far below the
     rate of the data, average first (``frame.resample`` in pandas). The cost is O(rows of the table
@@ -171,7 +171,7 @@ def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.
 
 
 def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Index]:
-    """Split a table into its columns without times and its times.
+    """Return a table without its column of times, and the times.
 
     Raises ValueError unless there is a time for every row and times increase.
     """

@@ -19,9 +19,9 @@ class MetricSegmenter(BaseSegmenter):
 
     ``fit(X, y)`` learns from a labeled series. y is −1 for unlabeled samples. So labels of a part
     of a series suffice to segment all of it. To learn from several labeled series, fit the learner
-    first, pass it, and call ``fit(X)``. If aeon clones the segmenter, pass the learner in a
-    :class:`sklearn.frozen.FrozenEstimator`. If there are no labels and the learner is not fitted,
-    the metric is the Euclidean metric of standardized channels.
+    to them first, pass the fitted learner, and call ``fit(X)``. If aeon clones the segmenter, pass
+    the learner in a :class:`sklearn.frozen.FrozenEstimator`. If there are no labels and the learner
+    is not fitted, the metric is the Euclidean metric of standardized channels.
 
     Parameters
     ----------

@@ -208,8 +208,8 @@ class Backend:
         The score of a region is the probability of the less certain of its two boundaries. With a
         consensus, the probability of a boundary is the fraction of models that agree on it.
         Otherwise it is 1 − exp(−2 margin)/2, with the margin in units of the penalty. The score of
-        a task is the mean over its boundaries. There are no regions if there is no model, or if a
-        task cannot be read; then ``error`` gives the reason.
+        a task is the mean probability of its boundaries. There are no regions if there is no model,
+        or if a task cannot be read; then ``error`` gives the reason.
         """
         number = "" if project is None else str(project).partition(".")[0]
         interface = Interface.read(label_config)

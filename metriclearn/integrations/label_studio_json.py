@@ -116,7 +116,7 @@ class Clock(NamedTuple):
 
     @classmethod
     def of(cls, interface: Interface | None, table: pd.DataFrame | None, rate: float) -> Self:
-        """The clock of a task. Its times are seconds (sound), the values of a column of its table,
+        """Make the clock for the times of a task: seconds (sound), values of a column of its table,
         or row numbers."""
         if interface is None or interface.is_sound:
             return cls()
@@ -198,7 +198,7 @@ def read_tasks(
     config : str, optional
         The labeling configuration (XML). Time series need it.
     folder : path, optional
-        Folder of the tables of time series, from which their first times are read.
+        Folder of the tables of time series. From each, the time of the first row is read.
     rate : float
         Rows per second of tables without a time column.
     annotator : optional

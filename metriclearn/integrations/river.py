@@ -23,8 +23,8 @@ class StreamingChangePointDetector:
     ----------
     segmenter : fitted segmenter
         A segmenter such as :class:`~metriclearn.ChangePointMetricLearner`. The values of a sample
-        are used in the order of its ``feature_names_in_`` or, without them, in the order of the
-        dictionary.
+        are used in the order of the segmenter's ``feature_names_in_`` or, without them, in the
+        order of the dictionary.
     max_delay : int, optional
         See :class:`~metriclearn.SegmenterStream`.
 

@@ -264,11 +264,12 @@ class GivenSimilarities(BaseEstimator):
 class SimilarityFeatures:
     """The joint features of a similarity and a metric: A = W_B / T, which is not linear in B.
 
-    The similarity is divided by T, so A has trace 1 at any resolution, and a useful regularization
-    strength α is of order 1 or less. In the paper W_B is not divided by T. That is the same problem
-    with α_paper = αT, and the paper's value α_paper = 1 is negligible compared with W_B. The hinge
-    contains a maximum over matrices M. This maximum is convex in B if no M has negative entries,
-    but the M of a spectral relaxation may have some.
+    W_B holds the similarities under the metric B. It is divided by T, the number of samples, so A
+    has trace 1 at any resolution, and a useful regularization strength α is of order 1 or less. In
+    the paper W_B is not divided by T. That is the same problem with α_paper = αT, and the paper's
+    value α_paper = 1 is negligible compared with W_B. The hinge contains a maximum over matrices M.
+    This maximum is convex in B if no M has negative entries, but the M of a spectral relaxation may
+    have some.
 
     Parameters
     ----------

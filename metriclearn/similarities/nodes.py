@@ -281,7 +281,7 @@ class NodeLabels:
 
     @property
     def labeled_trace(self) -> float:
-        """Tr DH. Every cluster adds its fraction of labeled samples times its entry of D."""
+        """Tr DH. A cluster adds its entry of D times the labeled fraction of its samples."""
         return float(np.sum(self._weighted.sum(axis=0) / self._scales[1] ** 2))
 
     def squared_norm(self, labels: NDArray) -> float:
@@ -312,11 +312,11 @@ class NodeLabels:
 def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None) -> Partition:
     """Find a partition H of the nodes that agrees with the labels and has a large ⟨A, H⟩.
 
-    This is kernel K-means, which keeps the labels. It runs twice, and the better result is
-    returned. In the first run, each node starts in the most similar cluster of labeled samples. The
-    second run starts from constrained spectral clustering. Each run ends in a local maximum, and
-    each of its rounds costs a product of A with K vectors. There are K clusters: one for each label
-    that is the most frequent label of some node.
+    This is kernel K-means in which nodes with a label keep the cluster of this label. It runs
+    twice, and the better result is returned. In the first run, each node starts in the most similar
+    cluster of labeled samples. The second run starts from constrained spectral clustering. Each run
+    ends in a local maximum, and each of its rounds costs a product of A with K vectors. There are K
+    clusters: one for each label that is the most frequent label of some node.
     """
     K = int(known.nodes.labels.max()) + 1
     spectral = spectral_completion(form, K, known.nodes)

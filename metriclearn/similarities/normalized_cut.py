@@ -45,7 +45,7 @@ class NormalizedCut:
 
     @cached_property
     def _leading(self) -> NDArray:
-        """The eigenvector r√d with the eigenvalue 1, which every graph has."""
+        """The eigenvector r√d with the eigenvalue 1, which every graph has. d are the degrees."""
         leading = self.operator.root**2 / self._normalized.root
         return leading / np.linalg.norm(leading)
 
@@ -70,7 +70,7 @@ class NormalizedCut:
         return np.append(1.0, values), np.column_stack([self._leading, vectors])
 
     def embedding(self, count: int) -> NDArray:
-        """For each node, a sample's row in the matrix of eigenvectors, scaled to length 1."""
+        """The row of one sample of each node in the matrix of eigenvectors, scaled to length 1."""
         rows = self.eigenpairs(count)[1] / self.operator.root[:, None]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(lengths > 0, lengths, 1.0)

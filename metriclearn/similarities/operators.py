@@ -1,8 +1,8 @@
 """Operators for similarity matrices (dense, in blocks, sparse or of low rank), and their forms.
 
-Every operator stands for A = Diag(r) W Diag(r), where r_s² is the fraction of all samples that are
-in node s. For a partition of the nodes, this S×S matrix gives the same value ⟨A, M⟩ as the T×T
-matrix W/T gives for the corresponding partition of the samples.
+Every operator stands for A = Diag(r) W Diag(r), where W_ij is the similarity of nodes i and j, and
+r_s² is the fraction of all samples that are in node s. For a partition M of the nodes, ⟨A, M⟩ with
+these S×S matrices equals ⟨W/T, M⟩ with the T×T matrices of the samples.
 """
 
 from __future__ import annotations
@@ -327,9 +327,10 @@ class SimilarityForm:
         return replace(self, truth=truth, weight=self.weight + weight)
 
     def compressed(self) -> Compressed:
-        """The form A − κN + cI, with A − κN as a matrix on the span of [Ψ, R], where A = ΨΨᵀ.
+        """The form A − κN + cI, with A − κN as a matrix on the span of [Ψ, R], where A = ΨΨᵀ and
+        N = RRᵀ.
 
-        This takes one QR decomposition of an S×(D + K) matrix.
+        This takes one QR decomposition of the S×(D + K) matrix [Ψ, R].
         """
         factors: NDArray = self.operator.factors  # type: ignore[attr-defined]
         signs = np.ones(factors.shape[1])

@@ -271,7 +271,8 @@ def _read_rgb(path: Path) -> NDArray[np.uint8]:
 
 
 def _read_labels(path: Path, unlabeled: int | None) -> NDArray:
-    """Read labels: gray values or palette indices. Colors and fractions are numbered 0 … K − 1."""
+    """Read labels: gray values or palette indices. Colors and fractional gray values are
+    numbered 0 … K − 1."""
     values = np.asarray(_opened(path))
     if values.ndim == 2 and values.dtype.kind in "bui":
         labels = values.astype(np.int64)

@@ -41,9 +41,9 @@ def load_texts(
 
     With ``held_out``, a random fraction of the excerpts is removed from these documents, and
     further documents are made of only the removed excerpts. The further documents share excerpts
-    with each other, so they are grouped. First, documents that have no excerpt in common each start
-    a group. Then every other document joins the group whose first document shares the most excerpts
-    with it.
+    with each other, so they are grouped. The first documents of any two groups have no excerpt in
+    common. Every other document is in the group whose first document shares the most excerpts with
+    it.
 
     Data: Choi, Advances in domain independent linear text segmentation, NAACL 2000. Cost
     O(sentences · words in a sentence · components).

@@ -106,7 +106,8 @@ def load_mocap6(
     """Exercise routines recorded by motion capture, with 10 rows per second.
 
     Labels are the exercises, which may recur later in a sequence. Names of sequences are
-    ``SUBJECT_TRIAL``. Every sequence is a separate group, since there are only two subjects.
+    ``SUBJECT_TRIAL``. Every sequence is a separate group, because there are too few subjects to
+    group by (two).
 
     Data: CMU Graphics Lab Motion Capture Database; labels of Fox, Hughes, Sudderth & Jordan,
     Joint modeling of multiple time series via the beta process with application to motion

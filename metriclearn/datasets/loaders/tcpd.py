@@ -130,7 +130,7 @@ def _series(
         values=values,
         missing=raw.isna().any(axis=1).to_numpy(),
         feature_names=[part["label"] for part in content["series"]],
-        annotations={  # first samples of new segments, counted from 0, are ends of the segments
+        annotations={  # the first sample of a segment, counted from 0, is the end of the one before
             person: Partition.from_change_points([*set(starts), n_samples]).change_points
             for person, starts in annotations.items()
         },

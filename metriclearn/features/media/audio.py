@@ -34,7 +34,7 @@ _LOUDEST = 1e12  # single precision holds the powers of such samples
 
 @dataclass(eq=False, repr=False)
 class AudioFeatures(RecordingTransformer):
-    """MFCC and optional deltas, energy, flatness, contrast and chroma, ``rate`` rows per second.
+    """MFCC and optional deltas, energy, flatness, contrast and chroma, in ``rate`` rows per second.
 
     A Hann window of ``window`` samples, centered at every ``hop``-th sample, gives a power
     spectrum, from which the descriptors are computed. Row t of the result holds their mean and
@@ -59,7 +59,7 @@ class AudioFeatures(RecordingTransformer):
         Add the power of the frame, in dB.
     flatness : bool
         Add the ratio of the geometric to the arithmetic mean of the power spectrum, in dB. It is
-        near 0 for noise and low for tones.
+        near 0 dB for noise, and far below 0 dB for tones.
     contrast : bool
         Add the differences between peaks and valleys of the spectrum, in octaves from 200 Hz on
         (Jiang et al. 2002).
@@ -111,7 +111,7 @@ class AudioFeatures(RecordingTransformer):
     def extract(
         self, path: str | os.PathLike[str], block_seconds: float = 5.0
     ) -> NDArray[np.float64]:
-        """Compute the features of one file, (T, P), which is read in blocks of ``block_seconds``.
+        """Read a file in blocks of ``block_seconds``, and compute its features, (T, P).
 
         Raises
         ------

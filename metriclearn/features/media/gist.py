@@ -164,7 +164,7 @@ def _scaled(pictures: NDArray[np.float64], size: int) -> NDArray[np.float64]:
 
 
 def _interpolation(n: int, size: int) -> NDArray[np.float64]:
-    """Weights with which n given pixels are averaged to each of ``size`` new pixels, (size, n).
+    """Weights of n given pixels in the averages that give ``size`` new pixels, (size, n).
 
     The weight falls linearly with the distance between the centers of the two pixels. It reaches 0
     at a distance of one pixel of the coarser grid. This is the bilinear filter with antialiasing,

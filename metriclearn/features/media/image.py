@@ -114,7 +114,7 @@ class Position(ComponentParameters):
 
 
 class Centrality(ComponentParameters):
-    """(2x)² and (2y)² of a node's center (x, y): 0 on the image's axes, 1 at its border."""
+    """(2x)² and (2y)² of a node's center (x, y): 0 on the image's center lines, 1 at its border."""
 
     names: ClassVar = ["(2x)² [widths²]", "(2y)² [heights²]"]
 
@@ -213,9 +213,10 @@ class BorderContrast(ComponentParameters):
     """Comparison of a node's color with the colors at the border of the image.
 
     The first feature is the mean Gaussian similarity of the node's color to the colors at the
-    border, so it is about the fraction of border pixels with a similar color. The second compares
-    this mean a to the same mean b over the whole image: log((a + 0.01) / (b + 0.01)). The third is
-    the mean distance in Lab to the ten nearest colors at the border.
+    border, so it is about the fraction of border pixels with a similar color. With a
+    for this feature, and b for the mean similarity to the colors of the whole image, the second is
+    log((a + 0.01) / (b + 0.01)). The third is the mean distance in Lab to the ten nearest colors at
+    the border.
 
     Parameters
     ----------
