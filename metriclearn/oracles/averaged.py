@@ -1,4 +1,7 @@
-"""Loss-augmented inference by a mixture of two oracles: one bounds the hinge above, one below."""
+"""Loss-augmented inference by a mixture of two oracles.
+
+With one of them the hinge is an upper bound of the exact hinge, with the other a lower bound.
+"""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ class ConstrainedKMeans(BaseEstimator):
     Parameters
     ----------
     n_init : int
-        Number of starts, of which the best result is returned. In each start, k-means++ chooses the
-        centers of clusters without a label.
+        Number of starts. The best result of all starts is returned. For each start, k-means++
+        chooses the centers of the clusters without a label.
     max_iterations : int
     random_state : int, RandomState instance or None
 

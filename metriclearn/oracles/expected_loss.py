@@ -24,9 +24,9 @@ its parts. So once F(s) + f(s,u) + 1 < F(u), no best segmentation has a segment 
 ends after u.
 
 **Clusterings** come from a local search. The mean expected loss of the members themselves is
-Σ_ij q_i q_j ‖N_i − N_j‖² = 2 Σ_j q_j ‖N_j − N̄‖². No M has an expected loss below half of this
-number, because among all matrices N̄ has the least expected loss. So the expected loss of the best
-member is at most twice the least possible one, and the search starts from this member.
+Σ_ij q_i q_j ‖N_i − N_j‖² = 2 Σ_j q_j ‖N_j − N̄‖². Among all matrices, N̄ has the least expected
+loss, Σ_j q_j ‖N_j − N̄‖², which is half of this mean. The best member is no worse than the mean. So
+its expected loss is at most twice the least possible one, and the search starts from this member.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _is_allowed(positions, rules, s, u):
 
 
 def _recursion(positions: NDArray, *terms: Any) -> tuple[NDArray, float]:
-    """Find the best segmentation into any number of segments, as back-pointers and its value.
+    """Find the best segmentation into any number of segments. Returns back-pointers and its value.
 
     The back-pointers have the shape (1, E). In the best segmentation of the samples before position
     u, the last segment starts at position ``back[0, u]``.

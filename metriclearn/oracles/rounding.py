@@ -59,7 +59,7 @@ class RowKMeans(BaseEstimator):
     Parameters
     ----------
     n_init : int
-        Number of random starts, of which the best result is returned.
+        Number of random starts. The best result of all starts is returned.
     random_state : int, RandomState or None
     """
 

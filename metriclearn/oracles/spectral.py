@@ -1,4 +1,7 @@
-"""Spectral relaxations maximize ⟨A, M⟩ over projections, by eigenvectors (section 4.2)."""
+"""Spectral relaxations maximize ⟨A, M⟩ over projections, by eigenvectors.
+
+See Lajugie, Arlot & Bach, section 4.2.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from metriclearn.solvers.mahalanobis import PenalizedMetric
 
 
 class PenalizedSamples(Samples):
-    """One sequence, with the features of a change-point at every position.
+    """One sequence, with features of every position that give the penalty of a change there.
 
     Parameters
     ----------

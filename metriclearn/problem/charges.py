@@ -121,7 +121,7 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
 
 
 def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
-    """In the rows of one stretch, fill in the columns about true segments and stretches."""
+    """Fill in the columns that describe true segments and stretches, in the rows of one stretch."""
     stop = int(ends[-1])
     sizes = np.diff(ends, prepend=start)
     first, last = np.repeat(ends - sizes, sizes), np.repeat(ends, sizes)

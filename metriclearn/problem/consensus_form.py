@@ -2,7 +2,7 @@
 
 The given partitions N_j are called members. As ‖M − N‖² = Tr M + Tr N − 2⟨N, M⟩ for projections,
 
-    argmin_M Σ_j q_j ‖M − N_j‖² = argmax_M ⟨2N̄ − I, M⟩,   N̄ = Σ_j q_j N_j,   Σ_j q_j = 1,
+    argmin_M Σ_j q_j ‖M − N_j‖² = argmax_M ⟨2N̄ − I, M⟩,   N̄ = Σ_j q_j N_j,   Σ_j q_j = 1.
 
 The right-hand side maximizes a form, as all oracles do. The matrix N̄ is never stored, because it
 follows from the members.
@@ -99,7 +99,10 @@ class ConsensusForm:
         return [(q, member) for q, member in pairs if isinstance(member, NamedPartition)]
 
     def at(self, M: Any) -> float:
-        """⟨2N̄ − I + cI, M⟩, less β times the mean number of samples with a different name."""
+        """The value ⟨2N̄ − I + cI, M⟩ − β · (mean number of samples with a different name).
+
+        c is the shift of the form. The mean is over the members, with their weights.
+        """
         inner = sum(q * M.inner(member) for q, member in zip(self.weights, self.members))
         # ⟨I, M⟩ = Tr M is the number of clusters.
         return 2.0 * inner + (self.shift - 1.0) * M.n_clusters - self.name_loss * self._wrong(M)

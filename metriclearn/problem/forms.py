@@ -59,7 +59,7 @@ class Form(Protocol):
 
 
 class LowRankForm:
-    """The form A = ZZᵀ − κN + cI, made from factors Z, a reference partition N and two numbers.
+    """The form A = ZZᵀ − κN + cI, made from factors Z, a reference partition N and numbers κ, c.
 
     Factors are centered before they are summed, so that an offset of the data costs no digits. The
     offset only adds T‖mean‖² to the value of every partition. ``at`` takes O(Tr) for general
@@ -379,7 +379,7 @@ class JointFeatures(Protocol):
     linear : bool
         Whether forms are linear in w, so that gradients are the same at every w.
     warm_starts : bool
-        Whether oracles use their result for an earlier w as ``start``.
+        Whether an oracle is passed its result for an earlier w as ``start``.
     """
 
     metric: Metric
@@ -430,7 +430,9 @@ class LinearFeatures:
 
 @np.errstate(invalid="ignore", over="ignore")
 def check_squares(who: str, values: NDArray) -> NDArray:
-    """Return ``values`` (centered factors or their sums) if squares can be added and compared.
+    """Check that squares of ``values`` can be added and compared, and return ``values``.
+
+    The values are centered factors or their sums.
 
     Raises
     ------

@@ -22,7 +22,7 @@ from metriclearn.running.parameters import shown
 class ChangeCount:
     """A kind of region: how many change-points it holds, from ``fewest`` to ``most``.
 
-    ``most`` is None if any larger number is allowed. ``NO_CHANGE`` allows 0 change-points,
+    ``most`` is None if there is no upper limit. ``NO_CHANGE`` allows 0 change-points,
     ``EXACTLY_ONE`` allows 1, and ``AT_LEAST_ONE`` allows 1 or more.
     """
 
@@ -80,7 +80,7 @@ class Region:
         return int(high - low)
 
     def allows(self, change_points: NDArray) -> bool:
-        """Whether the region allows the number of these sorted change-points that lie inside it."""
+        """Whether the region allows as many changes as ``change_points`` (sorted) has inside it."""
         return self.kind.allows(self.count(change_points))
 
     def mirrored(self, n_samples: int) -> Region:
@@ -133,7 +133,7 @@ class PartialPartition:
         contains T, as in ruptures, is complete: there are no other changes. Otherwise there may be
         changes that are not listed.
     same : sequence of (start, stop)
-        Spans X[start:stop] that lie in one cluster or segment.
+        Spans X[start:stop]. All samples of a span lie in one cluster or segment.
     regions : sequence of Region or of (start, stop, kind)
         Annotated regions.
 

@@ -176,7 +176,7 @@ class NameScores(NamedTuple):
         return names
 
     def by_name(self, ends: NDArray) -> NDArray[np.float64]:
-        """How much the best total score changes if a certain segment has a certain name.
+        """How much the best total score changes if one segment must have a given name.
 
         The result (K, C) has an entry for every segment and name. It is 0 for the best names, and
         at most 0 for others.
@@ -213,7 +213,7 @@ class NameScores(NamedTuple):
         return scores
 
     def at(self, partition: Partition) -> float:
-        """The total score of a partition, under its names or, if it has none, the best names."""
+        """The total score of a partition under its names. If it has none, the best names count."""
         ends = partition.change_points
         names = partition.names if isinstance(partition, NamedPartition) else self.names_of(ends)
         starts = np.append(0, ends[:-1])

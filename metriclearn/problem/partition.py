@@ -203,7 +203,7 @@ class Partition:
 
     @property
     def _key(self) -> tuple[bool, bytes]:
-        """A key that is the same for equal partitions only."""
+        """A key. Two partitions have the same key exactly if they are equal."""
         numbers = self.labels if self.ends is None else self.ends
         return self.contiguous, np.asarray(numbers, dtype=np.int64).tobytes()
 
@@ -259,7 +259,7 @@ class Partition:
         return factor
 
     def project(self, X: NDArray) -> NDArray:
-        """The matrix M X, (T, P) -> (T, P), in O(TP). Row t is the mean of the cluster of t."""
+        """The matrix M X, (T, P) -> (T, P), in O(TP). Row t averages X over the cluster of t."""
         means = self.pool(X) / self.sizes.reshape(-1, *([1] * (X.ndim - 1)))
         return np.repeat(means, self.sizes, axis=0) if self.contiguous else means[self.labels]
 

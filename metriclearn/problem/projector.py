@@ -20,9 +20,9 @@ class Subspace:
     """The span of [Y, X], with an orthonormal basis Q that is never stored.
 
     The dimension is q ≤ K + P. The first K directions of Q are the normalized clusters
-    Y(YᵀY)^(-1/2) of a reference partition. The other directions are X − NX times a (P, q − K)
-    matrix, ``mixing``, which is computed by one QR decomposition in O(TP²). Once ``mixing`` is
-    known, the time of computations inside the span does not depend on the number of samples.
+    Y(YᵀY)^(-1/2) of a reference partition. The other directions are (X − NX)·``mixing``. One QR
+    decomposition, in O(TP²), gives the matrix ``mixing`` (P, q − K). Once it is known, the time of
+    computations inside the span does not depend on the number of samples.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ class Projector:
 
     Spectral relaxations return it instead of a partition. Losses, joint features and risks treat
     it like a partition, because they need only its trace, ⟨M, N⟩ and a root of XᵀMX. The weights s
-    and the filling f are 0 or 1, unless the last eigenvalue that counts equals the next one. All
-    eigenvectors with this eigenvalue then get equal weights, so that M does not depend on an
+    and the filling f are 0 or 1, unless the smallest eigenvalue that is chosen equals the next one.
+    All eigenvectors with this eigenvalue then get equal weights, so that M does not depend on an
     arbitrary choice among them.
 
     Parameters

@@ -71,8 +71,9 @@ class Point(NamedTuple):
 class Line(NamedTuple):
     """The tangent constant + ⟨slope, w⟩ of ⟨A, M⟩ as a function of the metric coordinates w.
 
-    If A is linear in w, the tangent equals ⟨A, M⟩ everywhere. A stored tangent has a ``key``. If A
-    is not linear, the key contains the bytes of the metric at which the tangent touches ⟨A, M⟩.
+    If A is linear in w, the tangent equals ⟨A, M⟩ everywhere. A stored tangent is used again as
+    long as its ``key`` fits. If A is not linear, the key contains the bytes of the metric at which
+    the tangent touches ⟨A, M⟩.
     """
 
     constant: float

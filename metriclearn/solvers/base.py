@@ -72,10 +72,10 @@ class CutMemory(NamedTuple):
     table : structured array (J,)
         One record for every cut, see :func:`~metriclearn.solvers.dual_master.table_of`.
     anchor_offset : float
-        Offset of a minorant anchor_offset + ⟨anchor_slope, w⟩ of the whole risk, which was computed
-        at the solver's start.
+        The cut of the whole risk at the solver's start is anchor_offset + ⟨anchor_slope, w⟩, a
+        minorant like the others.
     anchor_slope : array (n,)
-        The slope of this minorant.
+        The slope of this cut.
     """
 
     table: NDArray
@@ -107,7 +107,7 @@ class Trace:
         Loss-augmented inferences so far. If each cut belongs to a group of data sets, an inference
         for a whole group counts once.
     cache_hits : list of int
-        Inferences that were saved so far, because a stored cut was good enough.
+        Inferences that were not needed so far, because a stored cut was good enough.
     """
 
     objective: list[float] = field(default_factory=list)
@@ -286,7 +286,7 @@ class Iteration(ABC):
 
     @abstractmethod
     def record(self) -> Any:
-        """Add a row to the trace, and return the progress that callbacks are called with."""
+        """Add a row to the trace, and return the progress that is passed to callbacks."""
 
     @abstractmethod
     def solved(self) -> bool:

@@ -57,9 +57,9 @@ class BundleDual(BaseEstimator):
     bound. If there are few cuts, this solution usually has too small a norm. As long as the
     objective still falls along the ray from 0 through the solution, the solution is stretched by at
     most 30 %. Before each call of the oracles, the solver checks the cuts that it has dropped from
-    the working set. As long as these raise the maximum of all cuts by a large part of the gap, the
-    solver adds them and solves the master problem again. A proximal term keeps solutions near the
-    best point. Its weight is reduced after a round that lowers the objective enough, and raised
+    the working set. As long as these exceed the cuts of the working set by a large part of the gap,
+    the solver adds them and solves the master problem again. A proximal term keeps solutions near
+    the best point. Its weight is reduced after a round that lowers the objective enough, and raised
     otherwise.
 
     The solver works with every regularizer, squared or linear (L1, trace), and with the penalty of
@@ -85,7 +85,7 @@ class BundleDual(BaseEstimator):
     Raises
     ------
     ValueError, OSError
-        From the learner's ``fit``, for parameters that cannot be used, or a checkpoint.
+        From the learner's ``fit``, if parameters or the checkpoint file cannot be used.
 
     References
     ----------
@@ -189,7 +189,7 @@ class _Bundle(Minimization):
         move(new, np.arange(len(new)), self.cuts)
 
     def _query(self) -> tuple[NDArray, float]:
-        """Solve the master problem. Returns its solution, and the objective of the model at it.
+        """Solve the master problem. Returns its solution w, and model + Ω at w.
 
         Dropped cuts are added, and the problem is solved again, until they barely raise the model.
         """

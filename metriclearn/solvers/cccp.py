@@ -20,11 +20,11 @@ _HALVINGS = 10
 
 @dataclass(eq=False, repr=False)
 class CCCP(ComponentParameters):
-    """Minimize a majorant that touches the risk at the current point. Move there, and repeat.
+    """Minimize a majorant of the risk, move to the minimum of the majorant, and repeat.
 
     The risk is a difference of convex functions, or nearly so. Its method ``linearized(w)``
-    replaces the concave part of the risk by the tangent at w. The result is a majorant that equals
-    the risk at w.
+    replaces the concave part of the risk by the tangent at the current point w. The result is a
+    majorant that equals the risk at w.
 
     The objective is evaluated after every outer step. If a step would raise it, the step is halved,
     up to nine times, until it does not. So the trace never increases, even if the majorant is not
@@ -49,7 +49,7 @@ class CCCP(ComponentParameters):
     Raises
     ------
     ValueError, OSError
-        From the learner's ``fit``, for parameters that cannot be used, or a checkpoint.
+        From the learner's ``fit``, if parameters or the checkpoint file cannot be used.
 
     References
     ----------

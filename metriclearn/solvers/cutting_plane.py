@@ -41,9 +41,9 @@ class CuttingPlane(BaseEstimator):
         Whether each round adds a cut for every data set (n-slack). If false, it adds one cut for
         their mean (one-slack).
     stabilization : float
-        New cuts are computed at a point between the solution of the master problem and the best
-        point so far. This is the weight of the best point. With 0 the solver is the plain method,
-        which oscillates, above all with one slack.
+        New cuts are computed at a weighted mean of the best point so far and the solution of the
+        master problem. ``stabilization`` is the weight of the best point, at least 0 and below 1.
+        With 0 the solver is the plain method, which oscillates, above all with one slack.
     cvxpy_solver : str or None
         Name of a solver that cvxpy knows. By default it is scipy's HiGHS for linear programs, and
         Clarabel for others.
@@ -59,7 +59,7 @@ class CuttingPlane(BaseEstimator):
     ImportError
         If cvxpy is not installed.
     ValueError, OSError
-        From the learner's ``fit``, for parameters that cannot be used, or a checkpoint.
+        From the learner's ``fit``, if parameters or the checkpoint file cannot be used.
 
     References
     ----------

@@ -143,7 +143,8 @@ class FullMetric(BaseEstimator):
     def factors(self, rows: NDArray) -> NDArray:
         """Find the eigenvectors and eigenvalues of matrices of low rank, in O(P³/8) for each.
 
-        A product with ⌊P/8⌋ random vectors spans the range of a matrix whose rank is lower.
+        If the rank of a matrix is below ⌊P/8⌋, its products with ⌊P/8⌋ random vectors span its
+        range.
 
         Parameters
         ----------

@@ -66,12 +66,11 @@ class RegularizationTerms:
         return gradient
 
     def minimum(self, slope: NDArray, cone: MetricCone, best: float) -> float:
-        """The least value of ⟨g, w⟩ + Ω(w) over all metrics that may be optimal. The penalty is 0.
+        """The least ⟨g, w⟩ + Ω(w) with penalty 0, over all metrics that may be optimal.
 
-        If μ > 0, the minimum over the whole cone has a closed form. If μ = 0, any optimum has
-        ⟨slope, w⟩ ≤ F, where F is the best objective known, because risks are nonnegative. Let the
-        slope of Ω be κI, and ν the least eigenvalue (or weight) of g + κI. The minimum is then
-        min(0, ν) F/κ.
+        If μ > 0, the minimum over the whole cone has a closed form. If μ = 0, Ω(w) = κ Tr B. As
+        risks are nonnegative, any optimum then has Ω(w) ≤ F, the best objective known. Let ν be the
+        least eigenvalue (or weight) of g + κI. The minimum is min(0, ν) F/κ.
 
         Parameters
         ----------

@@ -110,7 +110,7 @@ class ProjectedSubgradient(ComponentParameters):
     tolerance : float
         Relative gap at which to stop.
     max_rounds : int
-        Largest number of rounds: passes over the data, or epochs.
+        Largest number of rounds. A round is one pass over the data or, with batches, one epoch.
     checkpoint : str or None
         File in which the state is saved after every round. An interrupted run resumes from it.
     random_state : int
@@ -119,7 +119,7 @@ class ProjectedSubgradient(ComponentParameters):
     Raises
     ------
     ValueError, OSError
-        From the learner's ``fit``, for parameters that cannot be used, or a checkpoint.
+        From the learner's ``fit``, if parameters or the checkpoint file cannot be used.
 
     References
     ----------
@@ -196,7 +196,7 @@ class _Descent(Minimization):
         return gamma
 
     def _epoch(self, count: int) -> float:
-        """Make steps along the subgradients of batches, and evaluate their average point.
+        """Make steps along the subgradients of batches, and evaluate the average of their ends.
 
         Returns the sum of the steps' lengths.
         """

@@ -272,7 +272,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
 
 @njit(**LIGHT)
 def _set_level(k, u, stop, hot_from, growth, live, levels):
-    """Form level k from the live starts from index first[k] up to index ``stop``.
+    """Make level k of the live starts with the indices first[k] … ``stop`` − 1.
 
     It becomes the newest level. Starts whose bound exceeds ``hot_from`` are hot. If there are many
     cold starts, level k contains only these, and the hot starts form one more level.
@@ -307,7 +307,7 @@ def loss_slack(truth, weight, first, t):
     and the largest amount that the loss can add. The slack κ − c of (*) is twice as large as −c if
     κ = −c. But the loss contributes 0 at u = t, and more only as u − t grows. So bounds use the
     slack −c plus a :func:`gain` that depends on t and u alone, and the largest gain decides which
-    starts are dropped. Without true segments, ``weight`` is added for every u.
+    starts are dropped. Without true segments, the numbers are ``weight``, 0 and ``weight``.
     """
     if len(truth) == 0 or not GAIN:
         return weight, 0.0, weight

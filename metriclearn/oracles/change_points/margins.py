@@ -83,8 +83,8 @@ class BoundaryMargins:
         less the best score of all. Gains are 0 at the change-points and at t = 0, at most 0
         elsewhere, and −inf where no change is allowed.
     probabilities : array (K−1,) or None
-        For each change-point, the probability of a true change within the tolerance, after
-        ``calibrate``.
+        For each change-point, the probability that a true change lies within the tolerance. None
+        unless the learner is calibrated (see its method ``calibrate``).
 
     See Also
     --------
@@ -131,8 +131,8 @@ class BoundaryMargins:
         """A score that is far smaller than most losses; 0 if there are no changes.
 
         It is a tenth of the median finite loss. But it is at most half the median cost (−gain) of
-        a change at other positions. With the full cost of one more change, every change could move
-        anywhere.
+        a change at other positions. If the score could fall by this whole cost, changes could move
+        almost anywhere.
         """
         finite = self.losses[np.isfinite(self.losses)]
         if not len(finite):

@@ -367,9 +367,9 @@ class PenalizedSegmentation:
         Returns None unless this vertex has more segments than ``low`` and fewer than ``high``.
 
         Let the cost of a boundary be the value that is lost if it is removed from ``high``, which
-        merges two segments. K − 1 boundaries must stay. The penalty is the mean of the smallest of
-        their costs and the largest cost of the other boundaries. It leads to K segments if removing
-        a boundary does not change the costs of the others.
+        merges two segments. The K − 1 most costly boundaries should stay. The penalty is the mean
+        of the smallest of their costs and the largest cost of the other boundaries. It leads to K
+        segments if removing a boundary does not change the costs of the others.
         """
         worths = np.sort(boundary_worths(self.signal, high.ends))
         guess = self.solve(float(np.mean(worths[-n_segments:][:2])))

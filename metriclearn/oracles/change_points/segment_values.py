@@ -296,7 +296,7 @@ def split_slack(slack, weight, c, t):
 
 @njit(**LIGHT)
 def legal_from(rules, t, min_size):
-    """The first end u from which on an allowed segment (s,u] that contains t may be split at t."""
+    """The first end u from which on t may split every allowed segment (s,u] that contains t."""
     if rules is None:
         return t + min_size
     return max(t + min_size, rules[_REACH, t] + 1) if rules.shape[1] else t + min_size

@@ -83,7 +83,7 @@ class Progress(NamedTuple):
 def projected(rows, offset, components):
     """Compute (X − offset)·componentsᵀ, (n, r), for ``rows`` X.
 
-    Rows are computed one by one, so that not a single bit depends on the chunks.
+    Rows are computed one by one, so that the division into chunks changes no bit.
     """
     result = np.zeros((len(rows), len(components)))
     for t in range(len(rows)):
@@ -95,7 +95,7 @@ def projected(rows, offset, components):
 
 @called
 def follow(signal, program, progress, rows, scores, penalties):
-    """Append samples until one more change is final, or sums should be centered again.
+    """Append samples until one more change is final, or until it is time to center the sums again.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def _mark(program, needed, base, first_fresh, u):
 
 @njit(**LIGHT)
 def _shared_change(program, needed, base, first_fresh, u):
-    """Find the latest change that is in the best segmentation before every live start.
+    """Find the latest change that the best segmentations before all live starts share.
 
     Also returns how many positions were visited. We begin with the set of all live starts, and
     repeatedly replace its largest position by the start of the segment that ends there. Once a

@@ -143,8 +143,8 @@ def _walk_back(values, last, before):
 def best_named_layers(signal, names, n_segments, positions, rest, floor):
     """Maximize the sum of :func:`best_named` over segmentations into ``n_segments`` segments.
 
-    Their ends are among ``positions``. These n positions increase, and the last one is T. The time
-    is O(K n² (r + C) + K n C²). ``rest`` (T+1, C) is an upper bound on the value of the samples
+    Their ends are among ``positions``, n numbers in ascending order, the last one T. The time is
+    O(K n² (r + C) + K n C²). ``rest`` (T+1, C) is an upper bound on the value of the samples
     from each position on, for every name of the segment that begins there. A prefix is extended
     only if its value plus ``rest`` reaches ``floor`` for some name of the next segment. Returns the
     value (−inf if there is no segmentation) and the segment ends.
