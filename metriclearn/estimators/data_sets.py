@@ -272,7 +272,7 @@ def check_features(estimator: Any, data: Data) -> Data:
 
 
 def check_range(who: str, what: str, values: NDArray, most: float) -> None:
-    """Raise a ValueError unless all positive ``values`` lie between 1/``most`` and ``most``.
+    """Raise a ValueError unless all ``values`` are between 1/``most`` and ``most``.
 
     Within these limits their squares can be added.
     """

@@ -34,7 +34,7 @@ _LEAST_WITHIN = 1e-2
 
 @runtime_checkable
 class RelaxableOracle(Oracle, Protocol):
-    """An oracle for the maximum in the hinge of clusterings that also provides an upper bound.
+    """An oracle that computes the maximum in the hinge of clusterings, and has a ``relaxation``.
 
     The oracle may be exact or not. ``over_partitions`` is true if the oracle always returns
     partitions. ``relaxation`` is an oracle whose values are upper bounds on the maximum over
@@ -254,8 +254,8 @@ class Clusterings(Task):
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
         """The features, loss and oracles of the hinge.
 
-        With partial labels, the oracle computes leading eigenvectors. They solve the relaxed
-        problem exactly when the loss is on labeled samples only.
+        With partial labels, the loss is on the labeled samples only, and the relaxed problem is
+        solved exactly by leading eigenvectors.
         """
         terms = {"features": LinearFeatures(self.learner.metric), "loss": FrobeniusLoss()}
         if training.truths[0].partial_labels is None:

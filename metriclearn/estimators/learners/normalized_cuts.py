@@ -102,7 +102,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     standardize : bool
         Divide features by their pooled within-image standard deviation before learning. If False,
         all features are divided by the same number, the power of 2 nearest to the largest of these
-        deviations, and ``starts`` are factors of the Euclidean metric of the features so divided.
+        deviations. Training then starts at the Euclidean metric after this division, times each of
+        the ``starts``.
     alternation : Alternation
         How to alternate between completing partial labels (−1 where unknown) and learning. The loss
         is then a sum over only those rows of M − N that belong to labeled samples, and K is the

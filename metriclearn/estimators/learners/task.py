@@ -72,9 +72,9 @@ class Task(ABC):
         Whether the number of clusters is known in training and prediction, so that clusters have no
         penalty.
     completes : tuple (bool, str)
-        Learning from partial labels needs the first item as the value of ``count_is_given``. The
-        second item is the setting that leads to this value, such as ``"n_segments=None"``, for
-        error messages.
+        The first item is the value that ``count_is_given`` must have in learning from partial
+        labels. The second item is the setting that leads to this value, such as
+        ``"n_segments=None"``, for error messages.
     one_is_few : bool
         Whether to warn if a single data set does not determine the penalty.
     starts : sequence of float or None
@@ -101,8 +101,9 @@ class Task(ABC):
         """The numbers (P,) by which features are divided: their pooled standard deviations.
 
         They are ∞ for constant features. Without ``standardize`` all other features are divided by
-        the same number, the power of 2^``unit_bits`` nearest to the largest deviation. By default
-        this power is 1 for most data. Dividing by a power of 2 causes no rounding errors.
+        the same number, the power of 2^``unit_bits`` nearest to the largest deviation. With the
+        default ``unit_bits`` this number is 1 for most data. Dividing by a power of 2 causes no
+        rounding errors.
         """
         data, who = training.data, type(self.learner).__name__
         short = np.flatnonzero(data.lengths < 2)
@@ -158,10 +159,12 @@ class Task(ABC):
 
         If numbers of clusters are given, it is a multiple of the identity, because all partitions
         would have the same score under a zero metric. It is scaled so that the scores of samples
-        are about as large as the loss. If every sample is a cluster, only one partition is
-        possible, and the metric starts at 0. A learned penalty starts just above the loss scale
-        times the largest loss that one more cluster can add. A single cluster is then optimal at
-        the start, and the cut computed there bounds the penalty.
+        are about as large as the loss. If the given numbers are so large that every sample is a
+        cluster, only one partition is possible, and the metric starts at 0.
+
+        If numbers of clusters are not given, the metric starts at 0. A learned penalty starts just
+        above the loss scale times the largest loss that one more cluster can add. A single cluster
+        is then optimal at the start, and the cut computed there bounds the penalty.
         """
         learner, truths = self.learner, training.truths
         if not self.count_is_given:

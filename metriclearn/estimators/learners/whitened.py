@@ -144,12 +144,12 @@ class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
 class WhitenedMetricLearner(MappedSegmenter):
     """Learn a metric after relevant component analysis, for few sequences with many features.
 
-    The objective is Eq. (9) of the paper. The metric is B = WᵀCW, where W whitens the covariance
-    within segments (RCA). The whitened directions are ordered by their variance between segments,
-    relative to the variance within segments. C is learned with large margin. If features are
-    correlated, as in sound and pictures, it is far better to regularize C than B, because W removes
-    variation that is unrelated to the labels. The cost is O(TP² + P³) in addition to the inner
-    learner.
+    The metric is B = WᵀCW, where W whitens the covariance within segments (RCA). The whitened
+    directions are ordered by their variance between segments, relative to the variance within
+    segments. C is learned with large margin: the objective is Eq. (9) of Lajugie, Arlot & Bach. If
+    features are correlated, as in sound and pictures, it is far better to regularize C than B,
+    because W removes variation that is unrelated to the labels. The cost is O(TP² + P³) in addition
+    to the inner learner.
 
     Parameters
     ----------
@@ -202,8 +202,8 @@ class WhitenedMetricLearner(MappedSegmenter):
 class ReferenceMetricLearner(MappedSegmenter):
     """Learn a metric near a reference metric, such as PCA, RCA or the Euclidean metric.
 
-    The objective is Eq. (9) of the paper, with another regularizer. Let W be the components of the
-    reference. The metric is B = WᵀCW, and C minimizes
+    The objective is Eq. (9) of Lajugie, Arlot & Bach, with another regularizer. Let W be the
+    components of the reference. The metric is B = WᵀCW, and C minimizes
 
         Σ_i s_i L_i(C, λ) + (μ/2) ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r), λ ≥ 0.
 
@@ -276,12 +276,13 @@ class ReferenceMetricLearner(MappedSegmenter):
 class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     """Learn a full metric after relevant component analysis, for few samples.
 
-    The objective is Eq. (9) of the paper. The metric is B = WᵀCW, where W whitens a covariance S,
-    and C is learned with large margin. K-means looks for round clusters of similar extent.
-    Whitening by the covariance within clusters (RCA, ``between=0``) makes clusters round. A
+    The metric is B = WᵀCW, where W whitens a covariance S, and C is learned with large margin: the
+    objective is Eq. (9) of Lajugie, Arlot & Bach. K-means looks for round clusters of similar
+    extent. Whitening by the covariance within clusters (RCA, ``between=0``) makes clusters round. A
     strongly regularized C then weights directions in proportion to how much clusters differ along
-    them. After whitening by the total covariance (``between=1``), it gives all these directions the
-    same weight. The metric is then nearly that of :class:`~metriclearn.baselines.ClosedFormMetric`.
+    them. After whitening by the total covariance (``between=1``), a strongly regularized C gives
+    the same weight to all directions along which clusters differ. The metric is then nearly that of
+    :class:`~metriclearn.baselines.ClosedFormMetric`.
     ``shrinkage=1`` gives the same result as :class:`ClusteringMetricLearner`. The defaults had
     nearly the least loss on 60 small tables (docs/results/clustering_defaults.md). With the default
     oracle, which includes a local search, the result depends slightly on the order of the samples.
@@ -289,14 +290,15 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
 
     With ``toward`` = μ, C minimizes
 
-        Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r),
+        Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r).
 
-    With the mapped data sets Z_i = X_i Wᵀ, the scale is c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩. Under
-    C = cI, the score of the labels N_i equals the loss of a partition that is orthogonal to them.
-    The factor h, α times the mean of K_i/T_i, has the order of magnitude of the hinge. Whatever the
+    With the mapped data sets Z_i = X_i Wᵀ, the scale is c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩. So
+    under C = cI, the scores c⟨Z_i Z_iᵀ, N_i⟩ of the labels have the sum 2α Σ_i K_i. The losses have
+    a smaller sum, because α‖M − N_i‖² ≤ 2α(K_i − 1) for all partitions M into K_i clusters. The
+    factor h, α times the mean of K_i/T_i, has the order of magnitude of the hinge. Whatever the
     units and the number of samples, a large μ gives the metric of RCA or of a ``reference``, up to
-    a factor. It also keeps directions in which the training clusters do not differ, because other
-    clusters may differ there.
+    a factor. A large μ also keeps directions in which the training clusters do not differ, because
+    other clusters may differ there.
 
     Parameters
     ----------

@@ -331,8 +331,9 @@ class NamedSegmentations(Segmentations):
 
         At the start, a single segment has to be optimal in the loss-augmented problem, although
         further segments can have wrong names that increase the loss. If the single segment has the
-        rarest name, all samples of other names are wrong already. So further segments can add at
-        most β for every sample of the rarest name. The penalty is increased by this sum.
+        rarest name, all samples of other names are wrong already. Further segments can then make
+        only the samples of the rarest name wrong as well, which adds at most β for each of these
+        samples. The penalty is increased by this sum, for the data set in which it is largest.
         """
         start = super().start(cone, training, scale)
         if not self.count_is_given:

@@ -28,8 +28,8 @@ class NameCalibration:
         0, 0.5 or 1. The samples of a segment depend on each other, so a sum of scores over many
         samples overstates the confidence.
     coef : array (C, Q)
-        The weights W of the learner when it was calibrated. If it has other weights now, the
-        calibration is not valid.
+        The weights W of the learner when it was calibrated. If the learner has other weights now,
+        the calibration is not valid.
 
     References
     ----------

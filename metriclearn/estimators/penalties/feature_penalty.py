@@ -180,7 +180,7 @@ class FeaturePenalty(ComponentParameters):
         return np.hstack(parts)
 
     def reach(self) -> tuple[int, int]:
-        """Return how many samples before and how many after a position its features depend on.
+        """Return how many samples before a position, and how many after it, its features depend on.
 
         Raises
         ------

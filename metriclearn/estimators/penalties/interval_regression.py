@@ -32,7 +32,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
 
     Minimizes, over w and a free intercept b, for standardized features x and intervals [l, h],
 
-        (1/n) Σ [m − (z − l)]₊² + [m − (h − z)]₊² + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b.
+        (1/n) Σ {[m − (z − l)]₊² + [m − (h − z)]₊²} + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b.
 
     This is the convex squared hinge of max-margin interval regression, with an elastic net. An
     infinite end of an interval adds nothing to the sum, and constant features are ignored. With
@@ -110,7 +110,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an interval is empty or NaN, none has a finite end, or a parameter is out of range.
+            If an interval is empty or NaN, if no interval has a finite end, or if a parameter is
+            out of range.
         """
         check_parameters(self)
         rows = self._rows(X, reset=True)

@@ -58,12 +58,13 @@ _PATHS = Needs(
 
 @dataclass(eq=False, repr=False)
 class SegmentCounts(StatelessTransformer):
-    """Features of a whole sequence: log K of its optimal segmentations at given penalties.
+    """Features of a whole sequence: the log of its optimal number of segments at given penalties.
 
     At each penalty, the optimal segmentation M minimizes ‖Z − MZ‖² + penalty · K, where K is its
-    number of segments. Over a range of penalties, K shows how many changes of each size there are
-    and how rough the segments are. A sequence whose noise is not white has more small changes than
-    its noise level suggests. The features are exact. Each penalty takes one pruned dynamic program.
+    number of segments. The feature is log K. Over a range of penalties, K shows how many changes of
+    each size there are and how rough the segments are. A sequence whose noise is not white has more
+    small changes than its noise level suggests. For each penalty, one pruned dynamic program finds
+    the exact optimum.
 
     Parameters
     ----------
@@ -378,9 +379,9 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return fitted, data, represented
 
     def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
-        """Compute the path up to ``max_segments`` segments.
+        """Compute the path up to a largest number of segments.
 
-        If twice the number of annotations is larger than ``max_segments``, it is the limit.
+        This is ``max_segments``, or twice the number of annotations if that is larger.
         """
         facts: Any = truth.change_points if isinstance(truth, Partition) else ()
         facts = truth.constraints if isinstance(truth, PartialPartition) else facts

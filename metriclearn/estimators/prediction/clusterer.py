@@ -39,9 +39,9 @@ class MahalanobisClusterer(LearnedMetric):
         The clusters are a local maximum of Tr(XBXᵀM) − λ Tr M over partitions. If K is known,
         K-means runs from ``n_init`` starts. Otherwise, with ``penalty_``, we take the better result
         of two methods: DP-means from ``n_init`` starts, and a local search from the rounded
-        relaxation. K-means then adds one cluster at a time while the maximized value rises. This is
-        needed because DP-means opens a cluster only if a single sample gains more than λ by it, so
-        it often ends with too few clusters.
+        relaxation. K-means then adds one cluster at a time, as long as the maximized value rises.
+        This is needed because DP-means opens a cluster only if a single sample gains more than λ by
+        it, so it often ends with too few clusters.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class MahalanobisClusterer(LearnedMetric):
         return self._penalized(Z) if count is None else self._k_means(Z, int(count))
 
     def _k_means(self, Z: NDArray, count: int) -> Partition:
-        """Exactly K clusters. Equal samples stay together unless fewer than K are distinct."""
+        """Exactly K clusters. Equal samples stay together if K or more samples are distinct."""
         means = KMeans(count, n_init=self.n_init, random_state=self.random_state)
         clusters = Partition.from_labels(means.fit_predict(Z))
         if clusters.n_clusters == count:

@@ -25,7 +25,7 @@ class ColumnSegmenter(MahalanobisSegmenter):
     ----------
     learner : segmenter with a metric
     start, stop : int
-        The index of the first feature that the learner reads, and of the one after the last.
+        The learner reads the features with the indices start … stop − 1.
 
     Attributes
     ----------

@@ -186,10 +186,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         """Compute exactly how certain every predicted change-point is, in the unit of the penalty.
 
         At the learned penalty this takes little more time than two pruned dynamic programs. If
-        numbers of segments are given, two more programs run. They consider only segments whose
-        deficit is at most a small bound, the window. If the window turns out to be too narrow, they
-        run again with wider windows. An ``oracle`` of the estimator is ignored: margins come from
-        the exact program.
+        numbers of segments are given, two more programs run. They leave out segmentations whose
+        value is below an upper bound by more than a small amount, the window. If the window turns
+        out to be too narrow, they run again with wider windows. An ``oracle`` of the estimator is
+        ignored: margins come from the exact program.
 
         Parameters
         ----------

@@ -66,7 +66,7 @@ class StreamSource(NamedTuple):
     classes : array (C,) or None
         The names, if names were learned; the code c stands for ``classes[c]``.
     behind, ahead : int
-        Numbers of samples on which a row depends, see ``read``.
+        How many samples before and after its own sample a row depends on, see ``read``.
     """
 
     read: Callable[[NDArray], tuple[NDArray, NDArray | None, NDArray | None]]
@@ -150,8 +150,8 @@ class SegmenterStream(ComponentParameters):
     Raises
     ------
     ValueError
-        For segmenters that need the whole sequence, for example for their penalty, for rows that
-        cannot be used, and for calls after :meth:`finish`.
+        If the segmenter needs the whole sequence (for example, because its penalty depends on it),
+        if rows cannot be used, or if a method is called after :meth:`finish`.
 
     References
     ----------
@@ -409,7 +409,7 @@ class SegmenterStream(ComponentParameters):
         return found
 
     def _forget(self, base: int, first: int) -> None:
-        """Renumber positions from ``base`` on, and drop those between ``base`` and ``first``."""
+        """Drop positions between ``base`` and ``first``, and number the others from ``base``."""
         self.begin_ += base + (self.head_ if base else 0)
         self.head_ = (0 if base else self.head_) + first - 1 - base
         signal, program, progress = self._kept().state

@@ -78,8 +78,8 @@ class AutomaticChoice:
     Attributes
     ----------
     names : list of str
-        One name per candidate, made of its family, strength and changes, and of the way in which
-        its penalty was chosen.
+        One name per candidate. It states the family, the strength, the changed settings and how the
+        penalty was chosen.
     losses : array (candidates, groups)
         Mean ‖M − N‖²_F over the sequences of a group, after learning from other groups; with
         partial labels, T times the loss on the labeled parts.
@@ -147,9 +147,9 @@ def auto_metric_learner(
     best candidate. We choose the simplest family whose loss exceeds the least loss by at most one
     standard error of the paired differences over groups.
 
-    Then we try some changes of this candidate, one after another, and keep each change that lowers
-    the loss by more than one standard error. We first try the penalty as it was learned, and the
-    penalty tuned in the unit of the data. Then ``min_size`` is set to half the length of the
+    Then we try other settings of this candidate, one after another, and keep each setting that
+    lowers the loss by more than one standard error. We first try the penalty as it was learned, and
+    the penalty tuned in the unit of the data. Then ``min_size`` is set to half the length of the
     shortest labeled segment. Finally we try penalties that depend on the sequence or on the
     boundary (:class:`~metriclearn.FeaturePenalty`). With few groups the standard error is inflated
     by Student's t for a confidence of 84 %: by 1.8 for two groups, by 1.3 for three, and by 1.2 for
@@ -167,9 +167,9 @@ def auto_metric_learner(
         The families, from simple to complex.
     seconds : float
         Time limit of the whole search. The first candidate is always tried, but no other is begun
-        after two thirds of this time. Every fit stops after a twentieth of it. ``choice_`` lists
-        the candidates for which there was not enough time, and ``solution_`` shows whether a fit
-        was stopped. With enough time the result is the same on every machine.
+        after two thirds of this time. Every fit stops after a twentieth of the limit. ``choice_``
+        lists the candidates for which there was not enough time, and ``solution_`` shows whether
+        the final fit was stopped. With enough time the result is the same on every machine.
     n_folds : int ≥ 2
         Number of folds, at most one per group.
 
@@ -301,7 +301,11 @@ def _standard_error(values: NDArray) -> float:
 
 
 def _simplest(trials: Sequence[_Trial]) -> _Trial:
-    """The best trial of the simplest family that is within one standard error of the best one."""
+    """Choose the simplest family within one standard error of the best, and return its best trial.
+
+    Every family is represented by its best trial. The standard error is that of the paired
+    differences from the best trial of all families.
+    """
     by_family: dict[int, _Trial] = {}
     for trial in sorted(trials, key=lambda trial: float(trial.losses.mean())):
         by_family.setdefault(trial.rank, trial)
@@ -316,7 +320,7 @@ def _simplest(trials: Sequence[_Trial]) -> _Trial:
 def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
     """Compare the best trial with the others, one after another, and return the winner.
 
-    Another trial wins if it is better by more than one standard error.
+    A trial that is better by more than one standard error replaces the best one.
     """
     for other in others:
         gain = best.losses - other.losses
@@ -325,7 +329,7 @@ def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
 
 
 def _refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """The changes of a learner to try: a mapping of descriptions to the parameters to set."""
+    """The settings of a learner to try: a mapping of descriptions to the parameters to set."""
     changes: dict[str, dict[str, Any]] = {}
     plain = isinstance(learner, ChangePointMetricLearner)
     if isinstance(truths[0], Partition):

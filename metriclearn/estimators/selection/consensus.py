@@ -65,16 +65,16 @@ _FITTED = families_of(
 
 @dataclass(eq=False, repr=False)
 class Consensus(Streaming, SegmenterWithoutMetric):
-    """Find the segmentation with the least expected loss over many models, and choose no model.
+    """Combine many models: find the segmentation with the least expected loss over all of them.
 
     With few recordings, the error of choosing one model is larger than the differences between
     models. Here every member, that is, every segmenter in ``members``, is fitted several times:
     without each part of the recordings in turn, and once to all recordings. All these models are
-    kept. The models of a member share one penalty, which is tuned on all recordings left out. This
-    is done twice, in the unit of the data and in units of the variance of each sequence. Few
-    recordings do not determine the penalty well, so each model predicts with 0.5, 1 and 2 times the
-    tuned penalty. The best compromise between the predictions N_j of all models for a new recording
-    is
+    kept. The models of a member share one penalty, which is tuned on all recordings left out. It is
+    tuned twice: once in the unit of the data, and once in units of the variance of each sequence.
+    Few recordings do not determine the penalty well, so each model predicts with 0.5, 1 and 2 times
+    each tuned penalty. The best compromise between the predictions N_j of all models for a new
+    recording is
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F.
 
@@ -426,7 +426,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
 
         A logistic regression predicts whether a boundary is true, from the log odds of its
         :meth:`boundary_shares`. The regression is fitted to recordings that were left out in
-        ``fit``. For these, the shares are computed from the models that were fitted without them.
+        ``fit``. The shares in such a recording come from the models that were fitted without it.
 
         Parameters
         ----------
@@ -586,11 +586,11 @@ def _distances(
     answers: Sequence[Mapping[int, Partition]],
     truths: Sequence[Any],
 ) -> NDArray[np.float64]:
-    """Distances from the boundaries of compromises to true boundaries, and to those of members.
+    """How far boundaries of compromises are from true boundaries and from the members' boundaries.
 
     There is a row for every boundary that a compromise has in a fully labeled recording that was
     left out. The first column is the distance to the nearest true boundary. There is one further
-    column for each member: the distance to its nearest boundary.
+    column for each member: the distance to the nearest boundary that this member predicts.
     """
     rows = [np.empty((0, 1 + len(answers)))]
     for i, best in found.items():

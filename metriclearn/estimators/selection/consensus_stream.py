@@ -25,11 +25,11 @@ class ConsensusStream(SegmenterStream):
     Every model follows the samples with a separate stream, which returns final segments. Let C be
     the last position up to which the segments of all models are final. Up to C, the segment ends of
     the models and their overlaps are the same as in the whole sequence. The recursion of
-    :mod:`metriclearn.oracles.expected_loss` depends only on earlier samples, so it advances to C
-    with the same numbers. It keeps all positions at which the current segment may begin. The best
-    segmentations up to these positions begin with the same changes, which are final. So
-    :meth:`push` and :meth:`finish` together return the segments that ``predict_change_points``
-    returns for all samples at once.
+    :mod:`metriclearn.oracles.expected_loss` depends only on earlier samples, so up to C it gives
+    the same values as for the whole sequence. The stream keeps all positions at which the current
+    segment may begin. Changes are final if the best segmentations up to all of these positions have
+    them in common. So :meth:`push` and :meth:`finish` together return the segments that
+    ``predict_change_points`` returns for all samples at once.
 
     The weight of a boundary depends on the lengths of the segments around it, so C cannot be beyond
     the last final segment end of any model. If a model finds no change, nothing becomes final. A

@@ -42,7 +42,7 @@ def is_listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
 
 
 def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
-    """Return the requirement that a parameter maps names to lists of accepted items."""
+    """Return the requirement that a parameter is a mapping of names to lists of accepted items."""
 
     def are(given: Any) -> bool:
         if given is None:
@@ -94,8 +94,8 @@ def cross_fitted(
     estimator : with ``n_jobs`` and ``verbose``
     members : mapping of names to families
     calls : sequence of joblib.delayed
-        One call for every family, member and fold, in this order. A member is left out if one of
-        its calls returns a ValueError.
+        One call for every fold of every member, ordered by family, then by member, then by fold. A
+        member is dropped if one of its calls returns a ValueError.
     n_folds : int
         Number of calls for each member.
     """

@@ -40,13 +40,14 @@ from metriclearn.running.parameters import Needs, check_parameters, component, s
 class GapSegmenter(ComponentParameters):
     """Segment sequences with unknown samples: rows with a NaN have weight 0 in every sum.
 
-    With weights w_t ∈ {0, 1} the value of a segment (s, u] is
+    Let w_t ∈ {0, 1} be the weight of row t, and z_t the row after multiplication by L, where
+    B = LLᵀ is the metric. The value of a segment (s, u] is
 
         ‖Σ w_t z_t‖² / Σ w_t − λ,      t in (s, u],
 
     and the loss is ‖M − N‖² over the entries of known samples only. Neither the value nor the loss
-    depends on where in a gap a segment ends. A segment without a known sample only costs λ. So the
-    best segmentation with these weights is the best segmentation of the known samples alone.
+    depends on where in a gap a segment ends. A segment without a known sample has the value −λ. So
+    the best segmentation with these weights is the best segmentation of the known samples alone.
     Learning and predicting from the known samples alone is therefore exact. Gaps are not
     interpolated, and their lengths do not matter.
 

@@ -156,7 +156,7 @@ def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np
 
     They are the same as the features of the whole recording. A frame depends only on nearby sound,
     so we compute features of stretches with enough sound on both sides. Stretches begin at
-    multiples of a block, where both a row and a frame begin.
+    multiples of a block, which is the shortest time after which a row and a frame begin together.
 
     Parameters
     ----------
