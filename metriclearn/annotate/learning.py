@@ -474,9 +474,9 @@ class Loop:
                 self._publish({**self.learned, "error": f"{type(error).__name__}: {error}"})
 
     def learn_once(self) -> None:
-        """Learn, segment and show the result on the page. Then suggest, validate and show it again.
+        """Learn, segment and show the result on the page. Then add suggestions, and validate.
 
-        If annotations change in the meantime, the steps after the first result are left out.
+        If annotations change after the first result is shown, the remaining steps are left out.
         """
         begun = time.perf_counter()
         with self.project.lock:
@@ -553,9 +553,9 @@ def strategy_for(model: Model | None) -> str:
 
     Without a model it is "diversity". With a model but without names it is "margin". With names it
     is "combined", which draws every second stretch at random. Names are learned best from all kinds
-    of stretches, but "margin" selects the same doubtful kinds again and again. On
-    training users of the data set HAPT, the fraction of rows with the right name was .85 with
-    "margin" and .91 with "combined".
+    of stretches, but "margin" selects the same doubtful kinds again and again. For the training
+    users of the data set HAPT, the fraction of rows with the right name was .85 with "margin" and
+    .91 with "combined".
     """
     if model is None:
         return "diversity"

@@ -76,7 +76,8 @@ class Names:
     ) -> Self | None:
         """Learn from labeled rows, each joined with up to four neighbors on each side.
 
-        With nine rows of P features each, it takes O(rows · (9 P)²) time.
+        With four neighbors on each side, it takes O(n (9 P)²) time for n labeled rows of P
+        features.
 
         Returns None if fewer than two different names occur.
 

@@ -200,7 +200,7 @@ class Project:
 
     The file ``metriclearn.json`` has a revision number, which every change raises by one. Each
     annotation is on a line of its own, so that two versions can be merged by hand. The file is
-    replaced in one step. Then ``segments.csv`` is replaced, which has the same segments. Only one
+    replaced in one step. Then the table ``segments.csv`` of the same segments is replaced. Only one
     process saves at a time.
 
     Attributes
@@ -383,7 +383,7 @@ class Project:
 
         If an error occurs before ``metriclearn.json`` is replaced, it is raised, and neither file
         changes. Once ``metriclearn.json`` is replaced, the change is saved. If the table cannot be
-        replaced then, it is written with the next change, or when the page is started again.
+        replaced after that, it is written with the next change, or when the page is started again.
         """
         table, text = writable(self.table), self._text_of_table()
         before = _digest(table.read_bytes()) if table.is_file() else None
@@ -408,7 +408,7 @@ class Project:
     def _text(self, before: str | None) -> str:
         """Return the new content of ``metriclearn.json``.
 
-        Unless ``before`` is None, it includes this digest of the table that will be replaced.
+        ``before``, the digest of the table that will be replaced, is included unless it is None.
         """
         lists = {name: many for name, many in sorted(self.annotations.items()) if many}
         recordings = [
@@ -498,8 +498,8 @@ def page_settings(folder: Path, segments: str, features: str | None) -> tuple[An
     """Return the settings of the page, so that ``fit`` reads the recordings in the same way.
 
     These are the features, the rate, the columns to ignore, and the label of unlabeled stretches.
-    With ``features="tables"`` they are the settings for tables. Otherwise they are the settings for
-    sound and pictures if a labeled recording is a sound or video file.
+    They are the settings for sound and pictures if a labeled recording is a sound or video file,
+    unless ``features`` is "tables". In all other cases they are the settings for tables.
     """
     tier = segments.removesuffix(TABLE).removesuffix(".")
     is_page = segments == file_of(folder, tier, TABLE).name

@@ -175,8 +175,8 @@ class Page:
     async def learned(self, request: Any, body: bytes) -> Any:
         """Send the latest result of learning, once it is newer than the one that the page has.
 
-        After some seconds, it is sent in any case. No thread waits for the result, so any number of
-        browser windows may be open.
+        If there is no newer result after some seconds, the old one is sent again. No thread waits
+        for the result, so any number of browser windows may be open.
         """
         serial = _number(request, "serial")
         deadline = time.monotonic() + _PATIENCE
@@ -318,7 +318,7 @@ class Page:
         return merged_segments(many, *predicted, one.seconds, one.rate)
 
     def _model(self, one: Recording) -> RecordingSegmenter:
-        """Learn a model, as ``metriclearn fit`` does, from all recordings with these features."""
+        """Learn from all labeled recordings with the same features, as ``metriclearn fit`` does."""
         tables, parts = self.project.tables(), {}
         for other in self.recordings.values():
             alike = (other.columns, other.rate) == (one.columns, one.rate)
@@ -369,7 +369,10 @@ def _download(name: str, content: bytes) -> Any:
 
 
 def _named(tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
-    """If any segment has a label, number those without one: all or none must have a label."""
+    """Give every segment a label, unless none has one.
+
+    A segment without a label gets the name of the recording and a number.
+    """
     if not any(label for segments in tables.values() for *_, label in segments):
         return tables
     return {
@@ -416,8 +419,8 @@ def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[An
 
     Where two segments touch, a change is added, unless both have the same name. Segments called
     "unknown" are left out, but a change is added where two of them touch. Labels that only number
-    the segments are dropped. Such labels all differ, and each is a number, or the name of the
-    recording and a number.
+    the segments are dropped. This is the case if all labels differ, and each is a number, possibly
+    after the name of the recording.
     """
     labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
     number = re.compile(rf"({re.escape(name)} )?\d+")
@@ -480,8 +483,8 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     FileNotFoundError
         If there is no such folder, or if it contains nothing to label.
     ValueError
-        If a recording or ``metriclearn.json`` is damaged. If ``metriclearn.json`` is missing, also
-        if ``segments.csv`` is damaged.
+        If a recording or ``metriclearn.json`` is damaged, or if ``metriclearn.json`` is missing and
+        ``segments.csv`` is damaged.
     """
     for name in ("starlette", "uvicorn"):
         optional(name, "label")

@@ -20,8 +20,8 @@ def exact_times(rows: Iterable[int], annotations: Iterable[Annotation], rate: fl
     """Convert predicted changes to times. Each number in ``rows`` is the first row after a change.
 
     If a person has annotated a time that is rounded to this row, the exact time is used. If there
-    are several such times, a boundary is preferred to the start or end of a stretch, and otherwise
-    the nearest time.
+    are several such times, boundaries are preferred to starts and ends of stretches. Among the
+    times that remain, the one nearest to the row is used.
     """
     given: dict[int, tuple[bool, float, float]] = {}
     for one in annotations:

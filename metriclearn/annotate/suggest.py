@@ -97,7 +97,7 @@ class _Labeled(NamedTuple):
         return arrays, [Partition(ends=ends - start) for _, start, ends in self.stretches]
 
     def gaps(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the gaps between labeled stretches: the recording, the start and the stop.
+        """Yield each gap between labeled stretches as (recording, start, stop).
 
         Gaps of less than two samples are left out.
         """
@@ -120,8 +120,8 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     ----------
     Xs : sequence of (T_i, P) arrays, or one
         The recordings.
-    known : labels with −1 where unlabeled, or PartialPartition, for each
-        The labels of the recordings.
+    known : sequence of labels or PartialPartition
+        The labels of each recording, with −1 for unlabeled samples.
 
     Returns
     -------
@@ -178,8 +178,9 @@ def suggest(
     ----------
     Xs : sequence of (T_i, P) arrays, or one
         The recordings.
-    known : labels with −1 where unlabeled, or PartialPartition, for each, optional
-        The labels, in the form of partial labels for ``fit``. By default all samples are unlabeled.
+    known : sequence of labels or PartialPartition, optional
+        The labels of each recording, with −1 for unlabeled samples, as for ``fit``. By default all
+        samples are unlabeled.
     length : int ≥ 2
         Largest number of samples in a stretch, about as many as a person can judge at once.
     n : int
@@ -190,14 +191,15 @@ def suggest(
     strategy : str
         How stretches are chosen. "margin" prefers uncertain stretches. Its gain is the sum of
         max(0, 1 − m / penalty) over the changes in a stretch that are predicted or nearly
-        predicted. Here m is how much the score decreases if the opposite is decided. "diversity"
-        prefers stretches that differ from the labeled and the suggested ones. It describes a
-        stretch by the means and standard deviations of the features. Its gain is the distance
-        between these numbers and those of the nearest labeled or suggested stretch. "combined"
-        multiplies the square of the gain of "margin" by the distance of "diversity" under the
-        learned metric, and chooses every second stretch at random. Without labeled changes there is
-        no metric, and then "margin" and "combined" choose at random. "random" and "leftmost" (from
-        the start of the first recording) are baselines that ignore the data.
+        predicted. Here m is how much the score decreases without a predicted change, or with a
+        nearly predicted one. "diversity" prefers stretches that differ from the labeled and the
+        suggested ones. It describes a stretch by the means and standard deviations of the features.
+        Its gain is the distance between these numbers and those of the nearest labeled or suggested
+        stretch. "combined" multiplies the square of the gain of "margin" by the distance of
+        "diversity" under the learned metric, and chooses every second stretch at random. Without
+        labeled changes there is no metric, and then "margin" and "combined" choose at random.
+        "random" and "leftmost" (from the start of the first recording) are baselines that ignore
+        the data.
     random_state : int, Generator or None
         Seed of the random choices.
 
@@ -257,7 +259,7 @@ def suggest(
 
 
 def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np.int64]:
-    """Return an (n, 3) array of all candidate stretches: the recording, the start and the stop."""
+    """Return the candidate stretches as an (n, 3) array of recordings, starts and stops."""
     rows = []
     for i, first, stop in gaps:
         last = max(first, stop - length)
@@ -293,8 +295,8 @@ def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partit
 def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
     """Compute how uncertain the decision at each position is, an array (T_i,) for every recording.
 
-    The value is 1 if a change at the position is as good as none. It is 0 if the position is
-    neither a predicted change nor the best alternative within a small radius.
+    The value is 1 if the score is the same with and without a change at the position. It is 0 if
+    the position is neither a predicted change nor the best alternative within a small radius.
     """
     radius, doubts = length // _PRECISION, []
     penalty = max(learner.penalty_ or 0.0, 1e-300)
@@ -331,7 +333,7 @@ def _greatest(
     ``places`` holds the candidates in random order. The gain of a candidate is its ``worth`` or, if
     ``described`` is given, its ``worth`` times the distance to the nearest labeled or chosen
     stretch. In each step the candidate with the largest gain is chosen. If ``explored`` is true,
-    every second step chooses the first candidate that is still free instead.
+    every second step instead chooses the first candidate that is still free.
     """
     suggestions: list[Suggestion] = []
     novelty, is_open = np.full(len(places), 1.0), np.ones(len(places), dtype=bool)

@@ -55,7 +55,7 @@ class OutputForms(Protocol):
         """Return A_Z for outputs (T, r), and the number that divides the hinge (often T)."""
 
     def slope(self, form: Any, Z: NDArray, partition: Any) -> NDArray:
-        """Return the gradient d⟨A_Z, M⟩/dZ for a fixed partition M, an array (T, r)."""
+        """Return the gradient d⟨A_Z, M⟩/dZ, an array (T, r), for a fixed partition M."""
 
     def loss(self, segments: bool) -> Any:
         """Return the loss ℓ between segmentations or, if ``segments`` is false, clusterings."""
@@ -188,8 +188,8 @@ class GaussianSimilarities:
     Parameters
     ----------
     similarity : GaussianSimilarity, optional
-        The similarity. W holds the similarities of all pairs of nodes. If W needs more than the
-        ``memory`` of this object, W is computed again, in blocks, whenever it is used.
+        The similarity. W holds the similarities of all pairs of nodes. If W needs more memory than
+        ``similarity.memory``, W is computed again, in blocks, whenever it is used.
 
     Raises
     ------

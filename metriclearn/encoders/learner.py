@@ -362,7 +362,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return replace(data, arrays=outputs, feature_names=None)
 
     def stream_source(self) -> StreamSource:
-        """Return how a stream computes the features of new samples.
+        """Return the parts of this learner that a stream needs.
 
         The encoder gets each sample together with the neighboring rows on which its output depends.
 

@@ -250,8 +250,8 @@ def f_measure(
     averaged over annotators. Matched change-points are at most ``margin`` samples apart. As in the
     Turing benchmark, every segmentation also has a change-point at 0, so F is in (0, 1]. Unlike
     :func:`precision_recall`, this function matches greedily: each true change-point is matched with
-    the nearest predicted one that is not matched yet. For A annotators, the index takes
-    O(A (r + s) log s + A s²/64) time.
+    the nearest predicted one that is not matched yet. For A annotators with r change-points each
+    and s predicted change-points, the index takes O(A (r + s) log s + A s²/64) time.
 
     Parameters
     ----------

@@ -202,8 +202,8 @@ def _expected_variation(table: ContingencyTable) -> float:
 def _expected_loss(table: ContingencyTable) -> float:
     """Compute the expected loss ℓ of random labelings.
 
-    The counts in the table are hypergeometric. Their mean and variance give E[Tr MN] =
-    1 + (K−1)(K′−1)/(n−1), and this gives the expected loss.
+    The counts in the table are hypergeometric. With M and N as in :func:`partition_loss`, the mean
+    and variance of the counts give E[Tr MN] = 1 + (K−1)(K′−1)/(n−1). This gives the expected loss.
     """
     rows, columns, n = len(table.row_sizes), len(table.column_sizes), table.n_samples
     inner = 1.0 + (rows - 1) * (columns - 1) / max(n - 1, 1)

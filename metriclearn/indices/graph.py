@@ -84,10 +84,10 @@ def vi_with_neighbors(
 ) -> float:
     """Variation of information between the neighborhood types of two labelings, Eq. (13).
 
-    Two nodes have the same type if they have the same label and each label occurs equally often
-    among their neighbors. Each labeling thus gives a partition into types. VIN is the VI of these
-    two partitions (Eq. (21)), so it satisfies the triangle inequality. It is symmetric, and it
-    equals VI on a complete or an empty graph.
+    Two nodes have the same type if they have the same label and, for every label, the same number
+    of neighbors with this label. Each labeling thus gives a partition into types. VIN is the VI of
+    these two partitions (Eq. (21)), so it satisfies the triangle inequality. It is symmetric, and
+    it equals VI on a complete or an empty graph.
 
     Types are found by hashing. Every label gets two random 64-bit words. For every node, a product
     with A sums the words of its neighbors modulo 2⁶⁴. This takes O(edges) time and O(n) memory
@@ -284,8 +284,8 @@ def _indicator(codes: NDArray) -> Any:
 def _neighborhood_types(A: Any, codes: NDArray, generator: np.random.Generator) -> NDArray:
     """Number the types of nodes. Return the number of every node's type, an array (n,).
 
-    Two nodes have the same type if their labels are equal and each label occurs equally often among
-    their neighbors.
+    Two nodes have the same type if they have the same label and, for every label, the same number
+    of neighbors with this label.
     """
     words = generator.integers(0, 2**64, size=(int(codes.max()) + 1, 4), dtype=np.uint64)[codes]
     # no node is its own neighbor; its own label is hashed with other words than its neighbors'

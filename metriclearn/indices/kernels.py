@@ -60,7 +60,7 @@ def _expected_cell(a: int, b: int, n: int) -> float:
 
 @njit(nogil=True, cache=True)
 def disagreements(a: Ints, b: Ints) -> tuple[np.uint64, np.uint64]:
-    """Count the pairs of samples that exactly one of two segmentations puts into one segment.
+    """Count the pairs of samples that are in the same segment in only one of two segmentations.
 
     The number is returned as two 64-bit words, (high, low). ``a`` and ``b`` are the sorted ends of
     the segments. The last end is the number of samples, below 2⁶³. This is Algorithm 1 of L.
@@ -134,7 +134,7 @@ def chain_matching(rows: Ints, columns: Ints, counts: Ints) -> np.int64:
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def weighted_concordance(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float]:
-    """Return Σ ŵ and Σ |ŵ| over all pairs i < j that are not tied in both a and b.
+    """Return Σ ŵ and Σ |ŵ| over all pairs i < j, except pairs that are tied in both a and b.
 
     |ŵ| is the smaller of |a_i − a_j| and |b_i − b_j|, divided by the larger. ŵ is positive if a and
     b order the pair in the same way, and negative if they order it in opposite ways.

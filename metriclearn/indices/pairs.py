@@ -23,10 +23,10 @@ _SAFE_SIZE = 3_000_000_000  # largest n whose square fits in 64 bits
 
 
 class PairCounts(NamedTuple):
-    """Numbers of unordered pairs of samples that are, or are not, in one cluster of each partition.
+    """How many pairs of samples are together in both partitions, in only one, or in neither.
 
-    The numbers are Python integers, which are exact for any number of samples. They sum to
-    n(n−1)/2.
+    A pair is together in a partition if both samples are in the same cluster. The numbers are
+    Python integers, which are exact for any number of samples. They sum to n(n−1)/2.
 
     Parameters
     ----------
@@ -58,10 +58,11 @@ class PairCounts(NamedTuple):
 
 @of_partitions
 def pair_counts(table: ContingencyTable) -> PairCounts:
-    """Count the pairs of samples that are, or are not, in one cluster of each partition.
+    """Count the pairs of samples that are together in both partitions, in only one, or in neither.
 
-    The four counts sum to C(n, 2) = n(n−1)/2, the number of all pairs. They are computed from the
-    table by N11 = Σ_kl C(n_kl, 2), N11 + N10 = Σ_k C(a_k, 2) and N11 + N01 = Σ_l C(b_l, 2).
+    A pair is together in a partition if both samples are in the same cluster. The four counts sum
+    to C(n, 2) = n(n−1)/2, the number of all pairs. They are computed from the table by
+    N11 = Σ_kl C(n_kl, 2), N11 + N10 = Σ_k C(a_k, 2) and N11 + N01 = Σ_l C(b_l, 2).
 
     Parameters
     ----------

@@ -110,13 +110,14 @@ def weighted_goodman_kruskal(
     ties: Ties = "agree",
     denominator: Literal["signs", "weights"] = "signs",
 ) -> float:
-    """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|, between rank and Pearson correlation.
+    """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|.
 
-    The sums are over pairs i, j of positions. The differences a_i − a_j and b_i − b_j are first
-    divided by the ranges of a and b. w_ij is the sign of the product of the two differences. ŵ_ij
-    has the same sign, and |ŵ_ij| is the smaller absolute difference divided by the larger. The
-    index is ±1 if and only if b is an affine function of a. If the denominator is 0, the index is
-    nan. It takes O(n²) time and O(n) memory.
+    It compares the order of the values, like a rank correlation, and also their differences, like
+    Pearson correlation. The sums are over pairs i, j of positions. The differences a_i − a_j and
+    b_i − b_j are first divided by the ranges of a and b. w_ij is the sign of the product of the two
+    differences. ŵ_ij has the same sign, and |ŵ_ij| is the smaller absolute difference divided by
+    the larger. The index is ±1 if and only if b is an affine function of a. If the denominator is
+    0, the index is nan. It takes O(n²) time and O(n) memory.
 
     Parameters
     ----------
@@ -235,10 +236,10 @@ _SIZE = number(1, 1000, whole=True)  # exact counts take n1 · n1 n2 steps on lo
 
 @needs(n1=_SIZE, n2=_SIZE, u=number())
 def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
-    """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) of a statistic u without ties.
+    """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) of a statistic u.
 
-    It is computed with exact integers and one division, so only the result is rounded. It takes
-    O(n1 · n1 n2) time.
+    The p-value is for samples without ties. It is computed with exact integers and one division, so
+    only the result is rounded. It takes O(n1 · n1 n2) time.
 
     Parameters
     ----------
@@ -378,7 +379,7 @@ def _ranked(
 
 
 def _permutation_p(u1: float, n1: int, n2: int, ranks: NDArray[np.float64]) -> float:
-    """Compute P(|U − n1 n2/2| ≥ |u1 − n1 n2/2|) if the ranks are assigned to samples at random."""
+    """Compute P(|U − n1 n2/2| ≥ |u1 − n1 n2/2|) if ranks are randomly assigned to both samples."""
     whole = np.rint(2 * ranks).astype(np.int64)  # midranks are multiples of ½
     doubled, sizes = np.unique(whole, return_counts=True)
     ways = np.zeros((n1 + 1, int(np.sort(whole)[-n1:].sum()) + 1))

@@ -4,8 +4,8 @@ A segment is a maximal run of equal labels. A label may occur in several segment
 compare the names of the states, which are the labels. The clusters of a
 :class:`~metriclearn.problem.partition.Partition` have no names. They are therefore matched one to
 one so that the overlap is largest, and each predicted cluster gets the name of its true cluster, or
-a new name if it has none. In a segmentation ``Partition.from_change_points(ends)``, each segment is
-a cluster of its own.
+a new name if it has no true cluster. In a segmentation ``Partition.from_change_points(ends)``, each
+segment is a cluster of its own.
 """
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ def _runs(codes: NDArray[np.int64]) -> Runs:
 def _matched(true: Runs, pred: Runs) -> tuple[Runs, Runs]:
     """Match predicted states with true states one to one so that the overlap is largest.
 
-    Every predicted state gets the number of its true state, or a new number if it has none.
+    Every predicted state gets the number of its true state, or a new number if it is not matched.
     """
     (segments, names), (others, old) = true, pred
     rows, columns, counts = segments.intersections(others)

@@ -26,7 +26,7 @@ def plot_margins(
     words: str = "loss",
     title: str | None = None,
 ) -> Figure:
-    """Draw how certain change-points are, and how good a change at any other sample would be.
+    """Draw how certain change-points are, and how good a change elsewhere would be.
 
     At every sample, the curve shows the score of the best segmentation with a change there, minus
     the score of the best segmentation of all. The curve is 0 at the change-points. Elsewhere,
@@ -39,8 +39,8 @@ def plot_margins(
     change_points : (K,) int array
         The change-points. As in ruptures, the last one is T.
     confidences : (K−1,) array
-        Confidence of each change-point: its loss (infinite if it cannot be removed), or its
-        probability.
+        Confidence of each change-point: how much the score decreases without it (infinite if it
+        cannot be removed), or its probability.
     gains : (T,) array
         The values of the curve. They are at most 0, and −inf where no change is allowed.
     intervals : (K−1, 2) int array

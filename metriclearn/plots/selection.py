@@ -30,8 +30,8 @@ def plot_elbow(
 ) -> Figure:
     """Draw the residual cost against the number of segments.
 
-    A bar in a second panel shows the penalties at which a number of segments is optimal. The longer
-    the bar, the more robust is the number.
+    If ``penalties`` is given, a second panel has a bar for each number of segments. The bar spans
+    the penalties at which this number is optimal. A number with a longer bar is more robust.
 
     Parameters
     ----------
@@ -147,8 +147,8 @@ def plot_regularization_path(
 
     If the validation loss is given, it is drawn in a second panel below. Up to six features have a
     color and a name, and the others are gray. These are the features with the largest weights at
-    the strength with the least validation loss. Without validation loss, the largest weight at any
-    strength counts.
+    the strength with the least validation loss. If the validation loss is not given, features are
+    compared by their largest weight over all strengths.
 
     Parameters
     ----------

@@ -101,9 +101,9 @@ def writable(path: str | os.PathLike[str]) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Context that gives a stream, and replaces the file ``path`` if the block ends without error.
 
-    Until then, the stream writes to a hidden file ``.NAME.*.tmp`` next to ``path``, which is locked
-    while the process runs. If the process is killed, the hidden file is left behind. It is removed
-    when ``path`` is written again.
+    Until then, the stream writes to a hidden file ``.NAME.*.tmp`` next to ``path``. The hidden file
+    is locked while the process runs. If the process is killed, the hidden file is left behind. It
+    is removed when ``path`` is written again.
 
     Raises
     ------

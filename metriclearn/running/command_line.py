@@ -2,8 +2,9 @@
 
 A command is a function, and its keyword-only parameters are options. Each parameter is annotated
 with ``Annotated[kind, help]``. The kind is bool, float, str, Path, a list of one of these, or a
-Literal with the choices. If None is allowed, the annotation has ``kind | None``. In the help, the
-placeholder for the value is the name of the parameter. A third entry of ``Annotated`` replaces it.
+Literal with the choices. If None is allowed, write ``kind | None`` instead of ``kind``. In the
+help, the placeholder for the value is the name of the parameter. A third entry of ``Annotated``
+replaces it.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def real_array(
 
 
 def _fault(array: NDArray, place: NDArray, signals: bool) -> tuple[str, str]:
-    """Say for an error message which value is not finite, where it is, and what to do."""
+    """Return, for an error message, which value is not finite and where, and what to do."""
     value = "NaN" if np.isnan(array[tuple(place)]) else "inf"
     row = f" at row {', feature '.join(map(str, place))}" if array.ndim else ""
     if array.ndim > 2:
@@ -150,7 +150,7 @@ def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDAr
 
 
 def _at_fault(table: Any) -> str:
-    """Name the columns of a data frame that do not hold numbers, for an error message."""
+    """List, for an error message, the columns of a data frame that do not hold numbers."""
     faulty = []
     for name in table.columns:
         try:
@@ -173,7 +173,7 @@ def dimensions(item: Any) -> int | None:
 
 
 def check_scale(who: str, X: NDArray) -> None:
-    """Raise ValueError if X, (n, d), has values above 1e150/√d, whose squares could overflow."""
+    """Raise ValueError if X, (n, d), has values above 1e150/√d: their squares may be too large."""
     largest = np.abs(X).max(initial=0.0)
     if largest > 1e150 / np.sqrt(X.shape[1]):
         raise ValueError(

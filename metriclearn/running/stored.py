@@ -43,8 +43,8 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
     Parameters
     ----------
     source : object with __len__ and __getitem__
-        The sequence that reads its items from disk. If it has a method ``subset(indices)``, a
-        worker gets only the part of it that it needs.
+        The sequence that reads its items from disk. If the sequence has a method
+        ``subset(indices)``, each worker gets only the items that it needs.
     check : callable
         Function (item, index, n_features) -> float64 array. It raises an error that names the index
         if the item is not a valid data set.
