@@ -1,4 +1,4 @@
-"""The public names of metriclearn.clusterers, each told once."""
+"""The public names of metriclearn.clusterers, each listed once."""
 
 from .dp_means import DPMeans as DPMeans
 from .dp_means import penalized_kmeans_objective as penalized_kmeans_objective

@@ -2,8 +2,8 @@
 
 The model is G ~ DP(α, N(0, ρI)), φ_i ~ G, x_i ~ N(φ_i, σI) with variances σ and ρ (Neal, Markov
 chain sampling methods for Dirichlet process mixture models, Journal of Computational and Graphical
-Statistics 9(2), 2000, Algorithm 2). With α = (1 + ρ/σ)^{d/2} exp(−λ/2σ) and σ → 0 it becomes
-DP-means with penalty λ (Kulis & Jordan, Revisiting k-means: new algorithms via Bayesian
+Statistics 9(2), 2000, Algorithm 2). With α = (1 + ρ/σ)^{d/2} exp(−λ/2σ) and σ → 0, Gibbs sampling
+becomes DP-means with penalty λ (Kulis & Jordan, Revisiting k-means: new algorithms via Bayesian
 nonparametrics, ICML 2012).
 """
 
@@ -145,8 +145,8 @@ class DirichletProcess:
     variance, prior_variance : float
         The variances σ > 0 and ρ ≥ 0, in units of squared distance.
     log_opening : float
-        Logarithm of the weight of a new cluster at the origin, ln α − (d/2) ln(1 + ρ/σ). For a
-        penalty λ, it is −λ/2σ.
+        Logarithm of the weight with which a sample at the origin opens a cluster:
+        ln α − (d/2) ln(1 + ρ/σ). For a penalty λ, it is −λ/2σ.
     """
 
     variance: float

@@ -1,4 +1,4 @@
-"""The public names of metriclearn.datasets, each told once."""
+"""The public names of metriclearn.datasets, each listed once."""
 
 from .examples import load_example as load_example
 from .files import load_files as load_files

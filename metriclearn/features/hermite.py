@@ -307,8 +307,8 @@ class SoftThresholds(_PerSeries):
     """sign(x) · (|x| − t)₊ of every column, for several thresholds t.
 
     Deviations below t, such as slow waves, vanish. A nonnegative combination of these features is a
-    piecewise linear function of x that is steeper for larger |x|. So a metric learned on them can
-    weigh the size of a change against its duration.
+    piecewise linear function of x that is steeper for larger |x|. So a metric learned on them
+    decides how much a large but short change counts against a small but long one.
 
     With a ``saturation`` s the excess e = (|x| − t)₊ becomes s·log(1 + e/s): about e if e is small,
     and logarithmic beyond s, so that far outliers and the largest changes count less.

@@ -19,7 +19,7 @@ validation = optional("skchange.utils.validation", "skchange")
 class MahalanobisCost(BaseCost):
     """The cost Σ_t (x_t − x̄)ᵀ B (x_t − x̄) of a segment, for PELT and other detectors of skchange.
 
-    With the learned ``penalty_`` skchange's PELT has the same optimum as the learner itself. For a
+    With the learned ``penalty_``, skchange's PELT has the same optimum as the learner itself. For a
     metric of rank r, ``precompute`` costs O(TPr). After that, every segment costs O(r).
 
     Parameters

@@ -128,13 +128,13 @@ class Neighborhood(BaseEstimator):
         return pairs
 
     def _at_offsets(self, tree: Any) -> NDArray:
-        """The pairs of nodes that are one of the offsets apart. Each pair occurs once."""
+        """The pairs of nodes whose positions differ by one of the offsets, each pair once."""
         steps = np.asarray(self.offsets, dtype=np.float64)
         if not steps.size or steps.shape[1:] != (2,) or not np.all(np.isfinite(steps)):
             raise ValueError(
                 f"Neighborhood needs offsets as pairs of columns and rows, got {self.offsets!r}."
             )
-        # For every node, the node nearest to the place one step further, or tree.n if none is near.
+        # For every step and node, the node nearest to the place this step away; tree.n if none is.
         apart = [tree.query(tree.data + step, distance_upper_bound=0.5)[1] for step in steps]
         i, j = np.tile(np.arange(tree.n), len(steps)), np.concatenate(apart)
         pairs = np.column_stack([i, j])[(j < tree.n) & (i != j)]

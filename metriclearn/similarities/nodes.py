@@ -331,10 +331,11 @@ def _kernel_means(
     """Kernel K-means from ``clusters``: returns the cluster of every node, and ⟨A, H⟩.
 
     Nodes that must share a cluster form a group. In every round each group without a label moves to
-    the nearest mean. With A = ΨΨᵀ a node of n samples is the point ψ/√n with weight n. Its squared
-    distance to the mean of cluster k is, up to a constant, q_k − 2m_sk, where m_sk is its inner
-    product with the mean, and q_k the squared norm of the mean. If A is positive semidefinite, each
-    round increases ⟨A, H⟩. In any case the clusters of the best round are returned.
+    the nearest mean. Let A = ΨΨᵀ. A node of n samples is the point ψ/√n with weight n, where ψ is
+    its row of Ψ. Its squared distance to the mean of cluster k is, up to a constant, q_k − 2m_sk,
+    where m_sk is its inner product with the mean, and q_k the squared norm of the mean. If A is
+    positive semidefinite, each round increases ⟨A, H⟩. In any case the clusters of the best round
+    are returned.
     """
     groups, fixed = groups_of(known.nodes)[0], known.columns
     labeled = np.unique(fixed[known.labeled])  # clusters that hold labeled samples

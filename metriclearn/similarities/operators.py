@@ -31,7 +31,7 @@ _FLOOR = 1e-8  # least eigenvalue over the largest: B^(1/2) has no derivative at
 
 
 class Operator(ABC):
-    """A similarity matrix A = Diag(r) W Diag(r), symmetric and nonnegative, with ``root`` r."""
+    """A symmetric, nonnegative similarity matrix A = Diag(r) W Diag(r). ``root`` holds r."""
 
     root: NDArray
     shares: NDArray | None = None  # r² in the sums for degrees, if the root depends on degrees

@@ -29,8 +29,8 @@ _STILL = 0.01  # degrees, added before logarithms
 def load_gazecom(root: PathLike | None = None, step: int = 5) -> LabeledSequences:
     """Gaze of eleven viewers of films, labeled fixation, saccade, smooth pursuit or noise.
 
-    Rows are means of ``step`` samples at 250 Hz. Three features are computed over 16, 48 and 160 ms
-    each: the natural logarithm of the displacement in degrees, the displacement divided by the
+    Rows are means of ``step`` samples at 250 Hz. Three features are each computed over 16, 48 and
+    160 ms: the natural logarithm of the displacement in degrees, the displacement divided by the
     length of the path, and the natural logarithm of the standard deviation in degrees. The last
     feature is the confidence of the tracker, 0 to 1. Each viewer is a group.
 

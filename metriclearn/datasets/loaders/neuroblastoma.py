@@ -56,7 +56,7 @@ class AnnotatedProfiles(Items):
     LISTS: ClassVar = ("sequences", "regions", "folds", "groups", "names")
 
     def known(self, fold: int | None = None) -> list[PartialPartition]:
-        """Convert the regions of every sequence, of one fold or of both, to partial labels."""
+        """Convert the regions of one fold, or of both, to partial labels of every sequence."""
         return [
             PartialPartition(
                 len(X),

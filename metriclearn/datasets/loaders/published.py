@@ -254,8 +254,7 @@ def load_penalties(
     Raises
     ------
     ValueError
-        If there is no set or no folds of this name, or the files are damaged or do not fit
-        together.
+        If ``name`` or ``folds`` is unknown, or the files are damaged or do not fit together.
     FileNotFoundError
         If the files are missing.
 

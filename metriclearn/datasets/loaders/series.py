@@ -164,7 +164,7 @@ def _motion(X: NDArray, window: int, channels: list[str]) -> NDArray[np.float64]
 
 
 def load_tssb(root: PathLike | None = None) -> LabeledSequences:
-    """Series joined from recordings of several classes, with 0 to 8 change-points each.
+    """Series with 0 to 8 change-points. A series is joined from recordings of several classes.
 
     Data: Schäfer, Ermshaus & Leser, ClaSP: time series segmentation, CIKM 2021. Files:
     ``series.npz`` and ``change_points.csv``. Labels are segment numbers, and every series is a

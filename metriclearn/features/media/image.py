@@ -60,7 +60,7 @@ class Picture:
         self.sizes = np.bincount(segments.ravel())
 
     def pool(self, planes: NDArray) -> NDArray:
-        """Average planes over the pixels of every node, (H, W) or (H, W, p) -> (S, p)."""
+        """Average the values of the pixels of every node, (H, W) or (H, W, p) -> (S, p)."""
         flat = planes.reshape(self.segments.size, -1)
         sums = [np.bincount(self.segments.ravel(), weights=column) for column in flat.T]
         return np.column_stack(sums) / self.sizes[:, None]
