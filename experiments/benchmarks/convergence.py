@@ -7,8 +7,8 @@ of 150 samples and 20 features (5 relevant, 3 to 8 segments), with strength 0.1.
 versions: a full and a diagonal metric with a learned penalty, and a full metric with the number of
 segments given. ``many`` is 400 sequences of 40 samples and 8 features, with a full metric and the
 number of segments given. For so many sequences, a learner adds one cut per round for each of a
-hundred groups of sequences. So does the run ``bundle`` here. The run ``bundle, ungrouped`` and all
-other solvers get one cut for every sequence. ``hapt`` is the first 20 training sequences of
+hundred groups of sequences. The run ``bundle`` here does the same. The run ``bundle, ungrouped``
+and all other solvers get one cut for every sequence. ``hapt`` is the first 20 training sequences of
 ``python -m experiments.run experiment=hapt`` (half-second windows, 36 features, unlabeled gaps
 kept, the split of seed 0), with a full metric and strength 0.01. It has two versions: in one the
 penalty is learned, in the other it is fixed at the learned value. No test sequence is used.

@@ -8,8 +8,8 @@ computed from recordings whose gaps are filled. There are two ways to learn. In 
 use all rows of features. In the other way, rows that lie mostly in gaps too long to be filled
 become NaN, and ``GapSegmenter`` leaves them out. The better way is chosen on the training data,
 which have gaps as well: by cross-validation of ``score``, with half of the groups held out. After
-every fit the penalty is tuned on the same data. The loss compares predictions for damaged test
-recordings with the labels of all rows.
+every fit the penalty is tuned on the data of this fit. The loss compares predictions for damaged
+test recordings with the labels of all rows.
 """
 
 from __future__ import annotations

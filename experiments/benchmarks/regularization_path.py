@@ -69,8 +69,8 @@ def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[
 
 def not_zero(path: RegularizationPath, i: int) -> frozenset[int]:
     """The indices of the weights that are not zero at the i-th strength. They are the largest
-    weights; the rank of the metric is their number. For a full metric, weights are eigenvalues in
-    decreasing order."""
+    weights, and there are as many as the rank of the metric. For a full metric, weights are
+    eigenvalues in decreasing order."""
     rank = path.solutions[i].rank
     return frozenset(np.argsort(-path.weights[i], kind="stable")[:rank].tolist())
 

@@ -151,8 +151,8 @@ def boundary_row(
 def state_rows(
     learner: Any, euclidean: Any, train: LabeledSequences, test: LabeledSequences, tiny: bool
 ) -> Iterator[Row]:
-    """Yield rows that show how well states agree with activities. The states are ours, or clusters
-    of windows or of segments."""
+    """Yield rows that show how well states agree with activities. The states are predicted by our
+    learners, or are clusters of windows or of segments."""
     known = [labels >= 0 for labels in test.labels]
     truths = [labels[rows] for labels, rows in zip(test.labels, known)]
     counts = [len(set(truth)) for truth in truths]

@@ -2,8 +2,9 @@
 
 The two kinds of scenes differ in textures and light, as a viewer would notice: a studio has
 horizontal shelves and desks, a stage has vertical curtains and beams and is darker and more
-colorful. Shots of the same kind differ as much or more in zoom, hue, brightness and the places of
-people. An audience is neither kind: its pattern has a random angle.
+colorful. Shots of the same kind differ from each other in zoom, hue, brightness and the places of
+people, at least as much as the two kinds differ. An audience is neither kind: its pattern has a
+random angle.
 """
 
 from __future__ import annotations

@@ -100,8 +100,9 @@ def _members(
     candidate of the method.
 
     A row has one model per fold. With ``procedure.refits`` it also has a model that is fitted to
-    all training data. These fits are made here, except that of the chosen candidate, which exists
-    already. Models stay in files, because all together may not fit into memory.
+    all training data. The fits to all training data are made here, except that of the chosen
+    candidate, which exists already. Models stay in files, because all together may not fit into
+    memory.
     """
     tasks: list[Task] = []
     members: dict[tuple[str, str], list[list[_Stored]]] = {}
@@ -163,12 +164,12 @@ def _agree(
 def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
     """Choose one of our methods for every column of a case, by its training data alone.
 
-    The configuration lists methods from simple to complex. We choose the first one that on held-out
-    data is no worse than the best by more than one standard error of their paired differences over
-    units. Each method takes part with the strength of least mean held-out loss. The largest
-    strength within one standard error would be another choice, but it was no better on training
-    data (docs/research/choosing.md). If splits share samples, we choose the method of least mean
-    loss, because their corrected standard error would allow nearly every method
+    The configuration lists methods from simple to complex. We choose the first one whose held-out
+    loss is at most one standard error above the least. The standard error is that of the paired
+    differences over units. Each method takes part with the strength of least mean held-out loss.
+    The largest strength within one standard error would be another choice, but it was no better on
+    training data (docs/research/choosing.md). If splits share samples, we choose the method of
+    least mean loss, because their corrected standard error would allow nearly every method
     (docs/research/clustering.md).
     """
     case = mine[0].case

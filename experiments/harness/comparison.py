@@ -71,8 +71,8 @@ Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
 class Comparison(Procedure):
     """An experiment that compares segmenters on a data set of sequences.
 
-    Held-out losses choose the penalty of every candidate. One option is the penalty that ``fit``
-    gives. If the method has the option ``learns_penalty``, another one is the penalty of
+    Held-out losses choose the penalty of every candidate. It can be the penalty that ``fit`` gives.
+    If the method has the option ``learns_penalty``, it can also be the penalty of
     :func:`with_tuned_penalty`; other methods tune their penalty in ``fit``. If ``relative`` is
     true, a method with a metric and without names can also have a penalty in units of each
     sequence's variance. The option ``columns`` of a method restricts its columns. If ``agrees`` is

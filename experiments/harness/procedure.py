@@ -96,8 +96,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice that was made: a candidate, an option of its fitted model, and the losses of both on
-    held-out data.
+    """A choice that was made: a candidate, an option of its fitted model, and the losses on
+    held-out data with this candidate and option.
 
     ``method`` names the learner behind the row "ours".
     """
@@ -271,8 +271,8 @@ class Procedure(Protocol):
         return None
 
     def place(self, outcome: Outcome, column: str) -> tuple[str, str]:
-        """Tell in which table and in which of its columns the results show this column of an
-        outcome."""
+        """Return the table of the results that shows this column of an outcome, and the name of the
+        column in that table."""
         return outcome.case.table, outcome.case.column or column
 
     def table(self, name: str) -> Row:
@@ -345,8 +345,8 @@ def curve_of(rows: Sequence[Row], method: str) -> NDArray:
 
 
 def tables_and_rows(procedure: Procedure, outcomes: Sequence[Outcome]) -> dict[str, list[Row]]:
-    """Make ``tables`` and ``rows`` of results.json, with every measure of every method over its
-    cases."""
+    """Make ``tables`` and ``rows`` of results.json. A row has the numbers of one measure and one
+    method, over the cases of one table."""
     places: dict[tuple[str, str, str, str], list[tuple[Outcome, str]]] = {}
     for outcome in outcomes:
         for column, scores in outcome.scores.items():
@@ -377,7 +377,7 @@ def _numbers(procedure: Procedure, mine: Sequence[tuple[Outcome, str]], measure:
     """Compute the numbers and further fields of one row of the results, from outcomes of one
     method.
 
-    ``mine`` has each outcome with the name of its column that this row shows.
+    ``mine`` has pairs of an outcome and the name of the column whose scores this row shows.
     """
     tests = [outcome.case.test for outcome, _ in mine]
     values = np.concatenate([outcome.scores[column][measure] for outcome, column in mine])

@@ -200,7 +200,7 @@ class Member(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class Stranger(BaseEstimator):
-    """A class from outside of this project, with ``fit(X, y)`` and ``predict_change_points(X)``.
+    """A class from outside this project, with ``fit(X, y)`` and ``predict_change_points(X)``.
 
     If it has ``classes_`` and ``predict(X)``, the names that it predicts are scored, too.
 

@@ -49,8 +49,9 @@ def drawn(
 ) -> LabeledSequences:
     """Draw stretches of equal length, each from a different recording.
 
-    If there are enough recordings, stretches are at most a minute long. In every fold the stretches
-    to fit to must contain a boundary, and so two names. The draw is repeated until they do.
+    If there are enough recordings, stretches are at most a minute long. In every fold at least one
+    of the stretches to fit to must contain a boundary, so that there are two names. The draw is
+    repeated until this holds.
 
     Raises
     ------

@@ -98,8 +98,8 @@ class PenaltyRegression(BaseEstimator):
 
 
 def best_shift(logs: NDArray, data: PenaltyTargets) -> float:
-    """Find the constant to add to the predicted log penalties ``logs`` for the fewest errors on
-    ``data``. The search is exact.
+    """Find the constant that gives the fewest errors on ``data`` when it is added to the predicted
+    log penalties ``logs``. The search is exact.
 
     The constants with the fewest errors form one or more intervals. The middle of the widest one is
     returned.

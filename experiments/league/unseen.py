@@ -1,8 +1,8 @@
 """Cases in which test recordings have names that training never saw, and a metric for such cases.
 
-A classifier has to give a segment of a new name one of the names it knows. Its probabilities
-contain more: a new name gives a new mixture of the known ones, so the probabilities are good
-features for a metric.
+A classifier knows only the names of training, so it always names a segment with a new name wrongly.
+Its probabilities contain more: a new name gives a new mixture of the known ones, so the
+probabilities are good features for a metric.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def without_parts(
 
     Yields
     ------
-    the names that are left out, in words, the training data without them, and the folds
+    a text with the names that are left out, the training data without them, and the folds
     """
     always = unseen["always"]
     for names in name_parts(train, unseen["parts"], always, seed)[: unseen["turns"]]:

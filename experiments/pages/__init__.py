@@ -1,2 +1,1 @@
-"""Pictures that hold the digest of their results, the chart of all results, and the map of the
-code."""
+"""The chart of all results, the map of the code, and a digest of the results in every picture."""

@@ -93,8 +93,8 @@ def _share(cells: Mapping[str, Mapping[str, Cell]], key: str) -> float:
 
 
 def _head(ax: Any, columns: list[str]) -> None:
-    """Write the title of a choice above each column. Above several such titles, write what should
-    hold for the data to which these choices are suited."""
+    """Write the title of its choice above each column. Above every group of titles, write for which
+    kind of data these choices are meant."""
     words = [word for choices in CHOICES.values() for word in choices.values()]
     ax.set_xticks(range(len(columns)), words, fontsize=9, color=INK)
     ax.xaxis.tick_top()

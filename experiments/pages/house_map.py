@@ -33,7 +33,7 @@ class Room(NamedTuple):
     uses : tuple of str
         Names of the folders from which it imports.
     floor : int
-        0 for folders that use no others, else one more than the highest floor of those it uses.
+        0 if the folder uses no others, else one more than the highest floor of the folders it uses.
     inner : tuple of str
         Names of its subfolders.
     """

@@ -135,8 +135,9 @@ class OrdinalDiscriminants(BaseEstimator):
     """Ordinal linear discriminant analysis: separates neighboring segments and contracts each
     segment.
 
-    ``components_`` are the leading generalized eigenvectors of the scatter of the means of two
-    neighboring segments around their common mean, relative to the scatter within segments.
+    ``components_`` are the leading generalized eigenvectors of two scatter matrices. The first is
+    the scatter of the means of two neighboring segments around their common mean. The second is the
+    scatter within segments.
 
     Parameters
     ----------

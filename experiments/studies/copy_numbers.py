@@ -372,8 +372,8 @@ class Neuroblastoma(Procedure):
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         """Make the report, with pictures of sequences on which ours and another method differ most.
 
-        The other method is one whose test errors differ from ours on at least one sequence. Among
-        these it is the one with the least held-out loss.
+        The other method is the one with the least held-out loss among those whose test errors
+        differ from ours on at least one sequence.
         """
         apart = [outcome for outcome in outcomes if outcome.case.table == "profiles"]
         outcomes = [outcome for outcome in outcomes if outcome.case.table != "profiles"]

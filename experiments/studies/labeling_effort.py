@@ -123,7 +123,8 @@ class Annotator(BaseEstimator):
     fractions : sequence of float
         Fractions of the samples to label. Each time one is reached, the metric is learned again.
     error : float
-        Probability that a true change is overlooked, and that a stretch gets a false change.
+        Probability that a true change is overlooked, and also the probability that a stretch gets a
+        false change.
     learner : estimator, optional
         Replaces the folder's learner.
 

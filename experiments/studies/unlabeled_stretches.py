@@ -27,10 +27,11 @@ _NOTE = (
 
 
 class UnlabeledStretches(Comparison):
-    """The experiment on unlabeled stretches. Each column has another way to read the training data.
+    """The experiment on unlabeled stretches. The columns differ in how they read the training data.
 
-    A way is a value of the loader's option ``unlabeled``. In all columns the test data are read in
-    the way of the first column. Pictures and models come from the first column.
+    Each column has a value of the loader's option ``unlabeled``. The test data are the same in all
+    columns: they are read with the value of the first one. Pictures and models come from the first
+    column.
     """
 
     measures: Mapping[str, tuple[str, str]] = {
