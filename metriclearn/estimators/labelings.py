@@ -301,7 +301,7 @@ def read_names(
     Raises
     ------
     ValueError
-        If there are no names, they cannot be sorted, or they are not among the classes.
+        If there are no names, or if they cannot be sorted or are not among ``classes``.
     """
     given = []
     for labeling, truth in zip(list_labelings(who, y, data), truths):

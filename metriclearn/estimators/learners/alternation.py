@@ -69,8 +69,8 @@ class FirstMetric(Protocol):
     ) -> NDArray:
         """The components Lᵀ, (r, P), of the first metric.
 
-        To learn this metric from the labeled parts, a class uses two functions: ``cut`` cuts these
-        parts out, and ``fit`` learns from them with the settings of the learner.
+        A class that learns this metric from the labeled parts needs both functions: ``cut`` cuts
+        these parts out, and ``fit`` learns from them with the settings of the learner.
         """
         ...
 

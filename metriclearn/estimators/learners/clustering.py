@@ -51,10 +51,11 @@ class RelaxableOracle(Oracle, Protocol):
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bounds on the objective F of the fitted metric, with the exact hinge.
+    """An upper bound on the objective of the fitted metric, and a lower bound for all metrics.
 
-    The hinge in F is a maximum over partitions. Computing it takes too long except for small data.
-    The relaxed objective F̄ ≥ F has the maximum over projections instead.
+    The objective F has the exact hinge, which is a maximum over partitions. Computing it takes too
+    long except for small data. The relaxed objective F̄ ≥ F has the maximum over projections
+    instead.
 
     Attributes
     ----------

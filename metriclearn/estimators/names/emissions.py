@@ -332,8 +332,8 @@ class NameWeights:
     coef : array (C, Q)
         W; the score of name c in a sample with features φ is ⟨W_c, φ⟩.
     transitions : array (C, C) or None
-        τ, the cost of a segment with the second name after a segment with the first, in addition to
-        the penalty of a segment; ∞ on the diagonal if neighbors must differ.
+        τ; τ[c, c′] is the cost of a segment with name c′ after a segment with name c, in addition
+        to the penalty of a segment. The diagonal is ∞ if neighbors must differ.
     unit : float
         The value of τ that corresponds to a weight of 1 in the solver; 0 if τ is not learned.
     """

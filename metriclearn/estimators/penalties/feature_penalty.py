@@ -122,8 +122,8 @@ class FeaturePenalty(ComponentParameters):
         Raises
         ------
         ValueError
-            If a feature returns another shape than those above, or not the same number of features
-            for all sequences.
+            If a feature returns an array of another shape than the class allows, or not the same
+            number of features for all sequences.
         """
         check_parameters(self)
         means, variances, ranges = [], [], []

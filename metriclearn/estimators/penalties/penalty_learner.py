@@ -120,7 +120,7 @@ class SegmentCounts(StatelessTransformer):
         return np.log(np.reshape(rows, (len(rows), len(self.log_penalties))))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """The names of the features, such as ``segments1`` for the logarithm 1 of a penalty."""
+        """The names of the features, such as ``segments1`` for a penalty with logarithm 1."""
         return np.array([f"segments{log:g}" for log in self.log_penalties], dtype=object)
 
 
@@ -354,8 +354,9 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean error.
 
-        If all labels are PartialPartition, the error is the fraction of the constraints that are
-        violated. If all are full labels, it is the mean of ‖M − N‖²_F over sequences.
+        If labels of any sequence are partial, the error is the fraction of all constraints that are
+        violated; full labels then count as constraints, too. If all labels are full, it is the mean
+        of ‖M − N‖²_F over sequences.
         """
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)

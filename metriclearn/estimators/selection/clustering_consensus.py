@@ -269,7 +269,7 @@ class ClusteringConsensus(ComponentParameters):
     ) -> Partition:
         """The compromise of given partitions.
 
-        With "given", it has the same number of clusters as the partitions if they all agree on it.
+        With "given", it has as many clusters as the partitions if they all have the same number.
         """
         numbers = {one.n_clusters for one in given}
         if self.n_clusters == "given" and n_clusters is None and len(numbers) == 1:

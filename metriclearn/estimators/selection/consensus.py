@@ -332,7 +332,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
             note_constant(self, varies)
 
     def check_streams(self) -> None:
-        """Raise a ValueError that names the families of models that cannot follow a stream."""
+        """Raise a ValueError if some models cannot follow a stream; it names their families."""
         refused: dict[str, list[str]] = {}
         for family, model in zip(self.families_, self.models_):
             try:

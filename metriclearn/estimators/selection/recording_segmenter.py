@@ -337,7 +337,7 @@ def _plain_losses(
 
 
 def in_words(model: RecordingSegmenter) -> dict[str, str]:
-    """Describe a fitted model, its training data and its quality in texts with titles."""
+    """Describe a fitted model, its training data and its quality: a text for each title."""
     learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
     models = getattr(learner, "models_", [learner])
     shares = getattr(learner, "weights_", [1.0])
