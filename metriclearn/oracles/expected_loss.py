@@ -5,7 +5,8 @@ The expectation is over the members of a consensus, which are partitions N_j wit
 
     f(s,u) = 2 Σ_j q_j Σ_k |(s,u] ∩ C_jk|² / (|C_jk| (u−s)) − 1 + β max_c [V_c(u) − V_c(s)],
 
-with C_jk the segments of member j and V_c the cumulative votes for the name c.
+with C_jk the segments of member j, β the ``name_loss`` of the form, and V_c the cumulative votes of
+the members for the name c.
 
 **Only ends of members need to be tried.** Move one boundary t of a segmentation between neighboring
 ends of members. Every overlap is affine in t. Each term of f is the square of an affine function,

@@ -74,7 +74,7 @@ class RowKMeans(BaseEstimator):
 
 
 def _rows(projector: Projector) -> NDArray:
-    """The eigenvectors times √s, (T, k), or one column of zeros if there are no eigenvectors."""
+    """The eigenvectors times the roots of their weights, (T, k); a column of zeros if k = 0."""
     rows = projector.vectors * np.sqrt(projector.weights)
     return rows if rows.shape[1] else np.zeros((projector.n_samples, 1))
 

@@ -127,8 +127,8 @@ def segmentation_path(
     ----------
     X : array (T, P), or (T,) for one feature
     penalty_range : (low, high), optional
-        Both are at least 0. By default, ``low`` is about the mean squared residual of a sample, and
-        ``high`` is infinite, so the path begins with a single segment.
+        Both are at least 0. By default, ``low`` is about the mean squared distance of a sample from
+        the mean of its segment, and ``high`` is infinite, so the path begins with a single segment.
     components : array (r, P), optional
         Lᵀ of a metric, such as a learner's ``components_``.
     min_size : int

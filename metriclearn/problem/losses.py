@@ -25,9 +25,9 @@ class Loss(Protocol):
         """The loss ℓ(M, N)."""
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Form, float]:
-        """Add the loss to a form A, and return a new form and a number a.
+        """Add the loss to a form A. Returns a new form and a constant.
 
-        The value of the new form, plus a, is ⟨A, M⟩ + scale · T ℓ(M, N).
+        The value of the new form plus the constant is ⟨A, M⟩ + scale · T ℓ(M, N).
         """
 
 
@@ -39,13 +39,13 @@ class FrobeniusLoss:
         T ℓ = Tr M(D − DN − ND) + Tr DN,
 
     which is linear in M. If all labels are known, D = I, and ℓ = (Tr M + Tr N − 2 Tr MN) / T is the
-    loss of the paper (Lajugie, Arlot & Bach, Eq. (8)). This loss is zero only for equal partitions,
-    and it is at most (K + K′ − 2)/T. For contiguous partitions, it is computed in O(K + K′). The
-    paper's tables report T ℓ, see :meth:`squared_norm`. If only some labels are known, D is 1 for
-    labeled samples and 0 for others, and N is a completion of the labels. The loss then sums only
-    those rows of M − N that belong to labeled samples. Samples may be grouped into nodes, see
-    :class:`metriclearn.similarities.NodeLabels`. D then holds the fraction of labeled samples in
-    every node.
+    loss of the paper (Lajugie, Arlot & Bach, Eq. (8)). This loss is zero only for equal partitions.
+    For partitions into K and K′ clusters, it is at most (K + K′ − 2)/T. It is computed in O(K + K′)
+    if both are contiguous. The paper's tables report T ℓ, see :meth:`squared_norm`. If only some
+    labels are known, D is 1 for labeled samples and 0 for others, and N is a completion of the
+    labels. The loss then sums only those rows of M − N that belong to labeled samples. Samples may
+    be grouped into nodes, see :class:`metriclearn.similarities.NodeLabels`. D then holds the
+    fraction of labeled samples in every node.
 
     This loss depends on the completion (``completion_free`` is False), so completing labels anew
     may raise the objective. A learner that alternates between learning and completing stops if the

@@ -1,8 +1,8 @@
 """Segmentations whose segments have names: partitions, scores of names, features and the loss.
 
 There are C names. Every sample has Q emission features φ, and the weights W (C, Q) score each name
-on them. With the cumulative emissions E_c(t) = Σ_{τ<t} ⟨W_c, φ_τ⟩, a named segmentation has the
-score
+on them. With the cumulative sums S of the samples under the metric B, and the cumulative emissions
+E_c(t) = Σ_{τ<t} ⟨W_c, φ_τ⟩, a named segmentation has the score
 
     Σ_{segments (s,u], names c}  ‖S_u − S_s‖² / (u−s) + E_c(u) − E_c(s) − λ,
 

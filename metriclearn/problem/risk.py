@@ -6,10 +6,10 @@ hinge of data set i is
 
     L_i(w) = max_M [ α ℓ(M, N_i) + s_w(M) ] − s_w(N_i)      (Lajugie, Arlot & Bach, Eq. (9)).
 
-The maximum is convex in w if A_w is, and −s_w(N_i) is convex if A_w is linear. If A_w is not
-linear, :meth:`StructuredHinge.linearized` replaces −s_w(N_i) by its tangent, which gives the convex
-majorant of a convex-concave procedure. If labels are only partly known, N_i is a completion, and
-:meth:`StructuredHinge.complete` chooses a new one.
+The maximum is convex in w if every ⟨A_w, M⟩ is. −s_w(N_i) is convex if A_w is linear in w.
+Otherwise :meth:`StructuredHinge.linearized` replaces −s_w(N_i) by its tangent, which gives the
+convex majorant of a convex-concave procedure. If labels are only partly known, N_i is a completion,
+and :meth:`StructuredHinge.complete` chooses a new one.
 """
 
 from __future__ import annotations

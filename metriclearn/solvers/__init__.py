@@ -1,4 +1,4 @@
-"""Metric cones, regularizers, and solvers with certificates. Nothing here knows partitions."""
+"""Metric cones, regularizers, and solvers with certificates. No code here depends on partitions."""
 
 import pkgutil
 

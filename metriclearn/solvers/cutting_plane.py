@@ -116,7 +116,7 @@ class _Planes(Minimization):
         super().__init__(problem, settings, self._value if self.expressed else None)
 
     def identity(self) -> Sequence[Any]:
-        """The identity of a run of any solver, and whether every data set has a slack."""
+        """The numbers that identify a run of any solver, followed by ``n_slack``."""
         return (*super().identity(), self.settings.n_slack)
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:

@@ -117,8 +117,8 @@ class DualMaster:
 
         D(a) = aᵀβ − ‖Π(h − Gᵀa)‖² / 2ρ,   ∇D(a) = β + G x(a),   x(a) = Π(h − Gᵀa) / ρ.
 
-    D is concave and ∇D is semismooth. Each Newton step solves a small quadratic program. The gap
-    Σ s_i max_{j in i} ∇D_j − aᵀ∇D certifies the result at no cost.
+    Π is the projection onto the cone. D is concave and ∇D is semismooth. Each Newton step solves a
+    small quadratic program. The gap Σ s_i max_{j in i} ∇D_j − aᵀ∇D certifies the result at no cost.
 
     Attributes
     ----------

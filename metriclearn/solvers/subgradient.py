@@ -35,7 +35,7 @@ class StepRule(Protocol):
     """Chooses the length of the step along −g."""
 
     def __call__(self, now: Situation) -> float:
-        """Choose the number γ in w ← Π(w − γ g)."""
+        """Choose the number γ in w ← Π(w − γ g), where Π is the projection onto the cone."""
 
 
 @dataclass(eq=False, repr=False)
@@ -90,12 +90,13 @@ class PolyakStep(BaseEstimator):
 class ProjectedSubgradient(ComponentParameters):
     """Projected subgradient descent, w ← Π(w − γ(g + ∇Ω)).
 
-    The result is the best iterate, or an average of iterates if that is better. With
-    ``batch_size``, every step uses the subgradient of a random batch of data sets. A round is then
-    one epoch of steps, followed by one pass that evaluates the average point of the epoch. Each
-    pass over all data sets gives a cut of the whole risk. The mean of these cuts, weighted by step
-    lengths, gives the lower bound. This bound is valid but rises slowly, so prefer
-    :class:`~metriclearn.solvers.bundle.BundleDual` for a small certified gap.
+    Π is the projection onto the cone, and g a subgradient of the risk. The result is the best
+    iterate, or an average of iterates if that is better. With ``batch_size``, every step uses the
+    subgradient of a random batch of data sets. A round is then one epoch of steps, followed by one
+    pass that evaluates the average point of the epoch. Each pass over all data sets gives a cut of
+    the whole risk. The mean of these cuts, weighted by step lengths, gives the lower bound. This
+    bound is valid but rises slowly, so prefer :class:`~metriclearn.solvers.bundle.BundleDual` for a
+    small certified gap.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ class _Descent(Minimization):
     """One run, with the current point, an average, and the mean cut that proves the bound."""
 
     def identity(self) -> Sequence[Any]:
-        """The identity of a run of any solver, the numbers of the step rule, and batch settings."""
+        """The numbers that identify a run of any solver, then those of step rule and batches."""
         settings = self.settings
         rule = [v for v in vars(settings.step_rule).values() if isinstance(v, (int, float))]
         batches = (settings.batch_size or 0, settings.random_state, settings.average)

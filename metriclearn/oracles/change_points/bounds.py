@@ -1,15 +1,15 @@
 """Ways to skip work without changing the result.
 
-The recursion computes F(u) = max_s F(s) + f(s,u). To try a start s at an end u means to compute
-F(s) + f(s,u). Some starts need not be tried at u, and others can be dropped for good. All this
-follows from one inequality. For every split t of (s,u]
+The recursion computes the best value of the samples before u, F(u) = max_s F(s) + f(s,u). To try a
+start s at an end u means to compute F(s) + f(s,u). Some starts need not be tried at u, and others
+can be dropped for good. All this follows from one inequality. For every split t of (s,u]
 
-    f(s,u) ≤ f(s,t) + f(t,u) + slack(t),                                           (*)
+    f(s,u) ≤ f(s,t) + f(t,u) + slack(t).                                           (*)
 
-If the loss compares with true segments (see :mod:`.segment_values` for κ and c), slack(t) = κ − c.
-Proof: f(s,u) − f(s,t) − f(t,u) = −vᵀ(ZZᵀ − κN)v − c, where
-v is the unit vector that is constant on (s,t] and on (t,u], 0 elsewhere, and sums up to 0. N is a
-projection, so vᵀNv ≤ 1. With charges, α times the number of labeled pieces around t replaces κ.
+If the loss compares with true segments, slack(t) = κ − c (see :mod:`.segment_values` for f, κ and
+c). Proof: f(s,u) − f(s,t) − f(t,u) = −vᵀ(ZZᵀ − κN)v − c, where v is the unit vector that is
+constant on (s,t] and on (t,u], 0 elsewhere, and sums up to 0. N is a projection, so vᵀNv ≤ 1. With
+charges, α times the number of labeled pieces around t replaces κ.
 
 Each function below states its claim and the proof. (*) concerns f alone, so every claim holds for
 each ``min_size`` and under each rule for segments. The claims also hold with penalties p_t of
@@ -227,7 +227,7 @@ def try_levels(signal, F, u, allowed, live, levels, best):
 
 @njit(**LIGHT)
 def renew(signal, F, u, low, fresh, live, levels, due):
-    """Merge the fresh starts and all levels from ``due`` on into a new level with checkpoint u.
+    """Merge level ``due``, all newer levels and the fresh starts. The new level has checkpoint u.
 
     A start s is dropped once it cannot win. Claim: if F(s) + f(s,u) + slack(u) ≤ F(u), then u is at
     least as good as s at every end v where (s,v] may be split at u. Proof: by (*), F(s) + f(s,v) ≤

@@ -1,7 +1,8 @@
 """The recursion of optimal partitioning, F(u) = max_s F(s) + f(s,u) − p_u, in one loop.
 
-F(u) depends only on samples before u. So one loop serves both whole sequences (in this file) and
-samples that arrive over time (in :mod:`.streaming`).
+F(u) is the best value of the samples before u, f(s,u) the value of a segment, and p_u the penalty
+of a change at u. F(u) depends only on samples before u. So one loop serves both whole sequences (in
+this file) and samples that arrive over time (in :mod:`.streaming`).
 """
 
 from __future__ import annotations

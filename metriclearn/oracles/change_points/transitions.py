@@ -6,7 +6,8 @@ Let τ(c, c′) be the cost of a segment named c′ after a segment named c, ∞
 
 where τ is left out if s = 0. As E_c′(u) is the same for all starts, we store H(s, c′) = max_c F(s,
 c) − τ(c, c′) − E_c′(s) for every start s and name c′. Then F(u, c′) = E_c′(u) − p_u + max_s [H(s,
-c′) + f(s,u)], so f(s,u) is computed only once for all names.
+c′) + f(s,u)], so f(s,u) is computed only once for all names. See :mod:`.segment_values` for f and
+E. p_u is the penalty of a change at u.
 """
 
 from __future__ import annotations
