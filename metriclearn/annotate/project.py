@@ -166,7 +166,7 @@ def row_at(time: float, rate: float) -> int:
 
 
 def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) -> PartialPartition:
-    """Convert the annotations of a recording to partial labels of rows, ``rate`` rows per second.
+    """Convert the annotations of a recording to partial labels of its rows, ``rate`` per second.
 
     Between two successive segments with different labels there is a change where they touch, or at
     least one change if they do not touch. The rows between segments with equal labels are

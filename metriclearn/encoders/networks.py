@@ -358,9 +358,9 @@ class Columns(nn.Module):
 class Normalized(nn.Module):
     """Scale the outputs of an encoder to the same variance in every recording.
 
-    Features of different devices, rooms and people differ in scale. After scaling, one penalty fits
-    all recordings. An output row z_t becomes (z_t − z̄) s / σ, where z̄ is the mean of the rows of
-    the recording, σ² = Σ_t ‖z_t − z̄‖² / T, and the factor s is learned.
+    Recordings of different devices, rooms and people differ in the scale of their features. After
+    scaling, one penalty fits all recordings. An output row z_t becomes (z_t − z̄) s / σ, where z̄
+    is the mean of the rows of the recording, σ² = Σ_t ‖z_t − z̄‖² / T, and the factor s is learned.
 
     Parameters
     ----------

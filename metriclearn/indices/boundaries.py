@@ -372,7 +372,7 @@ def _detected(true: set[int], pred: list[int], margin: float) -> int:
 
     Each true change-point is matched with the nearest predicted one that is not matched yet, if the
     two are at most ``margin`` apart. The true change-points are visited in the order in which
-    Python iterates over the set, as in the program of the Turing benchmark.
+    Python iterates over their set, as in the program of the Turing benchmark.
     """
     left = pred.copy()
     for start in true:

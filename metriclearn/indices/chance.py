@@ -72,7 +72,7 @@ def adjusted(
     The corrected index is 0 on average for random labels with the given cluster sizes, and 1 for
     equal partitions. If E[i] is estimated by sampling, the standard error of the result is computed
     from the standard error of E[i], to first order. If every relabeling gives the maximum, the
-    ratio is 0/0, and the value is 1. Most of the time is needed for the expectation, see
+    ratio is 0/0, and the value is 1. Most of the time is spent on the expectation, see
     :func:`expected_under_permutation`.
 
     Parameters

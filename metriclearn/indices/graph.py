@@ -89,10 +89,10 @@ def vi_with_neighbors(
     these two partitions (Eq. (21)), so it satisfies the triangle inequality. It is symmetric, and
     it equals VI on a complete or an empty graph.
 
-    Types are found by hashing. Every label gets two random 64-bit words. For every node, a product
-    with A sums the words of its neighbors modulo 2⁶⁴. This takes O(edges) time and O(n) memory
-    besides A. For degrees up to d, a collision makes the result wrong with probability below
-    (n d)²/2¹²⁸.
+    Types are found by hashing. Every label gets four random 64-bit words. For every node, a product
+    with A sums the first two words of its neighbors' labels, and the last two words of its own
+    label are added, modulo 2⁶⁴. This takes O(edges) time and O(n) memory besides A. For degrees up
+    to d, a collision makes the result wrong with probability below (n d)²/2¹²⁸.
 
     Contrary to the paper, VIN is only a pseudo-metric (on a path of 3 nodes, VIN(000, 010) = 0).
     The program in the paper multiplies A by the labels themselves, which fails for the label 0 and

@@ -84,7 +84,7 @@ def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> 
     """Mutual information I = Σ_kl (n_kl/n) ln(n n_kl / (a_k b_l)), Hussain & Meilă 2014, Eq. (5).
 
     It is symmetric and in [0, min(H, H′)], where H and H′ are the entropies of the two partitions.
-    It is 0 if they are independent.
+    It is 0 if the partitions are independent.
 
     Parameters
     ----------

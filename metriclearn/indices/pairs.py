@@ -245,7 +245,7 @@ def fowlkes_mallows_score(table: ContingencyTable) -> float:
 
     It is the geometric mean of precision and recall of the pairs in the same cluster, and it is
     symmetric. If all clusters of both partitions are single samples, it is 1 (0 in scikit-learn).
-    If only one partition has only single samples, it is 0.
+    If this holds for only one of the partitions, it is 0.
 
     Parameters
     ----------

@@ -52,8 +52,8 @@ def plot_segmentation(
         last change-point is T.
     signal : (T, P) or (T,) array, data frame, or dict of str to (T,) array, optional
         The signal to draw above the strips. Every feature is scaled to [0, 1]. Up to six features
-        are drawn as lines, and more features as a heat map. The names of the columns of a data
-        frame, or the keys of a dict, are written above the signal.
+        are drawn as lines. If there are more, all are drawn as a heat map. The names of the columns
+        of a data frame, or the keys of a dict, are written above the signal.
     losses : dict of str to float, optional
         The loss ‖M − N‖²_F of each strip against the truth. It is written next to the name of the
         strip.

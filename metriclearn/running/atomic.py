@@ -197,7 +197,7 @@ class Checkpoint:
         Name of the caller, for error messages.
     *identity : numbers and arrays
         They identify the problem, so that a state is never used for another problem. The file
-        stores only a digest of them. Before this, each array is divided by its largest absolute
+        stores only a digest of them. For this digest, each array is divided by its largest absolute
         value and rounded to nine digits, because the last bits may differ between machines.
     """
 

@@ -1,7 +1,7 @@
 """Evaluate the shards of a risk in threads of this process, or with Dask on many machines.
 
-A risk is a weighted sum of the losses of data sets, and a shard holds some of these data sets. It
-computes their losses and gradients, and returns only weighted sums of them (:class:`Sums`).
+A risk is a weighted sum of the losses of data sets, and a shard holds some of these data sets. The
+shard computes their losses and gradients, and returns only weighted sums of them (:class:`Sums`).
 An executor sends the shards to threads or machines and evaluates them there. Sums are added in a
 fixed order, so the result does not depend on where a shard is evaluated.
 """

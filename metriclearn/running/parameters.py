@@ -256,7 +256,7 @@ def number(
 
     If ``positive`` is true, 0 is excluded. If ``whole`` is true, fractions are excluded. Unless
     ``most`` is given, numbers above 1e50 are excluded, because their powers overflow. If ``whole``
-    is true, the limit is 2**53, because floats cannot represent all larger whole numbers.
+    is true, the limit is 2**53 instead, because floats cannot represent all larger whole numbers.
     """
     kind = numbers.Integral if whole else numbers.Real
 
