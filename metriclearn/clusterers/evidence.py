@@ -71,11 +71,11 @@ def evidence_accumulation(
     ----------
     labelings : R sequences of n hashables
     threshold : float in [0, 1], or None
-        Samples are linked if their co-association is above the threshold. With 0.5, these are the
-        samples that are together in most of the runs. With None, the number of clusters is the one
-        with the longest lifetime, that is, the widest range of thresholds in [0, 1] that give it.
-        On ties it is the smallest such number. The lifetime of a single cluster ends at
-        co-association 0, and the lifetime of one cluster per sample begins at co-association 1.
+        Samples are linked if their co-association is above the threshold. With 0.5, two samples are
+        linked if they are together in more than half of the runs. With None, the number of clusters
+        is the one with the longest lifetime, that is, the widest range of thresholds in [0, 1] that
+        give it. On ties it is the smallest such number. The range for a single cluster begins at 0,
+        and the range for one cluster per sample ends at 1.
     strict : bool
         If False, samples whose co-association equals the threshold are linked as well. This does
         not affect the longest lifetime.

@@ -114,7 +114,7 @@ class NodeLabels:
 
     Losses and risks accept node labels in place of a
     :class:`~metriclearn.problem.partition.Partition`. In a completion, the unlabeled samples of a
-    node with labels get its most frequent label. All samples of a node without labels get the same
+    node with labels get its most frequent label. In a node without labels, all samples get the same
     label.
 
     Parameters
@@ -131,9 +131,9 @@ class NodeLabels:
         labels are not completed.
     balance : float
         The exponent b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k is the number
-        of labeled samples in the same cluster, and n the number of all labeled samples. With b = 0
-        all clusters have the same influence. With b = −1 the influence of a cluster is proportional
-        to its size. With b = 1 samples of small clusters count more.
+        of labeled samples in the same cluster, and n the number of all labeled samples. With b = 0,
+        all clusters have the same influence. With b = −1, the influence of a cluster is
+        proportional to its size, and with b = 1, inversely proportional.
 
     See Also
     --------

@@ -69,7 +69,8 @@ def load_gesture_phase(
         and how far each hand and wrist moved since the last frame (such as ``left_hand_step``,
         0 in the first frame).
     group : {"user", "story", "video"}
-        Which videos form a group. Video ``a1`` belongs to user ``a``, story ``1`` or video ``a1``.
+        Which videos form a group: those of one user, those of one story, or each video alone. The
+        group of video ``a1`` is then ``a``, ``1`` or ``a1``.
 
     Returns
     -------

@@ -326,7 +326,8 @@ class ImageFeatures(ComponentParameters):
     groups : sequence of groups
         ``Color``, ``Position``, ``Centrality``, ``GradientEnergy``, ``GaborEnergy``,
         ``ColorContext``, ``BorderContrast``, or any callable that maps a ``Picture`` to features of
-        its nodes, (S, p). Such a callable has ``names``, one per feature, with its unit.
+        its nodes, (S, p). Such a callable has the attribute ``names``: one name per feature, with
+        its unit.
 
     Raises
     ------
