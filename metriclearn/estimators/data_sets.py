@@ -79,7 +79,7 @@ class DataSets:
     feature_names: NDArray | None
     executor: Executor | None = field(default=None, kw_only=True)
     items: ClassVar[str] = "samples"
-    # For data whose number of features differs from that in fitting.
+    # Added to the error message if the number of features differs from that in fitting.
     remedy: ClassVar[str] = ""
 
     @property

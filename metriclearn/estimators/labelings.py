@@ -17,7 +17,7 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition, factorize, label_array, label_values
 from metriclearn.running.parameters import check_parameters, number, real_array, shown
 
-# Relative to the largest weight; smaller ones change a sum only by rounding.
+# Weights below this fraction of the largest weight change a sum only by rounding.
 _LEAST_WEIGHT = 1e-9
 # Types that have a length, but are not lists of labels or numbers.
 _NESTED = (list, np.ndarray)

@@ -107,7 +107,7 @@ class PlottedSegmenter:
             loss = FrobeniusLoss().squared_norm(Partition(ends=ends), truth)
             losses["prediction"] = loss
         seen = np.zeros(array.shape[1])
-        # If not, the metric belongs to another representation.
+        # If the numbers of features differ, the metric belongs to another representation.
         if self.components_.shape[1] == len(seen):
             seen = np.linalg.norm(self.components_, axis=0) * array.std(axis=0)
         leading = np.sort(np.argsort(-seen, kind="stable")[:_LANES])
