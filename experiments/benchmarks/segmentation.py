@@ -217,7 +217,8 @@ def standardized(X: NDArray) -> NDArray:
 
 
 def with_slope(X: NDArray, share: int) -> NDArray:
-    """Add a column to a series: its least-squares slopes in windows of about 2T / share samples."""
+    """Add a column to a series of T samples: its least-squares slopes in windows of about 2T /
+    share samples."""
     reach = max(2, round(len(X) / share))
     windows = (X[max(0, t - reach) : t + reach + 1, 0] for t in range(len(X)))
     fitted = [np.polyfit(np.arange(len(window)), window, 1)[0] for window in windows]
@@ -246,8 +247,9 @@ def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.f
 
     No penalty is right for all series. So we treat the penalty as random: its logarithm is normally
     distributed. Every median of :data:`CENTERS` is tried with every standard deviation of
-    :data:`SPREADS`. The optimum at the random penalty is then a random segmentation. We choose the
-    segmentation of the path with the largest expected agreement with it, covering plus F1.
+    :data:`SPREADS`. The optimum at the random penalty is then a random segmentation. From the path
+    we choose the segmentation that is expected to agree best with this random one. The measure of
+    agreement is covering plus F1.
     """
     ends = path.change_points
     agreement = np.array([[covering(a, b) + f_measure(a, b) for b in ends] for a in ends])

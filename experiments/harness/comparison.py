@@ -257,8 +257,8 @@ def load_sequences(config: DictConfig, root: str | None, **options: Any) -> Labe
 
 @contextmanager
 def _options_named() -> Iterator[None]:
-    """Name options in errors and warnings as this command line does: dataset.ignore=[time] instead
-    of ignore=['time'], --ignore time."""
+    """In errors and warnings, write options as this command line has them: dataset.ignore=[time] in
+    place of ignore=['time'], --ignore time."""
 
     def translated(text: object) -> str:
         named = re.sub(r"\((\w+)=([^()]*), --[^()]*\)", r"(dataset.\1=\2)", str(text))

@@ -28,9 +28,10 @@ class BoundaryClassifier(BaseEstimator):
     """Classify every position as boundary or not, then take the best boundaries.
 
     The classifier sees the row at a position and, for every width, the absolute differences between
-    the means of that many rows before and after the position, with their norm. The boundaries S
-    maximize Σ_{t in S} (logit p_t − θ) with at least d rows between them, by the Viterbi algorithm.
-    θ and d are the pair with the least mean ‖M − N‖² on groups left out.
+    the means of that many rows before and after the position, with their norm. It gives the
+    probability p_t that t is a boundary. The boundaries S maximize Σ_{t in S} (logit p_t − θ), with
+    at least d rows between them. The Viterbi algorithm finds them. θ and d are the pair with the
+    least mean ‖M − N‖² on groups left out.
 
     Parameters
     ----------

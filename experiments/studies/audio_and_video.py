@@ -147,8 +147,8 @@ def folder_cases(
 
     If there is no folder validation, the case has folds of the training recordings. If there is
     one, it has two folds: to fit to the training recordings and score on the validation recordings,
-    and vice versa. If ``root`` is a list of such folders, each is a case, and its test recordings
-    are separate units.
+    and vice versa. If ``root`` is a list of such folders, each of them gives a case, and test
+    recordings of different folders are separate units.
 
     Raises
     ------
