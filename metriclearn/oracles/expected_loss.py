@@ -8,12 +8,12 @@ The expectation is over the members of a consensus, which are partitions N_j wit
 with C_jk the segments of member j, β the ``name_loss`` of the form, and V_c the cumulative votes of
 the members for the name c.
 
-**Only ends of members need to be tried.** Move one boundary t of a segmentation between neighboring
-ends of members. Every overlap is affine in t. Each term of f is the square of an affine function,
-divided by a positive affine function, so it is convex. The term of the votes is convex, too, as a
-maximum of affine functions. A convex function is largest at an end of the interval in which t
-moves. This end is a segment end of a member, or a neighboring boundary. In the second case, the
-segment between the two boundaries vanishes. Its f tends to −1, so the segmentation without this
+**Only segment ends of members need to be tried.** Move one boundary t of a segmentation between two
+neighboring ends of members. Every overlap is affine in t. Each term of f is the square of an affine
+function, divided by a positive affine function, so it is convex. The term of the votes is convex,
+too, as a maximum of affine functions. A convex function is largest at an end of the interval in
+which t moves. This end is a segment end of a member, or a neighboring boundary. In the second case,
+the segment between the two boundaries vanishes. Its f tends to −1, so the segmentation without this
 segment is better. If the number K of segments is given, another segment can be split instead,
 because splits never lower the sum of f + 1. The method ``shifted`` of the form may replace the −1
 in f by a positive number. The f of a vanishing segment then tends to this number, so all positions

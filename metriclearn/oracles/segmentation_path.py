@@ -42,7 +42,7 @@ class SegmentationPath:
     costs : array (m,)
         Residual ‖Z − MZ‖² of each segmentation.
     penalties : array (m, 2)
-        The lowest and the highest penalty per segment at which each segmentation is optimal.
+        For each segmentation, the lowest and the highest penalty λ at which it is optimal.
     """
 
     change_points: list[NDArray[np.int64]]
@@ -69,7 +69,7 @@ class SegmentationPath:
         return self.change_points[int(self.positions(penalty))]
 
     def positions(self, penalties: ArrayLike) -> NDArray[np.int64]:
-        """The index in the path of the segmentation that is optimal at each penalty.
+        """For every penalty, the index of the segmentation that is optimal at this penalty.
 
         Penalties below the range of the path get the last index.
 

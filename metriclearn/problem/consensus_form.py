@@ -30,7 +30,7 @@ _MEMBERS = Needs(
 
 
 class ConsensusForm:
-    """The form A = 2N̄ − I, where N̄ = Σ q_j N_j is the mean of partitions, the members.
+    """The form A = 2N̄ − I, where N̄ = Σ q_j N_j is a weighted mean of partitions, called members.
 
     A member whose segments have names also votes for the name of every sample.
 

@@ -201,7 +201,7 @@ class DualMaster:
     def _newton_direction(
         self, a: NDArray, gradient: NDArray, jacobian: Jacobian, tolerance: float
     ) -> NDArray:
-        """Maximize a quadratic model of D over promising rows, and return the step from a."""
+        """Maximize a quadratic model of D over promising rows. Returns the step to the new a."""
         # Choose rows with weight, and rows that may get weight, whose gradient is at least the mean
         # of their group.
         level = np.bincount(self.groups, weights=a * gradient) / self.masses

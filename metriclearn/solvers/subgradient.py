@@ -197,7 +197,7 @@ class _Descent(Minimization):
         return gamma
 
     def _epoch(self, count: int) -> float:
-        """Make steps along the subgradients of batches, and evaluate the average of their ends.
+        """Make steps along the subgradients of batches, and evaluate the average of the new points.
 
         Returns the sum of the steps' lengths.
         """

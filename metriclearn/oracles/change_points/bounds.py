@@ -136,7 +136,7 @@ def better(best, value, s):
 
 @njit(**LIGHT)
 def no_fresh(signal, first):
-    """Make the record of the starts from ``first`` on, before any of them is tried."""
+    """Make the record of fresh starts, from ``first`` on, none of which has been tried."""
     bound = LOOK_AHEAD and signal.cumulative.ndim == 2 and signal.weight <= -signal.c
     light = bound and not is_given(signal.rules) and not is_given(signal.charges)
     return Fresh(first, 0.0 if light else np.nan, -np.inf, INTEGER(0))

@@ -14,10 +14,10 @@ from metriclearn.oracles.change_points.segment_values import (
 
 @called
 def best_layers(signal, n_segments, positions, rest, floor):
-    """Maximize Σ f − Σ p over segmentations into ``n_segments`` segments.
+    """Maximize Σ f − Σ p over segmentations into ``n_segments`` segments; see :mod:`.recursion`.
 
-    Their segments end at ``positions``, n numbers in ascending order, the last one T. Layer k
-    holds the best value of every prefix in k segments. All K = ``n_segments`` layers take O(K n²)
+    Segments may end at n ``positions``, which are in ascending order, the last one T. Layer k holds
+    the best value of every prefix if it has k segments. All K = ``n_segments`` layers take O(K n²)
     time. ``rest`` (T+1,) is an upper bound on the value of the samples from each position on. A
     prefix is extended only if its value plus ``rest`` at its end reaches ``floor``. Returns the
     value (−inf if there is no segmentation) and the segment ends.

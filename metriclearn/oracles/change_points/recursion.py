@@ -70,7 +70,7 @@ def new_program(T):
 
 @njit(**{**LIGHT, "forceinline": False})
 def advance(signal, program, begin, stop, fresh, best):
-    """Continue the recursion of a program with the ends from ``begin`` to ``stop``.
+    """Continue the recursion of a program: compute F at all ends from ``begin`` to ``stop``.
 
     Returns the incumbent of the last end, and the fresh starts. The next call needs both.
     """

@@ -153,7 +153,7 @@ class Vertex(NamedTuple):
 
 
 class PenalizedSegmentation:
-    """Compute the best segmentation of one signal at any penalty λ of a segment.
+    """Find the best segmentations of one signal for different penalties λ of a segment.
 
     V(K) is the largest value of a segmentation into K segments that agrees with ``known``. The
     value is ⟨ZZᵀ − κN, M⟩. It includes charges and penalties of positions if the form has them.

@@ -205,9 +205,9 @@ def _name_score(E, s, t, k):
 
 @njit(**LIGHT)
 def _ball(signal, F, s, t, k):
-    """Compute the squared radius of the ball of s and t, with its rounding error.
+    """Compute the squared radius of the ball of s and t.
 
-    Also returns the number of samples in (s,t].
+    Also returns the rounding error of this number, and the number of samples in (s,t].
     """
     length = n_between(signal.head, s, t)
     value = energy(signal.cumulative, s, t) / length + _name_score(signal.emissions, s, t, k)

@@ -142,9 +142,9 @@ def _walk_back(values, last, before):
 
 @called
 def best_named_layers(signal, names, n_segments, positions, rest, floor):
-    """Maximize the sum of :func:`best_named` over segmentations into ``n_segments`` segments.
+    """Maximize the same sum as :func:`best_named`, over segmentations into ``n_segments`` segments.
 
-    Their ends are among ``positions``, n numbers in ascending order, the last one T. The time is
+    Segments may end at n ``positions``, which are in ascending order, the last one T. The time is
     O(K n² (r + C) + K n C²). ``rest`` (T+1, C) is an upper bound on the value of the samples
     from each position on, for every name of the segment that begins there. A prefix is extended
     only if its value plus ``rest`` reaches ``floor`` for some name of the next segment. Returns the
