@@ -381,9 +381,10 @@ class Project:
     def save(self) -> None:
         """Write both files, ``metriclearn.json`` and the table ``segments.csv``.
 
-        If an error occurs before ``metriclearn.json`` is replaced, it is raised, and neither file
-        changes. Once ``metriclearn.json`` is replaced, the change is saved. If the table cannot be
-        replaced after that, it is written with the next change, or when the page is started again.
+        If an error occurs before ``metriclearn.json`` is replaced, the error is raised, and neither
+        file changes. Once ``metriclearn.json`` is replaced, the change is saved. If the table
+        cannot be replaced after that, it is written with the next change, or when the page is
+        started again.
         """
         table, text = writable(self.table), self._text_of_table()
         before = _digest(table.read_bytes()) if table.is_file() else None

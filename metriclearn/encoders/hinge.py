@@ -309,8 +309,8 @@ class StructuredHingeLoss(nn.Module):
         Penalty λ ≥ 0 of a segment or cluster. If it is "learned", ``log_penalty`` is the only
         parameter of the module, and may have a separate learning rate.
     n_clusters : None or "given"
-        If "given", M̂ has as many clusters as the labels, and there is no penalty. If None, the
-        penalty determines the number of clusters.
+        If "given", M̂ has as many clusters as the true partition, and there is no penalty. If None,
+        the penalty determines the number of clusters.
     segments : bool
         If True, every run of equal labels is a cluster. If False, all samples with equal labels
         form one cluster.

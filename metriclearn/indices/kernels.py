@@ -94,9 +94,9 @@ def _multiply(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
 def margin_matches(a: Ints, b: Ints, margin: float) -> int:
     """Count the pairs in the largest one-to-one matching between the points of two sorted arrays.
 
-    Two points may be matched if they are at most ``margin`` apart. Matching the first such pair is
-    optimal, because the margin is the same for all points. It takes O(r + s) time for r and s
-    points.
+    Two points may be matched if they are at most ``margin`` apart. Matching the first two points
+    that may be matched is optimal, because the margin is the same for all points. It takes O(r + s)
+    time for r and s points.
     """
     i = j = matches = 0
     while i < len(a) and j < len(b):
