@@ -190,8 +190,8 @@ class Committed:
         return str(results_table(self.results(name))[method][column])
 
     def side_by_side(self, names: Mapping[str, str], methods: Mapping[str, str]) -> str:
-        """A table with methods as columns and experiments as rows. ``methods`` and ``names`` map
-        them to the words that the page shows."""
+        """A table with methods as columns and experiments as rows. ``methods`` maps methods to the
+        words that the page shows, and ``names`` does so for experiments."""
         lines = [f"| data | {' | '.join(methods.values())} |", "|---" * (len(methods) + 1) + "|"]
         for name, words in names.items():
             results = self.results(name)

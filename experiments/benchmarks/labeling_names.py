@@ -96,8 +96,8 @@ def labeled(
 
 
 def rows_of(tiny: bool) -> list[Row]:
-    """Make rows of a table: for each fraction of labels, the fraction of names that are right, and
-    the standard error of the latter over users."""
+    """Make rows of a table: for each fraction of labels, the fraction of names that are right, with
+    its standard error over users."""
     window = 100 if tiny else 25
     data = load_hapt(window=window, features="basic", unlabeled="keep", labels="activities")
     train, test = held_out(0, data, 6)

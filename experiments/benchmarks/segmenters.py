@@ -88,8 +88,8 @@ CHANNELS: dict[str, Segmenter] = {
 
 
 def segmenters_of(X: NDArray, raw: NDArray) -> Iterator[tuple[str, Segmenter, NDArray, float]]:
-    """Yield for one recording the title, segmenter and input of every method. The last value of
-    each is the length of one sample of this input, in windows of half a second."""
+    """Yield for one recording and every method the title, the segmenter, its input, and the length
+    of one sample of this input in windows of half a second."""
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     signals = raw[: len(raw) // STEP * STEP].reshape(-1, STEP, 6).mean(axis=1)
     for method, segmenter in FEATURES.items():

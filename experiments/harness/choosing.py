@@ -266,7 +266,7 @@ def choose(
     column: str,
     overlap: float | None = None,
 ) -> tuple[int, Choice]:
-    """Choose the candidate and option with the least mean held-out loss, the first among equals.
+    """Choose the candidate and option with the least mean held-out loss, or the first such pair.
 
     Returns the index of the candidate and the choice.
 

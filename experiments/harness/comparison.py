@@ -131,8 +131,8 @@ class Comparison(Procedure):
         return model, self.measured(model, pairs, seconds, column, case)
 
     def measured(self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case) -> Scores:
-        """All measures of the segmentations that the model found. ``seconds`` is the time that this
-        took."""
+        """All measures of the segmentations that the model found. ``seconds`` is the time in which
+        it found them."""
         scores = {MEASURE: squared_norms(pairs, case.test)}
         if column == "estimated" and getattr(model, "classes_", None) is not None:
             named = named_scores(model, [found for found, _ in pairs], case.test)

@@ -199,8 +199,8 @@ def set_cases(
     The recordings of a loader are cut to their first ``rows`` rows. By default all rows are used.
 
     With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case. Its test data
-    are in that folder. Its training data are groups from ``METRICLEARN_DATA``: all groups with
-    ``rotate``, otherwise the groups that are not held out.
+    are in that folder. Its training data are groups from ``METRICLEARN_DATA``: with ``rotate`` all
+    groups, otherwise those that are not held out.
     """
     if "cases" in entry:
         if test_root is not None:

@@ -118,7 +118,7 @@ class BinarySegmentation(BaseEstimator):
     """
 
     def fit(self, X: Arrays, y: Arrays) -> Self:
-        """Try forty multiples."""
+        """Choose the penalty among forty multiples."""
         self.scaler_ = StandardScaler().fit(np.vstack(X))
         splits = [self._splits(x) for x in X]
         self.factor_ = least_loss(np.geomspace(0.01, 300.0, 40), _taken, splits, y)

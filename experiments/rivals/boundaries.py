@@ -113,7 +113,8 @@ def _cut(logits: NDArray, pair: tuple[float, int]) -> NDArray[np.int64]:
 
 
 def best_boundaries(gains: NDArray, distance: int) -> NDArray[np.int64]:
-    """Choose positions with the largest total gain that are at least ``distance`` apart.
+    """Among positions that are at least ``distance`` apart, choose those with the largest total
+    gain.
 
     They are returned as segment ends, the last of which is n + 1.
     """

@@ -35,8 +35,8 @@ class PaperSetting(Comparison):
     """The experiment on settings. Every pair of a setting and a strength is a method without
     choices.
 
-    The rows of a setting show its strength with the least validation loss. ``paper_setting.md`` has
-    all strengths, with objective, gap and numbers of segments.
+    The rows of a setting show the results at its strength with the least validation loss.
+    ``paper_setting.md`` has all strengths, with objective, gap and numbers of segments.
     """
 
     entries = "settings"
