@@ -14,7 +14,7 @@ gradient of the hinge. For the outputs it is (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N�
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -427,9 +427,10 @@ class StructuredHingeLoss(nn.Module):
                 f"{shown(outputs)}; pass one for every recording, without the axis of a batch."
             )
         who = type(self).__name__
-        of_nodes = [isinstance(truth, NodeLabels) for truth in truths]
+        listed = truths if isinstance(truths, Collection) else ()
+        of_nodes = [isinstance(truth, NodeLabels) for truth in listed]
         if any(of_nodes) or isinstance(self.forms, GaussianSimilarities):
-            fits = not self.segments and all(of_nodes) and len(truths) == len(outputs)
+            fits = not self.segments and all(of_nodes) and len(of_nodes) == len(outputs)
             if not (fits and all(len(N.counts) == len(Z) for N, Z in zip(truths, outputs))):
                 raise ValueError(
                     f"{who} needs segments=False and NodeLabels for every output, with as many "

@@ -214,6 +214,8 @@ def test_one_answer_in_threads_and_in_single_precision() -> None:
         ),
         ({"forms": GaussianSimilarities()}, CLUSTERS, "needs segments=False and NodeLabels"),
         ({}, NODES, "got segments=True"),
+        ({}, 3, "one labeling per data set"),
+        (CASES["normalized cuts"][0], iter(NODES), "needs segments=False and NodeLabels"),
     ],
 )
 def test_what_cannot_be_is_refused(options: Any, truths: Any, sentence: str) -> None:
