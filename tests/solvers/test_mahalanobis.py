@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from metriclearn import DiagonalMetric, FullMetric
-from metriclearn.solvers.mahalanobis import Metric, MetricCone
+from metriclearn.solvers.mahalanobis import Metric, MetricCone, PenalizedMetric
 
 FAMILIES = [DiagonalMetric(), FullMetric()]
 
@@ -107,6 +107,18 @@ def test_least_is_the_minimum_over_matrices_of_trace_one(family) -> None:
         inside = family.coordinates(rng.normal(size=(2, 4)))
         inside /= family.identity(4) @ inside
         assert v @ inside >= family.least(v) - 1e-12
+
+
+@pytest.mark.parametrize("weights", [[-9.0, 1.0], [3.0, 9.0]])
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_weights_in_addition_to_a_metric_are_nonnegative_numbers(family, weights) -> None:
+    penalized = PenalizedMetric(family, 2)
+    v = np.random.default_rng(6).normal(size=len(family.identity(4)))
+    both = np.append(v, weights)
+    assert penalized.polyhedral == family.polyhedral
+    assert penalized.least(both) == min(family.least(v), *weights)
+    point, _ = penalized.linearize(both)
+    np.testing.assert_array_equal(point, [*family.linearize(v)[0], *np.maximum(weights, 0.0)])
 
 
 def test_factors_of_matrices_of_low_rank_give_the_same_jacobian() -> None:

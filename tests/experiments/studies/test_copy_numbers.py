@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from experiments.harness.results import read_results
-from tests.experiments.command import refusal, results_of
+from experiments.studies.copy_numbers import Neuroblastoma
+from tests.experiments.command import configuration, refusal, results_of
 
 SMALL = ("tiny=true", "n_jobs=1", "n_folds=2", "max_segments=8")
 FEW = (*SMALL, *(f"~methods.{name}" for name in ("hermite", "shaped_hermite", "six", "linear")))
@@ -100,6 +101,18 @@ def test_page_has_the_pictures(folder: Path) -> None:
     assert "No choice uses the test fold" in " ".join(text.split())
     assert 2 <= text.count("<figure>") <= 4
     assert len(list(folder.glob("*-figure-Profile-*.png"))) == text.count("<figure>")
+
+
+def test_every_method_of_the_configuration_can_be_fitted(tmp_path: Path) -> None:
+    """Also those that the runs in this file leave out."""
+    write_profiles(tmp_path)
+    config = configuration("experiment=neuroblastoma", f"dataset.root={tmp_path}", *SMALL)
+    procedure = Neuroblastoma(config)
+    train, methods = procedure.cases()[0].train, procedure.methods()
+    assert {"linear penalty (log log T)", "linear penalty, 6 features"} < {m.name for m in methods}
+    for method in methods:
+        model = procedure.fit(method.with_parameters(method.candidates[0]), train, method)
+        assert len(model.predict_change_points(train.data.sequences[0])) >= 1
 
 
 def test_unseen_profiles_are_for_test(tmp_path: Path) -> None:
