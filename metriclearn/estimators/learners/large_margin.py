@@ -155,7 +155,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         groups : array (N,), optional
             Group of every data set, such as the user who recorded it. Cross-fitting never divides
             a group. Only learners that also learn the names of segments use cross-fitting; the
-            others ignore the groups.
+            others only check that there are two groups or more.
 
         Raises
         ------
@@ -359,7 +359,7 @@ def with_metric(
 ) -> LargeMarginLearner:
     """Copy a learner, and give the copy the metric and the penalty of a point ``w`` of the cone.
 
-    Callbacks get such a copy after a round; only the last one has a ``solution``.
+    Callbacks get such a copy after a round, and ``solution`` is then None.
     """
     fitted, cone = copy.copy(learner), statement.problem.cone
     metric, penalty = cone.split(w)

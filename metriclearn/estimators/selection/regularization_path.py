@@ -137,8 +137,8 @@ def regularization_path(
 ) -> RegularizationPath:
     """Fit a learner at decreasing strengths; each fit starts from the previous solution.
 
-    The cuts of the risk do not depend on the regularizer, so a fit also starts with all earlier
-    cuts, and needs few oracle calls. Every solution has a certified gap of its own.
+    The cuts of the risk do not depend on the regularizer, so a fit also starts with the cuts of the
+    previous solution, and needs few oracle calls. Every solution has a certified gap of its own.
 
     Parameters
     ----------
