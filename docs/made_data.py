@@ -17,7 +17,7 @@ RATE = 16000  # Hz
 
 
 def photograph(mask: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """A brown animal on a green meadow under a blue sky, each in different light."""
+    """A brown animal on a green meadow under a blue sky, in random light."""
     meadow = np.arange(len(mask))[:, None] > len(mask) * random.uniform(0.45, 0.6)
     meadow = np.broadcast_to(meadow, mask.shape)
     colors = np.where(meadow[..., None], [96, 148, 66], [150, 190, 225])

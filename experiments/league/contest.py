@@ -111,8 +111,8 @@ class League(Comparison):
         return super().fit(estimator, data, method)
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
-        """Make a consensus of all members, one of the families that predict names, and one of the
-        other families. Return the one with the least held-out loss.
+        """Make up to three consensuses: of all members, of only the families that predict names,
+        and of only the other families. Return the consensus with the least held-out loss.
 
         With ``names_are_new``, there is one more candidate: a consensus of only the family to which
         the member with the least loss belongs.

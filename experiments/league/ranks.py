@@ -161,8 +161,8 @@ def unseen_table(results: Results) -> list[str]:
 
 
 def short_table(results: Results) -> list[str]:
-    """Make a short table: ours, the three best other methods and the Euclidean metric, ordered by
-    their mean rank on sets with names."""
+    """Make a short table: ours, the three other methods with the best mean rank on sets with names,
+    and the Euclidean metric."""
     everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
     others = [method for method in named if not is_ours(method)]
     shown = [means(results, measure) for measure in ("boundary_f1", "covering", "names_right")]

@@ -3,8 +3,8 @@
 ``experiment=default_settings`` cross-validates ChangePointMetricLearner inside the training parts
 of three data sets. ``experiment=clustering_defaults`` makes sixty draws. Each has three classes of
 Letters, Digits or Libras, or the two of Breast cancer. Up to 27 samples of each class are for
-training, and the same number is held out. Iris and Wine, the small tables of the results, are left
-out.
+training, and the same number is held out. Iris and Wine, the small data sets of the results, are
+left out.
 """
 
 from __future__ import annotations

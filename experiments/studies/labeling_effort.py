@@ -268,8 +268,7 @@ class LabelingEffort(Procedure):
 
 
 def _sentence(facts: Mapping[str, Any]) -> str:
-    """The sentence about a table. It has fields in braces, for the values that :func:`reach`
-    returns."""
+    """Choose the template of the sentence about a table, with fields in braces for ``facts``."""
     if facts["way"] is None:
         return _NO_WAY
     return (_SENTENCE if facts["way"] >= 0 else _TOO_FEW) + (_FEWER if "seconds" in facts else "")

@@ -101,9 +101,9 @@ def load_recordings(
     FileNotFoundError
         If the table or a recording in it is missing.
     ValueError
-        If the table or a recording is damaged, the table lacks one of ``recordings``, ``gap`` is
-        given although labels do not name classes, or a segment starts after the end of its
-        recording.
+        If the table or a recording is damaged, if a name in ``recordings`` is missing from the
+        table, if ``gap`` is given although labels do not name classes, or if a segment starts after
+        the end of its recording.
 
     Warns
     -----

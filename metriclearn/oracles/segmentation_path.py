@@ -195,7 +195,7 @@ def path_between(
         The segmentations with the fewest and with the most segments. Both must be vertices of the
         upper hull of the points (K, V(K)).
     most : int
-        Segmentations with at least this many segments are not refined any more.
+        No segmentation is searched for between two that both have at least this many segments.
     total : float
         ‖Z‖². Subtracting the value of a segmentation from it gives an entry of ``costs``.
     penalty_range : (float, float)

@@ -27,9 +27,9 @@ class CCCP(ComponentParameters):
     majorant that equals the risk at w.
 
     The objective is evaluated after every outer step. If a step would raise it, the step is halved,
-    up to nine times, until it does not. So the trace never increases, even if the majorant is not
-    convex. The only lower bound is 0, which holds for every hinge, so ``gap`` does not measure the
-    distance from the optimum.
+    up to nine times, until it does not. So the objective never increases, even if the majorant is
+    not convex. The only lower bound is 0, which holds for every hinge, so ``gap`` does not measure
+    the distance from the optimum.
 
     Parameters
     ----------

@@ -198,8 +198,8 @@ class _Planes(Minimization):
     def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
         """Raise the lower bound. The multipliers prove a valid bound even if they are inaccurate.
 
-        For a user's Ω, multipliers prove nothing. In this case the bound is the optimum less the
-        accuracy of the solver, if cvxpy reports "optimal" (and not "optimal_inaccurate").
+        For a user's Ω, the multipliers give no valid bound. In this case the bound is the optimum
+        less the accuracy of the solver, if cvxpy reports "optimal" (and not "optimal_inaccurate").
         """
         if not self.expressed:
             self.raise_bound(*combination(self.cuts, multipliers, self.masses))

@@ -26,7 +26,7 @@ _NEGLIGIBLE = 1e-12
 
 @runtime_checkable
 class Metric(Protocol):
-    """A family of positive semidefinite matrices and its flat coordinates."""
+    """A family of positive semidefinite matrices, each given by a vector of coordinates."""
 
     @property
     def polyhedral(self) -> bool:

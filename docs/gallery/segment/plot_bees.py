@@ -2,8 +2,8 @@
 Dances of bees
 ==============
 
-A dancing bee turns left, waggles, and turns right. A metric learned from three dances that were
-segmented by hand segments the dance of a fourth bee.
+A dancing bee turns left, waggles, and turns right. We learn a metric from three dances that were
+segmented by hand. With this metric we segment the dance of a fourth bee.
 """
 
 import matplotlib.pyplot as plt

@@ -125,7 +125,7 @@ def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequenc
 
 
 def _bands(powers: NDArray) -> NDArray[np.float64]:
-    """Convert stored powers to decibels, and add the change over four rows, (T, 64)."""
+    """Decibels of stored powers (T, 32), with their changes over four rows as further columns."""
     decibels = powers / 2.0 - 60.0
     padded = np.pad(decibels, ((2, 2), (0, 0)), mode="edge")
     return np.hstack([decibels, padded[4:] - padded[:-4]])

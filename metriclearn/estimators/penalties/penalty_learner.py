@@ -250,10 +250,10 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return self
 
     def identity_paths(self, X: Any) -> list[SegmentationPath]:
-        """Segmentation paths of sequences after ``representation``; no earlier fit is needed.
+        """Transform sequences by ``representation``, and compute their segmentation paths.
 
-        The paths do not depend on learned parameters, so all candidates and folds of a
-        cross-validation can share them: pass them to :meth:`fit`.
+        No earlier ``fit`` is needed. The paths do not depend on learned parameters, so all
+        candidates and folds of a cross-validation can share them: pass them to :meth:`fit`.
         """
         return list(map(self._path, self._begin(X)[2]))
 

@@ -1,4 +1,4 @@
-"""Converting margins to probabilities, by how often changes with a similar loss were true."""
+"""Conversion of margins to probabilities, by how often changes with similar margins were true."""
 
 from __future__ import annotations
 

@@ -39,9 +39,9 @@ class MahalanobisClusterer(LearnedMetric):
         The clusters are a local maximum of Tr(XBXᵀM) − λ Tr M over partitions. If K is known,
         K-means runs from ``n_init`` starts. Otherwise, with ``penalty_``, we take the better result
         of two methods: DP-means from ``n_init`` starts, and a local search from the rounded
-        relaxation. K-means then adds one cluster at a time, as long as the maximized value rises.
-        This is needed because DP-means opens a cluster only if a single sample gains more than λ by
-        it, so it often ends with too few clusters.
+        relaxation. From this result on, K-means runs with one cluster more, again and again, as
+        long as Tr(XBXᵀM) − λ Tr M rises. This is needed because DP-means opens a cluster only if a
+        single sample gains more than λ by it, so it often ends with too few clusters.
 
         Parameters
         ----------
