@@ -204,8 +204,14 @@ def few_changes(rng: np.random.Generator, T: int) -> np.ndarray:
     return rng.normal(size=(steps.n_clusters, 3))[steps.labels] + rng.normal(size=(T, 3))
 
 
+def weak_changes(rng: np.random.Generator, T: int) -> np.ndarray:
+    """Changes that noise nearly hides, so that the best start is often a cold one."""
+    return np.repeat(0.4 * rng.normal(size=(T // 100, 5)), 100, axis=0) + rng.normal(size=(T, 5))
+
+
 LONG_SIGNALS = {
     "few changes": few_changes,
+    "weak changes": weak_changes,
     "noise": lambda rng, T: rng.normal(size=(T, 3)),
     "ramp": lambda rng, T: np.linspace(0.0, 30.0, T)[:, None] + rng.normal(size=(T, 1)),
     "walk": lambda rng, T: np.cumsum(rng.normal(size=(T, 2)), axis=0),

@@ -47,7 +47,8 @@ from metriclearn.oracles.change_points.segment_values import (
 # switch off one speed-up at a time.
 LOOK_AHEAD = True  # bound fresh starts together
 GAIN = True  # let bounds grow with the loss
-HOT = 0.3  # a start is hot if it is below the best value by less than this fraction of the slack
+HOT = 0.1  # a start is hot if it is below the best value by less than this fraction of the slack
+BLOCK = 16  # number of cold starts that share one comparison
 LEVEL = 128  # with more cold starts, a level is closed, and the hot starts begin the next one
 MOST_LEVELS = 40  # more than log₂ T suffice, because levels double in size
 _FRESH = 64  # cost of renewing a level that begins with hot starts only
@@ -98,10 +99,10 @@ class Levels(NamedTuple):
 
     The bounds of a level were computed at one end, its checkpoint. A start is hot if its value was
     close to the best one at that end, and cold otherwise. ``number[0]`` levels are in use. In the
-    arrays of :class:`Live`, level k begins at first[k] with its cold starts. Its hot starts begin
-    at hot[k], and the next level at first[k + 1]. ``largest`` is the largest bound of the cold
-    starts, ``growth`` an argument of :func:`gain`, ``spent`` the work on the level since its
-    checkpoint, and ``cost`` the work of renewing it.
+    arrays of :class:`Live`, level k begins at first[k] with its cold starts, in blocks of ``BLOCK``
+    starts. Its hot starts begin at hot[k], and the next level at first[k + 1]. ``largest`` is the
+    largest bound of the cold starts, ``growth`` an argument of :func:`gain`, ``spent`` the work on
+    the level since its checkpoint, and ``cost`` the work of renewing it.
     """
 
     number: NDArray
@@ -126,12 +127,6 @@ def new_levels():
         real[0, k] = real[1, k] = 0.0
     whole[0, 0], real[0, 0] = 1, -np.inf
     return Levels(whole[0], whole[1], whole[2], whole[3], whole[4], whole[5], real[0], real[1])
-
-
-@njit(**LIGHT)
-def better(best, value, s):
-    """Replace the incumbent ``best`` by the start s if the ``value`` of s is larger."""
-    return Incumbent(value, s) if value > best.value else best
 
 
 @njit(**LIGHT)
@@ -174,7 +169,8 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
     for s in range(max(newest + 1 - looked, allowed[0]), allowed[1]):
         value = F[s] + segment_value(signal, s, u)
         values[n_live + s - fresh.first], top = value, max(top, value + signal.weight)
-        best = better(best, value, s)
+        if value > best.value:
+            best = Incumbent(value, s)
     return best, Fresh(fresh.first, spread, top, looked)
 
 
@@ -184,7 +180,8 @@ def try_levels(signal, F, u, allowed, live, levels, best):
 
     Claim: F(s) + f(s,u) ≤ bound(s) + f(t,u) + gain(t,u), where t is the checkpoint of the level of
     s. This follows from (*). f(t,u) is *the same number for all s* of a level, so one comparison
-    excludes all its cold starts. The hot starts, which often win, are tried first.
+    excludes all its cold starts, or else a block of them. The hot starts, which often win, are
+    tried first.
 
     Also returns the oldest level that is due for renewal. :func:`renew` renews it together with all
     newer levels. A level is due once the work on it reaches the cost of renewing it, or when none
@@ -198,21 +195,19 @@ def try_levels(signal, F, u, allowed, live, levels, best):
         t, work = INTEGER(levels.checkpoint[k]), INTEGER(0)
         common = segment_value(signal, t, u)
         common += gain(signal.truth, signal.weight, levels.growth[k], t, u)
-        j = INTEGER(levels.first[k + 1])
-        while j > levels.first[k]:
-            if j == levels.hot[k]:  # all hot starts were tried
-                if levels.largest[k] + common <= best.value:
-                    break
-                work += 1 + (j - levels.first[k]) // 16
-            j -= 1
-            s = INTEGER(live.starts[j])
-            if (
-                live.bounds[j] + common > best.value
-                and allowed[0] <= s < allowed[1]
-                and s != best.start
-            ):
-                work += 1
-                best = better(best, F[s] + segment_value(signal, s, u), s)
+        block, hot = INTEGER(levels.first[k]), INTEGER(levels.hot[k])
+        begin, stop = hot, INTEGER(levels.first[k + 1])
+        while True:
+            best, tried = _try_starts(signal, F, u, allowed, live, (begin, stop), common, best)
+            work += tried
+            if levels.largest[k] + common <= best.value:
+                break
+            # All hot starts were tried. A block of cold starts follows.
+            begin = _next_block(live.bounds, block, hot, common, best.value)
+            if begin >= hot:
+                break
+            block = stop = min(begin + BLOCK, hot)
+            work += 1
         if k < n_levels - 1:
             work += 1
             beaten = levels.largest[k] + common + slack <= best.value - penalty_at(
@@ -223,6 +218,41 @@ def try_levels(signal, F, u, allowed, live, levels, best):
         levels.spent[k] += work
         due = k if k < n_levels - 1 and levels.spent[k] >= levels.cost[k] else due
     return best, due
+
+
+@njit(**LIGHT)
+def _try_starts(signal, F, u, allowed, live, span, common, best):
+    """Try the live starts with index in ``span`` whose bound exceeds the incumbent's value.
+
+    Also returns how many starts were tried.
+    """
+    tried = INTEGER(0)
+    for j in range(span[0], span[1]):
+        if live.bounds[j] + common > best.value:
+            s = INTEGER(live.starts[j])
+            if allowed[0] <= s < allowed[1] and s != best.start:
+                tried += 1
+                value = F[s] + segment_value(signal, s, u)
+                # This is an if, and not a choice of two incumbents, so that it becomes a jump.
+                # Otherwise the next comparisons would wait until this value is divided.
+                if value > best.value:
+                    best = Incumbent(value, s)
+    return best, tried
+
+
+@njit(**LIGHT)
+def _next_block(bounds, block, stop, common, value):
+    """Find the next block of cold starts that has to be tried, from index ``block`` on.
+
+    Returns an index of at least ``stop`` if there is none.
+
+    Claim: no start s of a block beats the incumbent's ``value`` if the largest bound of the block,
+    plus ``common``, does not exceed it. Proof: by the claim of :func:`try_levels`, F(s) + f(s,u) ≤
+    bound(s) + common. The first bound of a block is its largest; see :func:`_form_blocks`.
+    """
+    while block < stop and bounds[block] + common <= value:
+        block += BLOCK
+    return block
 
 
 @njit(**LIGHT)
@@ -277,26 +307,48 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
     It becomes the newest level. Starts whose bound exceeds ``hot_from`` are hot. If there are many
     cold starts, level k contains only these, and the hot starts form one more level.
     """
-    starts, bounds, expiry = live
-    begin = cold = INTEGER(levels.first[k])
-    levels.largest[k] = -np.inf
-    for j in range(begin, stop):
-        if bounds[j] <= hot_from:
-            levels.largest[k] = max(levels.largest[k], bounds[j])
-            starts[j], starts[cold] = starts[cold], starts[j]
-            bounds[j], bounds[cold] = bounds[cold], bounds[j]
-            expiry[j], expiry[cold] = expiry[cold], expiry[j]
-            cold += 1
-    levels.hot[k] = cold
+    begin, hot = INTEGER(levels.first[k]), stop
+    # Few starts are hot, so these move to the end, and most cold starts stay where they are.
+    for j in range(stop - 1, begin - 1, -1):
+        if live.bounds[j] > hot_from:
+            hot -= 1
+            _swap(live, j, hot)
+    levels.hot[k], levels.largest[k] = hot, _form_blocks(live, begin, hot)
     # The next level begins with the hot starts and the same checkpoint: no bound changes.
     last = k
-    if cold - begin > LEVEL and k + 2 < len(levels.first):
+    if hot - begin > LEVEL and k + 2 < len(levels.first):
         last = k + 1
-        levels.first[last] = levels.hot[last] = cold
+        levels.first[last] = levels.hot[last] = hot
         levels.largest[last], levels.cost[last] = -np.inf, _FRESH
     for level in range(k, last + 1):
         levels.checkpoint[level], levels.growth[level], levels.spent[level] = u, growth, 0
     levels.first[last + 1], levels.number[0] = stop, last + 1
+
+
+@njit(**LIGHT)
+def _form_blocks(live, begin, stop):
+    """Divide the cold starts from index ``begin`` to ``stop`` into blocks of ``BLOCK`` starts.
+
+    The start with the largest bound of a block comes first in it. Returns the largest of all
+    bounds.
+    """
+    largest = -np.inf
+    for front in range(begin, stop, BLOCK):
+        top = front
+        for j in range(front + 1, min(front + BLOCK, stop)):
+            top = j if live.bounds[j] > live.bounds[top] else top
+        _swap(live, front, top)
+        largest = max(largest, live.bounds[front])
+    return largest
+
+
+@njit(**LIGHT)
+def _swap(live, i, j):
+    """Exchange two live starts."""
+    starts, bounds, expiry = live
+    starts[i], starts[j] = starts[j], starts[i]
+    bounds[i], bounds[j] = bounds[j], bounds[i]
+    expiry[i], expiry[j] = expiry[j], expiry[i]
 
 
 @njit(**LIGHT)

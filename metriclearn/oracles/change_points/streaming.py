@@ -259,7 +259,7 @@ def _shared_change(program, needed, base, first_fresh, u):
     single position is left, all segmentations share it.
     """
     starts, n_live = program.live.starts, INTEGER(program.levels.first[program.levels.number[0]])
-    for j in range(n_live):  # mostly the first one: the oldest starts come first
+    for j in range(n_live):  # mostly one of the first: the oldest starts are in the first block
         if starts[j] == base:
             return base, j
     count, _ = _mark(program, needed, base, first_fresh, u)
