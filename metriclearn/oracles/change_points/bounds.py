@@ -297,7 +297,8 @@ def renew(signal, F, u, low, fresh, live, levels, due):
             live.starts[kept], live.expiry[kept] = s, end
             live.bounds[kept], kept = value + near + rounding, kept + 1
     levels.cost[due] = 5 + known - begin + (n - begin) // 4
-    _set_level(due, u, kept, F[u] + (1.0 - HOT) * near, growth, live, levels)
+    best = F[u] + penalty_at(signal.penalties, u)
+    _set_level(due, u, kept, best + (1.0 - HOT) * near, growth, live, levels)
 
 
 @njit(**LIGHT)
