@@ -220,7 +220,7 @@ def try_levels(signal, F, u, allowed, live, levels, best):
     return best, due
 
 
-@njit(**LIGHT)
+@njit(**ONCE)
 def _try_starts(signal, F, u, allowed, live, span, common, best):
     """Try the live starts with index in ``span`` whose bound exceeds the incumbent's value.
 
@@ -240,7 +240,7 @@ def _try_starts(signal, F, u, allowed, live, span, common, best):
     return best, tried
 
 
-@njit(**LIGHT)
+@njit(**ONCE)
 def _next_block(bounds, block, stop, common, value):
     """Find the next block of cold starts that has to be tried, from index ``block`` on.
 
@@ -326,7 +326,7 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
     levels.first[last + 1], levels.number[0] = stop, last + 1
 
 
-@njit(**LIGHT)
+@njit(**ONCE)
 def _form_blocks(live, begin, stop):
     """Divide the cold starts from index ``begin`` to ``stop`` into blocks of ``BLOCK`` starts.
 
