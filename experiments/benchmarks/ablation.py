@@ -72,8 +72,8 @@ def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
         rows[f"penalized {size}"] = partial(_penalized, make_signal, *size)
         rows[f"augmented {size}, penalty / α = 3"] = partial(_augmented, *size, 3.0)
     for T in (10000, 20000):
-        size = (T, 10, 100, 0.3)
-        rows[f"penalized {size}"] = partial(_penalized, make_signal, *size)
+        noisy = (T, 10, 100, 0.3)
+        rows[f"penalized {noisy}"] = partial(_penalized, make_signal, *noisy)
     for T, K in ((10**5, 1), (10**5, 1000), (10**6, 1)):
         rows[f"penalized, T = {T}, P = 8, {K} segments"] = partial(_penalized, steps, T, 8, K)
     for noisy in NOISY:
