@@ -15,6 +15,7 @@ import metriclearn as ml
 from metriclearn.baselines import FrameClassifier, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.names.emissions import NameWeights
+from metriclearn.oracles.change_points.bounds import Levels
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition
 from tests.budget import examples
@@ -394,4 +395,28 @@ def test_saved_and_loaded(kind, tmp_path) -> None:
         stream = ml.load(ml.save(stream, tmp_path / "stream.npz"))
         ends += stream.push(chunk).ends.tolist()
     assert stream.exact_ == (limit is None)
+    assert [*ends, *stream.finish().ends] == whole[0]
+
+
+@pytest.mark.parametrize("seed", [1, 7])
+def test_streams_saved_before_there_were_blocks(seed: int, tmp_path) -> None:
+    """Their cold starts have no order: here the smallest bound of every level comes first."""
+    rng, segmenter = np.random.default_rng(seed), ml.ChangePointMetricLearner()
+    segmenter.components_, segmenter.penalty_, segmenter.n_features_in_ = np.eye(2), 15.0, 2
+    X = rng.normal(size=(2000, 2)) + np.repeat(rng.normal(0, 0.5, (40, 2)), 50, axis=0)
+    chunks, n_cold = np.array_split(X, 60), 0
+    whole = streamed(segmenter.stream(), chunks)
+    stream = segmenter.stream()
+    ends = stream.push(chunks[0]).ends.tolist()
+    for chunk in chunks[1:]:
+        stream = ml.load(ml.save(stream, tmp_path / "stream.npz"))
+        levels = Levels(*stream.whole_levels_, *stream.real_levels_)
+        for k in range(levels.number[0]):
+            cold = slice(levels.first[k], levels.hot[k])
+            order = np.argsort(stream.values_[1, cold])
+            for row in (stream.positions_[1], stream.values_[1], stream.positions_[2]):
+                row[cold] = row[cold][order]
+            n_cold += len(order)
+        ends += stream.push(chunk).ends.tolist()
+    assert n_cold > 1000
     assert [*ends, *stream.finish().ends] == whole[0]

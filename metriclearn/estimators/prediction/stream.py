@@ -28,6 +28,7 @@ from metriclearn.oracles.change_points.streaming import (
     changes,
     compact,
     follow,
+    order_blocks,
     projected,
 )
 from metriclearn.problem.forms import LowRankForm
@@ -460,6 +461,8 @@ class SegmenterStream(ComponentParameters):
             if not len(components):
                 components = np.zeros((1, components.shape[1]))
             state = None if self.offset_ is None else self._state(source)
+            if state is not None:
+                order_blocks(state[1].live, state[1].levels)
             self.kept_ = _Kept(source, components, state)
         return self.kept_
 

@@ -33,7 +33,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from metriclearn.oracles.change_points.bounds import Fresh, Incumbent, no_fresh, renew
+from metriclearn.oracles.change_points.bounds import (
+    BLOCK,
+    Fresh,
+    Incumbent,
+    Levels,
+    Live,
+    no_fresh,
+    renew,
+)
 from metriclearn.oracles.change_points.recursion import advance, walk_back
 from metriclearn.oracles.change_points.segment_values import (
     INTEGER,
@@ -273,6 +281,19 @@ def _shared_change(program, needed, base, first_fresh, u):
             needed[before] = True
         t -= 1
     return t, u - base
+
+
+def order_blocks(live: Live, levels: Levels) -> None:
+    """Put the largest bound of every block of cold starts first, as the recursion expects.
+
+    Streams that were saved before there were blocks lack this order.
+    """
+    for k in range(levels.number[0]):
+        for front in range(levels.first[k], levels.hot[k], BLOCK):
+            block = slice(front, min(front + BLOCK, levels.hot[k]))
+            pair = [front, front + int(np.argmax(live.bounds[block]))]
+            for array in live:
+                array[pair] = array[pair[::-1]]
 
 
 @called
