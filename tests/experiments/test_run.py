@@ -184,7 +184,7 @@ def test_own_files_with_a_test_folder(own_run: Path) -> None:
     assert {len(row["values"]) for row in found.values()} == {3}
     assert found["ours/one model", "estimated"]["held_out"] > 0
     text = (own_run / "results.md").read_text(encoding="utf-8")
-    assert "trained on 5 sequences; test sequences: series5, series6, series7." in text
+    assert "trained on 5 sequences. Test sequences: series5, series6, series7." in text
 
 
 def test_a_folder_is_not_for_training_and_for_test(own: tuple[Path, Path], tmp_path) -> None:
