@@ -70,6 +70,11 @@ class FrobeniusLoss:
             # ‖M − N‖² = Tr M + Tr N − 2 Tr MN, as M and N are projections.
             twice = 2.0 * partition.inner(truth)
             return max(0.0, partition.n_clusters + truth.n_clusters - twice)
+        if partition.n_samples != truth.n_samples:
+            raise ValueError(
+                f"{type(self).__name__} needs a partition of as many samples as the labels have, "
+                f"{truth.n_samples}, got one of {partition.n_samples}."
+            )
         return max(0.0, self._labeled_norm(partition, truth))
 
     def _labeled_norm(self, partition: Any, truth: Any) -> float:

@@ -231,9 +231,19 @@ class Partition:
         return self.ends
 
     def pool(self, X: NDArray) -> NDArray:
-        """The sums YᵀX of rows over clusters, (T, …) -> (K, …), in time linear in the size of X."""
+        """Compute YᵀX, the sums of rows over clusters, (T, …) -> (K, …), in linear time.
+
+        Raises
+        ------
+        ValueError
+            If X does not have one row for each sample.
+        """
         from scipy.sparse import csr_array
 
+        if len(X) != self.n_samples:
+            raise ValueError(
+                f"Partition needs one row for each of its {self.n_samples} samples, got {len(X)}."
+            )
         if self.ends is not None:
             return np.add.reduceat(X, self.ends - self.sizes, axis=0)
         rows = np.asarray(X).reshape(len(X), -1)

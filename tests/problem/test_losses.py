@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn import DenseForm, FrobeniusLoss, LowRankForm, PartialPartition, Partition
+from metriclearn import (
+    DenseForm,
+    FrobeniusLoss,
+    KnownLoss,
+    LowRankForm,
+    PartialPartition,
+    Partition,
+)
 from metriclearn.oracles.spectral import SpectralRelaxation
 from tests.exhaustive import all_partitions, equivalence_matrix
 
@@ -35,6 +42,15 @@ def test_equal_partitions_of_many_samples_have_loss_exactly_zero() -> None:
 def completion(labels, mask) -> Partition:
     known = PartialPartition(len(labels), [c if kept else -1 for c, kept in zip(labels, mask)])
     return Partition.from_labels(labels).completing(known)
+
+
+@pytest.mark.parametrize("loss", [FrobeniusLoss(), KnownLoss()])
+@pytest.mark.parametrize("length", [3, 5])
+def test_partial_labels_of_other_samples_are_refused(loss, length) -> None:
+    truth = completion([0, 0, 1, 1], [True, False, True, True])
+    message = f"needs a partition of as many samples as the labels have, 4, got one of {length}"
+    with pytest.raises(ValueError, match=message):
+        loss(Partition.from_labels([0] * length), truth)
 
 
 @settings(max_examples=150, deadline=None)

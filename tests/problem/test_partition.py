@@ -168,6 +168,11 @@ def test_partitions_of_different_samples() -> None:
     a, b = Partition.from_change_points([3]), Partition.from_change_points([4])
     with pytest.raises(ValueError, match="needs two partitions of the same samples, got 3 and 4"):
         a.inner(b)
+    for partition in (Partition.from_labels([0, 0, 1]), Partition.from_labels([0, 1, 0])):
+        for X in (np.zeros((2, 1)), np.zeros((4, 1))):
+            for method in (partition.pool, partition.root, partition.project):
+                with pytest.raises(ValueError, match=f"of its 3 samples, got {len(X)}"):
+                    method(X)
     with pytest.raises(ValueError, match="needs either ends or labels; call a from_"):
         Partition()
 
