@@ -1,12 +1,12 @@
-"""The exact search for change-points, one concept per file.
+"""Find the best change-points exactly. Each file holds one concept.
 
 * ``search``: the oracle, and its search over the penalty of a segment
-* ``recursion``: the dynamic program in one loop
+* ``recursion``: the dynamic program for a given penalty of a segment
 * ``bounds``: ways to skip work without changing the result, each with its claim and proof
 * ``segment_values``: the value of a segment, and the rules it obeys
-* ``given_count``: a layered program, for numbers of segments that no penalty leads to
-* ``transitions``: the recursion and the layered program for names with costs of transitions
-* ``streaming``: the recursion over samples that arrive over time
+* ``given_count``: a layered program for a number of segments that no penalty leads to
+* ``transitions``: both programs for named segments, if a name has a cost after another name
+* ``streaming``: the recursion for samples that arrive one after another
 * ``margins``: how certain each change is
 """
 

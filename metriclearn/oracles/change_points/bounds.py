@@ -1,20 +1,22 @@
-"""Ways to skip work without changing the result.
+"""Skip work in the recursion without changing its result.
 
 The recursion computes the best value of the samples before u, F(u) = max_s F(s) + f(s,u). To try a
 start s at an end u means to compute F(s) + f(s,u). Some starts need not be tried at u, and others
-can be dropped for good. All this follows from one inequality. For every split t of (s,u]
+can be dropped for good. Both savings follow from one inequality, which holds for every split t of
+(s,u]:
 
     f(s,u) ≤ f(s,t) + f(t,u) + slack(t).                                           (*)
 
-If the loss compares with true segments, slack(t) = κ − c (see :mod:`.segment_values` for f, κ and
-c). Proof: f(s,u) − f(s,t) − f(t,u) = −vᵀ(ZZᵀ − κN)v − c, where v is the unit vector that is
-constant on (s,t] and on (t,u], 0 elsewhere, and sums up to 0. N is a projection, so vᵀNv ≤ 1. With
-charges, α times the number of labeled pieces around t replaces κ.
+If the form has true segments, slack(t) = κ − c. See :mod:`.segment_values` for f, κ and c. Proof:
+f(s,u) − f(s,t) − f(t,u) = −vᵀ(ZZᵀ − κN)v − c. Here v is the unit vector with the sum 0 that has one
+value on (s,t], another value on (t,u], and 0 elsewhere. N is a projection, so vᵀNv ≤ 1. If the form
+has charges, slack(t) is −c plus α times the number of labeled pieces around t.
 
-Each function below states its claim and the proof. (*) concerns f alone, so every claim holds for
-each ``min_size`` and under each rule for segments. The claims also hold with penalties p_t of
-either sign. F(t) is then the best value of the samples before t *less p_t*, and the last segment of
-the best segmentation of the samples before u still begins at argmax_s F(s) + f(s,u).
+Each function below states its claim and proves it. The inequality (*) depends neither on
+``min_size`` nor on the rules for segments, so the claims hold for all of them. The claims also hold
+if a change at t has a penalty p_t, positive or negative. In this case F(t) is the best value of the
+samples before t *minus p_t*. The last segment of the best segmentation of the samples before u
+still begins at argmax_s F(s) + f(s,u).
 """
 
 from __future__ import annotations
@@ -56,17 +58,18 @@ _NEVER = 2**31 - 1
 
 
 class Incumbent(NamedTuple):
-    """The best value found so far for an end, and the start of the segment that attains it."""
+    """The best value F(s) + f(s,u) that was found so far for an end u, and its start s."""
 
     value: float
     start: int
 
 
 class Fresh(NamedTuple):
-    """The newest starts, from ``first`` on. They have one joint bound.
+    """The newest starts, from ``first`` on, which share one bound.
 
-    At the current end u, all of them satisfy F(s) + f(s,u) ≤ top + spread. If the spread is NaN,
-    there is no such bound. ``looked`` is the number of fresh starts that were tried at this end.
+    At the current end u, every fresh start s satisfies F(s) + f(s,u) ≤ top + spread. If ``spread``
+    is NaN, fresh starts have no bound. ``looked`` is the number of fresh starts that were tried at
+    u.
     """
 
     first: int
@@ -76,17 +79,17 @@ class Fresh(NamedTuple):
 
 
 class Live(NamedTuple):
-    """Starts that may still win, level by level; see :class:`Levels`.
+    """The starts that may still win, sorted by level; see :class:`Levels`.
 
     Attributes
     ----------
     starts : int32 array
     bounds : array
-        The bound of a start s is at least F(s) + f(s,u) − f(t,u) − gain(t,u) for every later end u,
-        where t is the checkpoint of its level. After the bounds of the last level, this array
-        stores the values F(s) + f(s,u) of the fresh starts.
+        Let t be the checkpoint of the level of a start s. The bound of s is at least F(s) + f(s,u)
+        − f(t,u) − gain(t,u) for every later end u. The entries after the last level store the
+        values F(s) + f(s,u) of the fresh starts.
     expiry : int32 array
-        The first end at which the start is not needed any more.
+        The first end at which the start is no longer needed.
     """
 
     starts: NDArray
@@ -95,14 +98,15 @@ class Live(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """Groups of live starts, the oldest first.
+    """Groups of live starts. The oldest group comes first.
 
-    The bounds of a level were computed at one end, its checkpoint. A start is hot if its value was
-    close to the best one at that end, and cold otherwise. ``number[0]`` levels are in use. In the
-    arrays of :class:`Live`, level k begins at first[k] with its cold starts, in blocks of ``BLOCK``
-    starts. Its hot starts begin at hot[k], and the next level at first[k + 1]. ``largest`` is the
-    largest bound of the cold starts, ``growth`` an argument of :func:`gain`, ``spent`` the work on
-    the level since its checkpoint, and ``cost`` the work of renewing it.
+    The bounds of a level were computed at one end, its checkpoint. A start is hot if its value at
+    the checkpoint was close to the best value there. Other starts are cold. ``number[0]`` is the
+    number of levels in use. In the arrays of :class:`Live`, the cold starts of level k begin at
+    index first[k], in blocks of ``BLOCK`` starts. The hot starts of level k begin at index hot[k],
+    and level k + 1 begins at index first[k + 1]. ``largest`` is the largest bound of the cold
+    starts. ``growth`` is an argument of :func:`gain`. ``spent`` is the work on the level since its
+    checkpoint, and ``cost`` is the work of renewing the level.
     """
 
     number: NDArray
@@ -131,7 +135,7 @@ def new_levels():
 
 @njit(**LIGHT)
 def no_fresh(signal, first):
-    """Make the record of fresh starts, from ``first`` on, none of which has been tried."""
+    """Make a new :class:`Fresh`: its starts begin at ``first``, and none has been tried."""
     bound = LOOK_AHEAD and signal.cumulative.ndim == 2 and signal.weight <= -signal.c
     light = bound and not is_given(signal.rules) and not is_given(signal.charges)
     return Fresh(first, 0.0 if light else np.nan, -np.inf, INTEGER(0))
@@ -141,16 +145,18 @@ def no_fresh(signal, first):
 def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
     """Try the fresh starts at the end u, unless their joint bound shows that none of them can win.
 
-    The values F(s) + f(s,u) that are computed are stored in ``values``.
+    Every value F(s) + f(s,u) that is computed here is stored in ``values``.
 
-    Claim: f(s,u) ≤ f(s,t) + κ + Σ|x|² over the samples x from t to u, and κ is not needed if f(s,t)
-    was computed without its loss term. Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n
-    samples, and the loss term −κ g/(u−s) lies between −κ and 0. The best name of a sample scores 0
-    (scores are normalized), so more samples never raise the score of a segment.
+    Claim: f(s,u) ≤ f(s,t) + κ + Σ|x|², with the sum over the samples x from t to u. If f(s,t) was
+    computed without its loss term, this also holds without κ. Proof: if a is a sum of m samples and
+    b a sum of n samples, |a+b|²/(m+n) ≤ |a|²/m + |b|²/n. The loss term −κ g/(u−s) lies between −κ
+    and 0. Scores of names are normalized: in each sample the best name has the score 0. So more
+    samples never raise the score of a segment.
 
-    So ``spread`` is the sum of |x|² over the samples since the fresh starts were last tried. Let t
-    be the end at which f(s,t) was last computed for the start s, and spread(t) the sum at that
-    time. ``top`` is the largest of the numbers F(s) + f(s,t) − spread(t), plus κ where needed.
+    Therefore ``spread`` is the sum of |x|² over the samples since the fresh starts were last tried.
+    Let t be the end at which f(s,t) was last computed for the start s, and let spread(t) be the
+    value of ``spread`` then. ``top`` is the largest of the numbers F(s) + f(s,t) − spread(t), plus
+    κ where the claim needs it.
     """
     newest = u - signal.min_size
     looked, spread, top = newest + 1 - fresh.first, fresh.spread, fresh.top
@@ -179,14 +185,14 @@ def try_levels(signal, F, u, allowed, live, levels, best):
     """Try the live starts whose bound at the end u exceeds the incumbent's value.
 
     Claim: F(s) + f(s,u) ≤ bound(s) + f(t,u) + gain(t,u), where t is the checkpoint of the level of
-    s. This follows from (*). f(t,u) is *the same number for all s* of a level, so one comparison
-    excludes all its cold starts, or else a block of them. The hot starts, which often win, are
-    tried first.
+    s. The claim follows from the inequality (*). f(t,u) is *the same number for all starts s* of a
+    level. So one comparison can exclude all cold starts of a level, or a block of them. Hot starts
+    often win, so they are tried first.
 
-    Also returns the oldest level that is due for renewal. :func:`renew` renews it together with all
-    newer levels. A level is due once the work on it reaches the cost of renewing it, or when none
-    of its starts can win at a later end. A level lasts for about as many ends as it has starts, so
-    levels double in size, and each start is renewed O(log T) times.
+    Also returns the index of the oldest level that is due for renewal. :func:`renew` renews this
+    level and all newer levels. A level is due once the work on it reaches the cost of renewing it.
+    It is also due once none of its starts can win at a later end. A level lasts for about as many
+    ends as it has starts, so levels double in size, and each start is renewed O(log T) times.
     """
     n_levels = INTEGER(levels.number[0])
     due, slack = n_levels, split_slack(signal.slack, signal.weight, signal.c, u)
@@ -222,9 +228,9 @@ def try_levels(signal, F, u, allowed, live, levels, best):
 
 @njit(**ONCE)
 def _try_starts(signal, F, u, allowed, live, span, common, best):
-    """Try the live starts with index in ``span`` whose bound exceeds the incumbent's value.
+    """Try the live starts in ``span`` whose bound at u exceeds the value of the incumbent.
 
-    Also returns how many starts were tried.
+    Returns the new incumbent, and the number of starts that were tried.
     """
     tried = INTEGER(0)
     for j in range(span[0], span[1]):
@@ -242,13 +248,13 @@ def _try_starts(signal, F, u, allowed, live, span, common, best):
 
 @njit(**ONCE)
 def _next_block(bounds, block, stop, common, value):
-    """Find the next block of cold starts that has to be tried, from index ``block`` on.
+    """Return the index of the first block of cold starts, from ``block`` on, that must be tried.
 
-    Returns an index of at least ``stop`` if there is none.
+    If there is no such block, the index is at least ``stop``.
 
-    Claim: no start s of a block beats the incumbent's ``value`` if the largest bound of the block,
-    plus ``common``, does not exceed it. Proof: by the claim of :func:`try_levels`, F(s) + f(s,u) ≤
-    bound(s) + common. The first bound of a block is its largest; see :func:`_form_blocks`.
+    Claim: if the largest bound of a block plus ``common`` is at most the incumbent's ``value``, no
+    start of the block beats the incumbent. Proof: by the claim of :func:`try_levels`, F(s) + f(s,u)
+    ≤ bound(s) + common. The first bound of a block is its largest; see :func:`_form_blocks`.
     """
     while block < stop and bounds[block] + common <= value:
         block += BLOCK
@@ -257,13 +263,13 @@ def _next_block(bounds, block, stop, common, value):
 
 @njit(**LIGHT)
 def renew(signal, F, u, low, fresh, live, levels, due):
-    """Merge level ``due``, all newer levels and the fresh starts. The new level has checkpoint u.
+    """Merge level ``due``, all newer levels and the fresh starts, and set their checkpoint to u.
 
     A start s is dropped once it cannot win. Claim: if F(s) + f(s,u) + slack(u) ≤ F(u), then u is at
     least as good as s at every end v where (s,v] may be split at u. Proof: by (*), F(s) + f(s,v) ≤
-    F(s) + f(s,u) + slack(u) + f(u,v) ≤ F(u) + f(u,v). For κ = 0 and c = −λ this is PELT's rule
-    (Killick, Fearnhead & Eckley, JASA 107, 2012). Starts before ``low`` are no longer allowed and
-    are dropped, too.
+    F(s) + f(s,u) + slack(u) + f(u,v) ≤ F(u) + f(u,v). For κ = 0 and c = −λ, this claim is PELT's
+    rule (Killick, Fearnhead & Eckley, JASA 107, 2012). Starts before ``low`` are no longer allowed,
+    so they are dropped, too.
     """
     slacks, rules, min_size, c = signal.slack, signal.rules, signal.min_size, signal.c
     begin, n = INTEGER(levels.first[due]), INTEGER(levels.first[levels.number[0]])
@@ -303,10 +309,10 @@ def renew(signal, F, u, low, fresh, live, levels, due):
 
 @njit(**LIGHT)
 def _set_level(k, u, stop, hot_from, growth, live, levels):
-    """Make level k of the live starts with the indices first[k] … ``stop`` − 1.
+    """Put the live starts with the indices first[k] … ``stop`` − 1 into level k, the newest level.
 
-    It becomes the newest level. Starts whose bound exceeds ``hot_from`` are hot. If there are many
-    cold starts, level k contains only these, and the hot starts form one more level.
+    Starts whose bound exceeds ``hot_from`` are hot. If there are many cold starts, level k contains
+    only the cold starts, and the hot starts form level k + 1.
     """
     begin, hot = INTEGER(levels.first[k]), stop
     # Few starts are hot, so these move to the end, and most cold starts stay where they are.
@@ -330,8 +336,8 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
 def _form_blocks(live, begin, stop):
     """Divide the cold starts from index ``begin`` to ``stop`` into blocks of ``BLOCK`` starts.
 
-    The start with the largest bound of a block comes first in it. Returns the largest of all
-    bounds.
+    In each block, the start with the largest bound comes first. Returns the largest bound of all
+    these starts.
     """
     largest = -np.inf
     for front in range(begin, stop, BLOCK):
@@ -354,13 +360,13 @@ def _swap(live, i, j):
 
 @njit(**LIGHT)
 def loss_slack(truth, weight, first, t):
-    """Compute the part of the slack at t due to the loss, for starts s ≥ ``first`` and ends u > t.
+    """Compute how much the loss adds to the slack at t, for starts s ≥ ``first`` and ends u > t.
 
-    Returns three numbers: the amount that the loss adds right after t, its growth with each sample,
-    and the largest amount that the loss can add. The slack κ − c of (*) is twice as large as −c if
-    κ = −c. But the loss contributes 0 at u = t, and more only as u − t grows. So bounds use the
-    slack −c plus a :func:`gain` that depends on t and u alone, and the largest gain decides which
-    starts are dropped. Without true segments, the numbers are ``weight``, 0 and ``weight``.
+    Returns three numbers: the amount that the loss adds right after t, the growth of this amount
+    with each sample, and its largest value. If κ = −c, the slack κ − c of (*) is twice as large as
+    −c. But the loss adds 0 at u = t, and its share grows only with u − t. So bounds use the slack
+    −c plus a :func:`gain`, which depends on t and u alone. The largest gain decides which starts
+    are dropped. Without true segments, the three numbers are ``weight``, 0 and ``weight``.
     """
     if len(truth) == 0 or not GAIN:
         return weight, 0.0, weight
@@ -370,16 +376,16 @@ def loss_slack(truth, weight, first, t):
 
 @njit(**LIGHT)
 def _growth(truth, kappa, first, t):
-    """An upper bound of [f(s,u) − f(s,t) − f(t,u) + c] / (u − t) for starts s ≥ ``first``.
+    """Return an upper bound of [f(s,u) − f(s,t) − f(t,u) + c] / (u − t) for starts s ≥ ``first``.
 
-    It holds for ends u in the true segment C = (b,e] of sample t. Claim: let q = b − s, and h(s) as
-    in truth_table. In the brackets, the squared sums add up to at most 0. The terms of the loss add
-    up to κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w = q − h(s) + q²/|C| if
-    s < b, and w = 0 otherwise. If s lies in the preceding true segment, of size a, then w = q² (1/a
-    + 1/|C|), and the bound increases with q. For q ≥ a we use w ≤ q + q²/|C|. With p = t − b the
-    bound becomes κ (q + q²/|C|) / (q+p)². Its derivative has the sign of p − q (1 − 2p/|C|). So
-    this bound increases up to q = p / (1 − 2p/|C|) and then decreases. If 2p ≥ |C|, it increases
-    throughout.
+    The bound holds for ends u in the true segment C = (b,e] of sample t. Claim: let q = b − s, and
+    let h(s) be the number of truth_table. The squared sums in the brackets add up to at most 0. The
+    terms of the loss add up to κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w =
+    q − h(s) + q²/|C| if s < b, and w = 0 otherwise. If s lies in the true segment before C, and a
+    is the size of that segment, then w = q² (1/a + 1/|C|), and the bound increases with q. For q ≥
+    a we use w ≤ q + q²/|C|. With p = t − b the bound becomes κ (q + q²/|C|) / (q+p)². Its
+    derivative has the sign of p − q (1 − 2p/|C|). So this bound increases up to q = p / (1 −
+    2p/|C|) and then decreases. If 2p ≥ |C|, it increases throughout.
     """
     if t + 1 == len(truth):
         return 0.0
@@ -398,15 +404,15 @@ def _growth(truth, kappa, first, t):
 
 @njit(**LIGHT)
 def gain(truth, kappa, growth, t, u):
-    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c for every start s ≥ ``first``.
+    """Return an upper bound of f(s,u) − f(s,t) − f(t,u) + c for every start s ≥ ``first``.
 
     ``growth`` is ``_growth(truth, kappa, first, t)``. Claim: let C = (b,e] be the true segment of
     sample t. For u ≤ e, growth · (u − t) is a bound by :func:`_growth`. For u = e + v, let L = e −
     s, l = e − t and ρ(s,u) = g(s,u)/(u−s). When the end moves from e to u, the loss raises the
     difference by (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u)) κv/(l+v). Only the first term
     depends on s. For b ≤ s ≤ t, ρ(s,e) = L/|C|, and the term increases with L. For s < b, L > |C|
-    and ρ(s,e) ≤ 1, so the term is at most its value at s = b. So the amount is largest for s = b.
-    For s = b = t it is 0.
+    and ρ(s,e) ≤ 1, so the term is at most its value at s = b. So this rise is largest for s = b.
+    For s = b = t the rise is 0.
     """
     if len(truth) == 0 or not GAIN:
         return 0.0
@@ -422,15 +428,16 @@ def gain(truth, kappa, growth, t, u):
 
 @njit(**LIGHT)
 def _largest_gain(truth, kappa, growth, first, t):
-    """An upper bound of f(s,u) − f(s,t) − f(t,u) + c for all u and all starts s ≥ ``first``.
+    """Return an upper bound of f(s,u) − f(s,t) − f(t,u) + c for all u and all starts s ≥ ``first``.
 
-    It is never above κ. Claim: let C = (b,e] be the true segment of sample t. When the end moves
-    from t to e, the loss raises this expression for a start s < b by at most κ w (e−t) / ((t−s)
-    (e−s)), with w as in :func:`_growth`. This is at most growth · (e−t) (t−first) / (e−first). When
-    the end moves on from e to u, the loss raises it most for the earliest start s in C, namely by
-    κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. This number is largest if true segments fill (e,u] exactly. For
-    such u, ρ(t,u) − ρ(s,u) = h(s)/(u−s) − h(t)/(u−t), with h as in truth_table. As a function of u,
-    the right-hand side has one maximum if h(t) < h(s), and increases otherwise.
+    The bound is never above κ. Claim: let C = (b,e] be the true segment of sample t. When the end
+    moves from t to e, the loss raises this expression for a start s < b by at most κ w (e−t) /
+    ((t−s) (e−s)), with w as in :func:`_growth`. This rise is at most growth · (e−t) (t−first) /
+    (e−first). When the end moves on from e to u, the loss raises the expression most for the
+    earliest start s in C, namely by κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. This number is largest if true
+    segments fill (e,u] exactly. For such u, ρ(t,u) − ρ(s,u) = h(s)/(u−s) − h(t)/(u−t), with h as in
+    truth_table. As a function of u, the right-hand side has one maximum if h(t) < h(s), and
+    increases otherwise.
     """
     if t + 1 == len(truth):
         return kappa

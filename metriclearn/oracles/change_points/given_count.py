@@ -1,4 +1,4 @@
-"""The best segmentation into a given number of segments, if no penalty leads to this number."""
+"""Find the best segmentation into a given number of segments if no penalty leads to this number."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from metriclearn.oracles.change_points.segment_values import (
 def best_layers(signal, n_segments, positions, rest, floor):
     """Maximize Σ f − Σ p over segmentations into ``n_segments`` segments; see :mod:`.recursion`.
 
-    Segments may end at n ``positions``, which are in ascending order, the last one T. Layer k holds
-    the best value of every prefix if it has k segments. All K = ``n_segments`` layers take O(K n²)
-    time. ``rest`` (T+1,) is an upper bound on the value of the samples from each position on. A
-    prefix is extended only if its value plus ``rest`` at its end reaches ``floor``. Returns the
-    value (−inf if there is no segmentation) and the segment ends.
+    Segments may end only at the n ``positions``, which are in ascending order. The last of these
+    positions is T. For every prefix, layer k holds the best value of k segments. All K =
+    ``n_segments`` layers together take O(K n²) time. ``rest`` (T+1,) is an upper bound on the value
+    of the samples from each position on. A prefix is extended only if its value plus ``rest`` at
+    its end reaches ``floor``. Returns the value (−inf if there is no segmentation) and the segment
+    ends.
     """
     n, min_size = len(positions), signal.min_size
     # value[i]: the best value of the samples before positions[i] in k segments. Before the first

@@ -1,4 +1,4 @@
-"""How certain each change-point is: exact max-marginals of the program that finds the changes.
+"""Compute how certain each change-point is, by exact max-marginals of the program that finds it.
 
 Let f(s,u) be the value of the segment (s,u], F(t) the best value of the samples before t, and B(t)
 the best value of the samples from t on. F(t) and B(t) both subtract the penalty p_t of a change at
@@ -10,16 +10,17 @@ without any change from t−δ to t+δ has the value
 
 One program runs forward and computes F. Another runs backward and computes B.
 
-With a given number K of segments, we compute F and B at a penalty λ. No segmentation into K
-segments with a change at t then has a value above F(t) + B(t) + p_t + λK. The deficit of a
-segmentation is the amount by which its value falls short of this bound. The deficit is a sum of one
-term for each segment, and no term is negative. So we use only segments whose term is at most
-``window``. For every position, and for every number of segments before it, the layers store the
-least deficit of the samples before it. A deficit within the window is exact. λ is the penalty at
-which K − 1 segments are as good as K. At this λ, if we force a change at a t where the optimum has
-none, the best segmentation usually drops the weakest change of the optimum instead. It then has K
-segments and reaches the bound, so a narrow window suffices. If a deficit is larger, we widen the
-window, and keep only positions whose deficit can still lie within it.
+If the number K of segments is given, we compute F and B at a penalty λ. Among the segmentations
+into K segments with a change at t, none has a value above F(t) + B(t) + p_t + λK. The deficit of
+such a segmentation is the amount by which its value falls short of this bound. The deficit is a sum
+of one term for each segment, and no term is negative. So we use only segments whose term is at most
+``window``. For every position t and every number k, the layers store the least deficit of k
+segments that cover the samples before t. A stored deficit is exact if it is at most ``window``. We
+choose λ such that K − 1 segments are about as good as K. At this λ, if we force a change at a t
+where the optimum has none, the best segmentation usually drops the weakest change of the optimum
+instead. The new segmentation then has K segments and almost reaches the bound, so a narrow window
+suffices. If a deficit exceeds the window, we widen the window. Then we keep only positions whose
+deficit can lie within the wider window.
 """
 
 from __future__ import annotations
@@ -76,12 +77,13 @@ class BoundaryMargins:
     change_points : int array (K,)
         Segment ends, the last one T.
     losses : array (K−1,)
-        For each change-point, how much lower the best score is if no change within the tolerance of
-        this point is allowed. Losses are at least 0, and inf if there is no such segmentation.
+        For each change-point, how much lower the best score is if no change may lie within the
+        tolerance of this point. A loss is at least 0. It is inf if no segmentation meets this
+        condition.
     gains : array (T,)
         For each t, the score of the best segmentation with a change between the samples t−1 and t,
-        less the best score of all. Gains are 0 at the change-points and at t = 0, at most 0
-        elsewhere, and −inf where no change is allowed.
+        minus the best score of all segmentations. Gains are 0 at the change-points and at t = 0, at
+        most 0 elsewhere, and −inf where no change is allowed.
     probabilities : array (K−1,) or None
         For each change-point, the probability that a true change lies within the tolerance. None
         unless the learner is calibrated (see its method ``calibrate``).
@@ -110,13 +112,13 @@ class BoundaryMargins:
         Parameters
         ----------
         score : float ≥ 0
-            The score may fall by this much. It has the same unit as the penalty of a segment.
+            How much the score may fall. It has the same unit as the penalty of a segment.
 
         Returns
         -------
         int array (K−1, 2)
-            The first and the last position to which each change-point can move. These two, and
-            all positions between them, have gains of at least −score.
+            The first and the last position to which each change-point can move. These two
+            positions, and all positions between them, have gains of at least −score.
         """
         if not score >= 0:
             raise ValueError(f"BoundaryMargins needs a score of at least 0, got {score}.")
@@ -130,9 +132,9 @@ class BoundaryMargins:
     def typical_score(self) -> float:
         """A score that is far smaller than most losses; 0 if there are no changes.
 
-        It is a tenth of the median finite loss. But it is at most half the median cost (−gain) of
-        a change at other positions. If the score could fall by this whole cost, changes could move
-        almost anywhere.
+        The typical score is a tenth of the median finite loss, and at most half the median cost
+        (−gain) of a change at other positions. If the score could fall by this whole cost, changes
+        could move almost anywhere.
         """
         finite = self.losses[np.isfinite(self.losses)]
         if not len(finite):
@@ -142,12 +144,12 @@ class BoundaryMargins:
         return min(0.1 * float(np.median(finite)), elsewhere)
 
     def plot(self, score: float | None = None) -> Figure:
-        """Draw the change-points, the range in which each can move for ``score``, and all gains.
+        """Draw all gains, the change-points, and the positions to which each of them can move.
 
         Parameters
         ----------
         score : float, optional
-            See :meth:`intervals`; by default ``typical_score``.
+            How much the score may fall if a change-point moves; by default ``typical_score``.
         """
         from metriclearn.plots import plot_margins
 
@@ -166,15 +168,15 @@ def boundary_margins(
     min_size: int = 1,
     tolerance: int = 0,
 ) -> BoundaryMargins:
-    """Find the best segmentation, and how certain each of its changes is.
+    """Find the best segmentation, and compute how certain each of its changes is.
 
     For each of its changes, the result tells how much lower the score is without this change. For
     every other position, it tells how much lower the score is with a change there.
 
-    Without ``n_clusters`` this takes little more time than two pruned programs. With
-    ``n_clusters``, two more programs run in a narrow window, and in wider windows where that does
-    not suffice. In the worst case all segmentations are equally good, and the time is O(T²(r + K))
-    and the memory O(TK).
+    Without ``n_clusters``, this takes little more time than two pruned programs. With
+    ``n_clusters``, two more programs run in a narrow window. Where this window is too narrow, they
+    run again in wider windows. In the worst case, all segmentations are equally good. Then the
+    function takes O(T²(r + K)) time and O(TK) memory.
 
     Parameters
     ----------
@@ -202,8 +204,8 @@ def boundary_margins(
     References
     ----------
     Rigaill, Lebarbier & Robin, Exact posterior distributions and model selection criteria for
-    multiple change-point detection problems, Statistics and Computing 22, 2012. They sum over
-    segmentations where we take the maximum.
+    multiple change-point detection problems, Statistics and Computing 22, 2012. They sum over all
+    segmentations, and we take the maximum over them.
     """
     who = "boundary_margins"
     _TOLERANCE.check(who, "tolerance", tolerance)
@@ -242,7 +244,7 @@ def _with_states(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """For every t, compute the best value with a change at t. For every boundary t, compute W(t).
 
-    W(t) takes a separate program for every boundary.
+    A separate run of the program finds W(t) for each boundary.
     """
     T, without = problem.n_samples, np.full(len(boundaries), -np.inf)
     signal = problem.signal._replace(c=-penalty)
@@ -256,18 +258,18 @@ def _with_states(
 
 
 class Layers(NamedTuple):
-    """For every t, and every number of segments before it, the least deficit of these segments.
+    """The least deficit of k segments that cover the samples before t, for every t and k.
 
     Attributes
     ----------
     rows : int array (T+1, 3)
         For every t, three numbers: the index in ``deficits`` where its deficits begin, the number
-        of segments of the first deficit, and how many deficits there are. Each following deficit is
-        for one segment more.
+        of segments of the first deficit, and how many deficits there are. Each further deficit is
+        for one more segment.
     deficits : array
-        The deficits of all t.
+        The deficits of all positions t.
     limits : array (T+1,)
-        For every t, all deficits up to this limit are present and exact.
+        For every t, a limit. All deficits of t up to the limit are present and exact.
     """
 
     rows: NDArray
@@ -279,9 +281,10 @@ _NO_LAYERS = Layers(np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))
 
 
 class Sides(NamedTuple):
-    """F and B, (T+1,) each. If the number of segments is given, also the layers before and after t.
+    """The arrays F and B, each (T+1,), and the layers before and after every t.
 
-    ``ahead`` describes the samples before every t, and ``behind`` the samples from every t on.
+    ``ahead`` holds the layers of the samples before every t, and ``behind`` the layers of the
+    samples from every t on. Both are empty if the number of segments is not given.
     """
 
     forward: NDArray
@@ -296,9 +299,9 @@ def _given_count(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """For every t, compute the best value with a change at t. For every boundary t, compute W(t).
 
-    Only segmentations into K = len(ends) segments are considered. At any penalty λ, their values
-    are at most λK plus the best penalized value of segmentations into any number of segments.
-    Deficits are exact up to a window, which grows where needed.
+    Only segmentations into K = len(ends) segments are considered. At any penalty λ, the value of
+    such a segmentation is at most λK plus the best penalized value of segmentations into any number
+    of segments. Deficits are exact up to a window, which grows where needed.
     """
     n, T = len(ends), problem.n_samples
     if n == 1:  # there is no change
@@ -350,8 +353,9 @@ def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> t
     """Find a penalty at which K = len(ends) segments are nearly best.
 
     Also returns a window that is larger than the deficit of these K segments. We look for the
-    largest such penalty, which is about the value of the weakest change. If we force a change at
-    another position, the best segmentation usually drops the weakest change instead.
+    largest penalty of this kind, which is about the value of the weakest change. At this penalty,
+    if we force a change at another position, the best segmentation usually drops the weakest change
+    instead.
     """
     given = low = high = problem.vertex(ends)
     penalty, tried = float(np.min(boundary_worths(problem.signal, ends))), {len(ends)}
@@ -368,11 +372,11 @@ def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> t
 
 @called
 def _without(signal, sides, boundaries, tolerance):
-    """Compute W of every boundary, and tell of each whether it is exact.
+    """Compute W(t) for every boundary t, and whether each of these values is exact.
 
-    With layers, only segmentations with the same number of segments as the best one are considered.
-    If a deficit exceeds the limit of the layers, it is replaced by this limit, and the value
-    returned is an upper bound of W instead of the exact value.
+    If there are layers, only segmentations into K segments are considered. If a deficit exceeds the
+    limit of the layers, the limit replaces the deficit. Then the returned value is an upper bound
+    of W(t), and not exact.
     """
     T, n = len(sides.forward) - 1, len(boundaries)
     worth, exact = np.empty(n), np.zeros(n, dtype=np.bool_)
@@ -399,7 +403,7 @@ def _without(signal, sides, boundaries, tolerance):
 
 @njit(**LIGHT)
 def _pair(signal, sides, s, u):
-    """The value F(s) + f(s,u) + B(u) of a pair (s, u), −inf if (s,u] is not allowed."""
+    """Return the value F(s) + f(s,u) + B(u) of a pair (s, u), or −inf if (s,u] is not allowed."""
     low, high = allowed_starts(signal.rules, u, u - signal.min_size + 1)
     if not low <= s < high:
         return -np.inf
@@ -408,9 +412,9 @@ def _pair(signal, sides, s, u):
 
 @njit(**LIGHT)
 def _better(best, value, sides, s, u):
-    """Replace ``best`` by the value of the pair (s, u), less its deficit, if that is larger.
+    """Return the larger of ``best`` and the value of the pair (s, u) minus its deficit.
 
-    ``best`` and the result consist of a value, and whether it is exact.
+    ``best`` and the result are tuples: a value, and whether this value is exact.
     """
     if value <= best[0]:
         return best
@@ -423,8 +427,8 @@ def _better(best, value, sides, s, u):
 def _improve(signal, sides, t, first, last, best, room):
     """Find the largest value F(s) + f(s,u) + B(u) of a pair (s, u) with s < first and last < u.
 
-    ``best`` is the best pair so far: its value, and whether that is exact. It is returned if no
-    pair is better.
+    ``best`` holds the value of the best pair so far, and whether this value is exact. If no pair is
+    better, ``best`` is returned.
 
     Claim: by (*) of :mod:`.bounds`, the value of a pair is at most left(s) + right(u) with left(s)
     = F(s) + f(s,t) and right(u) = slack(t) + f(t,u) + B(u). For a second bound, the ends u are
@@ -435,10 +439,10 @@ def _improve(signal, sides, t, first, last, best, room):
 
     Now let a pair start at least min_size before s, and end at least min_size after u. If we split
     its segment at s and at u, its value falls by at most the slacks and penalties at these two
-    positions. So it is at most the value of (s, u) plus these slacks and penalties. If this bound
-    does not exceed ``best``, all such pairs are excluded. In the same way, all starts at least
-    min_size before s are excluded if left(s), plus the slack and the penalty at s, plus the largest
-    right(u) does not exceed ``best``.
+    positions. So the value of the outer pair is at most the value of (s, u) plus these slacks and
+    penalties. If this bound does not exceed ``best``, all such pairs are excluded. In the same way,
+    all starts at least min_size before s are excluded if the sum of left(s), the slack at s, the
+    penalty at s and the largest right(u) does not exceed ``best``.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -493,9 +497,9 @@ def _end_blocks(signal, backward, t, last, needed, right, beyond, largest):
     """Compute right(u) and beyond(u), as in _improve, for every end u after ``last``.
 
     The largest right(u) and the largest beyond(u) of each block are written into ``largest``. If
-    right(u) plus the slack and the penalty at u does not exceed ``needed``, the ends from u +
-    min_size on are excluded. Returns the last end that remains, the largest right(u) of all, and
-    the number of blocks.
+    the sum of right(u), the slack at u and the penalty at u does not exceed ``needed``, the ends
+    from u + min_size on are excluded. Returns the last end that remains, the largest right(u) of
+    all, and the number of blocks.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -521,7 +525,7 @@ def _end_blocks(signal, backward, t, last, needed, right, beyond, largest):
 
 
 def _no_layers(T: int) -> Layers:
-    """Make layers in which only position 0 has a deficit: it is 0, for 0 segments before it."""
+    """Make layers with a single deficit: 0, which belongs to 0 segments before position 0."""
     rows = np.zeros((T + 1, 3), dtype=np.int64)
     rows[0, 2] = 1  # no segments before the first sample
     limits = np.full(T + 1, -1.0)
@@ -532,19 +536,19 @@ def _no_layers(T: int) -> Layers:
 def _turned(layers: Layers) -> Layers:
     """Reverse the order of positions in layers that were computed for the reversed samples.
 
-    Row t then describes the samples from t on.
+    Row t of the result describes the samples from t on.
     """
     return Layers(layers.rows[::-1].copy(), layers.deficits, layers.limits[::-1].copy())
 
 
 @called
 def _widened(signal, best, layers, needs, lost, n_segments):
-    """Extend layers: add all deficits of every position u that are at most needs[u].
+    """For every position u, add to the layers all deficits that are at most needs[u].
 
-    Only segmentations into at most ``n_segments`` segments count. The first pass runs backward from
-    the positions whose need is larger than their limit. For a segment (s,u], the deficits of s must
-    be known up to needs[u] less the deficit of the segment, so needs[s] is raised to this number.
-    The second pass runs forward and fills in the rows.
+    Segmentations into more than ``n_segments`` segments are left out. The first pass runs backward
+    from the positions whose need is larger than their limit. If a segment (s,u] is used, the
+    deficits of s must be known up to needs[u] minus the deficit of the segment. So the first pass
+    raises needs[s] to this number. The second pass runs forward and fills in the rows.
     """
     rows, deficits, limits = layers.rows.copy(), layers.deficits, layers.limits
     needs, size, T = needs.copy(), len(deficits), len(best) - 1
@@ -570,13 +574,14 @@ def _widened(signal, best, layers, needs, lost, n_segments):
 def _near(signal, best, lost, need, u, near, lacks):
     """Find the starts s for which the segment (s,u] has a deficit of at most ``need``.
 
-    They are written into ``near`` and their deficits into ``lacks``. Returns their number.
+    The starts are written into ``near``, and the deficits of their segments into ``lacks``. Returns
+    the number of starts.
 
     Claim: let F(s) + f(s,u) be the value of a start s. A start at least min_size before s has at
-    most this value plus slack(s) + p_s. Proof: apply (*) of :mod:`.bounds` to the segment from this
-    earlier start to u, split at s. So if the value of s is low enough, all these starts are
-    excluded. A segmentation with changes at s and u loses at least lost[s]. We need only
-    segmentations that lose at most lost[u] + need.
+    most the value of s plus slack(s) + p_s. Proof: apply (*) of :mod:`.bounds` to the segment from
+    this earlier start to u, split at s. So if the value of s is low enough, all these earlier
+    starts are excluded. Compared with the best segmentation, one with a change at s loses at least
+    lost[s]. We need only segmentations that lose at most lost[u] + need.
     """
     weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
     min_size, c = signal.min_size, signal.c
@@ -633,10 +638,11 @@ def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
 
 @njit(**LIGHT)
 def _least_deficit(ahead, behind, s, u, n_segments):
-    """Find the least deficit of n segments, some before s and the others after u.
+    """Find the least deficit of ``n_segments`` segments, some before s and the others after u.
 
-    Also returns a limit: the deficit is exact if it does not exceed the limit. The deficit is
-    infinite if the layers hold none for n segments, and 0 if there are no layers.
+    Also returns a limit: the deficit is exact if it does not exceed the limit. If there are no
+    layers, the deficit is 0. If the layers hold no deficit for this number of segments, it is
+    infinite.
     """
     if len(ahead.limits) == 0:
         return 0.0, np.inf

@@ -1,8 +1,8 @@
-"""The recursion of optimal partitioning, F(u) = max_s F(s) + f(s,u) − p_u, in one loop.
+"""Find the best segmentation by the recursion F(u) = max_s F(s) + f(s,u) − p_u.
 
-F(u) is the best value of the samples before u, f(s,u) the value of a segment, and p_u the penalty
-of a change at u. F(u) depends only on samples before u. So one loop serves both whole sequences (in
-this file) and samples that arrive over time (in :mod:`.streaming`).
+F(u) is the best value of the samples before u minus p_u. f(s,u) is the value of the segment (s,u],
+and p_u is the penalty of a change at u. F(u) depends only on samples before u. So one loop serves
+both whole sequences (in this file) and samples that arrive over time (in :mod:`.streaming`).
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ class Program(NamedTuple):
     Attributes
     ----------
     F : array
-        For every position t, the best value of a segmentation of the samples before t, less p_t;
+        For every position t, the best value of a segmentation of the samples before t, minus p_t;
         −inf if there is no such segmentation.
     last : int32 array
-        For every position, the start of the last segment of this segmentation; −1 if there is none.
+        For every position t, the start of the last segment of the best segmentation before t; −1 if
+        there is no such segmentation.
     live : Live
     levels : Levels
     """
@@ -58,7 +59,7 @@ class Program(NamedTuple):
 
 @njit(**WITHIN)
 def new_program(T):
-    """Make a program with room for T samples, before its first end."""
+    """Make a new program for T samples, which has not processed any end yet."""
     # One array for each type of number, because numba compiles np.empty anew for every array type.
     values, positions = np.empty((2, T + 1)), np.empty((3, T + 1), dtype=np.int32)
     F, last = values[0], positions[0]
@@ -109,13 +110,13 @@ def best_segmentation(signal):
     Requires T + min_size < 2³¹. The memory is O(Tr): S takes 8r bytes per sample, F and the
     back-pointers take 12 bytes per sample, and each live start takes 16 bytes. The arrays for live
     starts have T + 1 entries, but the memory of unused entries is never touched. The time is close
-    to O(Tr) on data with changes. On data without changes it is far below the O(T²r) that PELT's
-    rule alone would take.
+    to O(Tr) on data with changes. On data without changes, the time is far below the O(T²r) of
+    PELT's rule alone.
 
     Returns
     -------
     F : array (T+1,)
-        For every position t, the best value of a segmentation of the samples before t, less p_t;
+        For every position t, the best value of a segmentation of the samples before t, minus p_t;
         −inf if there is no such segmentation.
     ends : int array (K,)
         The segment ends of the best segmentation of all samples; empty if there is none.
@@ -128,7 +129,10 @@ def best_segmentation(signal):
 
 @njit(**WITHIN)
 def walk_back(last, stop, base):
-    """Segment ends after ``base``, up to ``stop``. The segment that ends at t starts at last[t]."""
+    """Return the segment ends after ``base``, up to and including ``stop``.
+
+    The segment that ends at t starts at last[t].
+    """
     t, n_segments = INTEGER(stop), 0
     while t > base:
         t, n_segments = INTEGER(last[t]), n_segments + 1

@@ -1,8 +1,9 @@
-"""The exact oracle for segmentations, for a given penalty or a given number of segments.
+"""Find the exactly best segmentation for a given penalty or a given number of segments.
 
 For a given penalty, one pruned dynamic program
-(:mod:`~metriclearn.oracles.change_points.recursion`) finds the best segmentation, and with it the
-number of segments. For a given number of segments, we search for a penalty that leads to it.
+(:mod:`~metriclearn.oracles.change_points.recursion`) finds the best segmentation. It also decides
+the number of segments. If the number of segments is given, we search for a penalty that leads to
+this number.
 """
 
 from __future__ import annotations
@@ -39,14 +40,15 @@ GUESS = True  # try a penalty between the costs of two boundaries
 
 @dataclass(eq=False, repr=False)
 class ChangePoints(BaseEstimator):
-    """Find the segmentation M that maximizes ⟨A, M⟩ for A = ZZᵀ − κN + cI, exactly.
+    """Find the segmentation M that exactly maximizes ⟨A, M⟩ for A = ZZᵀ − κN + cI.
 
     If the number of segments is not given, c decides it, and one pruned dynamic program finds the
-    best segmentation. If K segments are wanted, let V(k) be the best value of k segments. The
-    program then runs at several penalties, until it returns K segments. Each penalty is the slope
-    of a secant of the concave hull of the points (k, V(k)). If (K, V(K)) lies below the hull, a
-    layered program runs over the few positions that the search could not exclude. The memory is
-    O(Tr), and one program usually takes a fraction of a microsecond per sample.
+    best segmentation. If K segments are wanted, the program runs at several penalties, until it
+    returns K segments. Let V(k) be the best value of k segments. A penalty is the slope of a secant
+    of the concave hull of the points (k, V(k)), or a guess from the values of single boundaries. If
+    (K, V(K)) lies below the hull, a layered program runs over the few positions that the search
+    could not exclude. The memory is O(Tr). One run of the program usually takes a fraction of a
+    microsecond per sample.
 
     Parameters
     ----------
@@ -58,7 +60,8 @@ class ChangePoints(BaseEstimator):
     ValueError
         For parameters that cannot be used, or if no segmentation has the given number of segments.
     TypeError
-        For a form other than a :class:`LowRankForm`; :class:`SummedArea` takes any.
+        For a form that is neither a :class:`LowRankForm` nor a ``ChargedForm``. The oracle
+        :class:`SummedArea` takes any form.
 
     References
     ----------
@@ -75,7 +78,7 @@ class ChangePoints(BaseEstimator):
         n_clusters: int | None = None,
         known: PartialPartition | None = None,
     ) -> Partition:
-        """The best segmentation. It has ``n_clusters`` segments if that is given.
+        """Find the best segmentation, with ``n_clusters`` segments if this number is given.
 
         Parameters
         ----------
@@ -115,16 +118,17 @@ def segmentation_oracle(oracle: Any, min_size: int) -> Any:
 
 
 class ConstrainedChangePoints(ChangePoints):
-    """The oracle :class:`ChangePoints`, for use with partial labels ``known``.
+    """The oracle :class:`ChangePoints` under the name that stands for the use of partial labels.
 
-    For A = ZZᵀ − λI and the regions "no change" and "exactly one", this is labeled optimal
-    partitioning (LOPART, Hocking & Srivastava 2020). This class also allows known changes, regions
-    with "at least one", many features, a given number of segments, and the forms of loss-augmented
-    inference (with −κN, or the charges of :class:`~metriclearn.problem.losses.KnownLoss`).
+    For A = ZZᵀ − λI and the regions "no change" and "exactly one", this oracle solves labeled
+    optimal partitioning (LOPART, Hocking & Srivastava 2020). This class also allows known changes,
+    regions with "at least one", many features, a given number of segments, and the forms of
+    loss-augmented inference (with −κN, or the charges of
+    :class:`~metriclearn.problem.losses.KnownLoss`).
 
     Every constraint is a condition on single segments (s,u], so the recursion keeps its form. The
-    result agrees with all annotations, so it has no label errors on them. The memory is O(Tr), and
-    the time is near-linear.
+    result agrees with all annotations, so it has no label errors. The memory is O(Tr), and the time
+    is near-linear.
 
     Parameters
     ----------
@@ -137,7 +141,8 @@ class ConstrainedChangePoints(ChangePoints):
         For parameters that cannot be used, or if no segmentation has the given number of segments
         and agrees with the annotations.
     TypeError
-        For a form other than a :class:`LowRankForm`; :class:`SummedArea` takes any.
+        For a form that is neither a :class:`LowRankForm` nor a ``ChargedForm``. The oracle
+        :class:`SummedArea` takes any form.
 
     References
     ----------
@@ -156,9 +161,9 @@ class PenalizedSegmentation:
     """Find the best segmentations of one signal for different penalties λ of a segment.
 
     V(K) is the largest value of a segmentation into K segments that agrees with ``known``. The
-    value is ⟨ZZᵀ − κN, M⟩. It includes charges and penalties of positions if the form has them.
-    :meth:`solve` maximizes V(K) − λK, so the results are vertices of the upper concave hull of the
-    points (K, V(K)).
+    value of a segmentation M is ⟨ZZᵀ − κN, M⟩, plus charges and penalties of positions if the form
+    has them. :meth:`solve` maximizes V(K) − λK, so its results are vertices of the upper concave
+    hull of the points (K, V(K)).
 
     Parameters
     ----------
@@ -173,7 +178,7 @@ class PenalizedSegmentation:
     TypeError
         For any other form.
     ValueError
-        If factors are not finite, or ``known`` has another number of samples.
+        If factors are not finite, or ``known`` and ``form`` differ in the number of samples.
     """
 
     def __init__(
@@ -261,11 +266,11 @@ class PenalizedSegmentation:
         return prefixes, ends
 
     def solve(self, penalty: float) -> Vertex:
-        """The vertex that maximizes V(K) − penalty·K."""
+        """Find the vertex that maximizes V(K) − penalty·K."""
         return self.vertex(self.best(penalty)[1])
 
     def vertex(self, ends: NDArray[np.int64]) -> Vertex:
-        """The segmentation with these ends, and its value without the penalty of segments."""
+        """Return the segmentation with these ends, and its value without penalties of segments."""
         starts = np.append(0, ends[:-1])
         value = float(segment_values(self.signal, starts, ends).sum())
         if self.has_states:
@@ -303,8 +308,8 @@ class PenalizedSegmentation:
         """Replace S by a table of all ‖S_u − S_s‖² if many features make this worthwhile.
 
         The table (T+1, T+1, 1) takes one matrix product, and at most about twice the memory of S.
-        It pays off only if many programs will be run. That is likely if no clear gap separates the
-        values of the ``n_segments`` − 1 most valuable boundaries from those of the others.
+        The table pays off only if the program will run many times. Many runs are likely if no clear
+        gap separates the ``n_segments`` − 1 most valuable boundaries from the others.
         """
         S = self.signal.cumulative
         wide = S.ndim == 2 and S.shape[1] >= WIDE and len(S) <= min(_SHORT, 2 * S.shape[1]) + 1
@@ -323,15 +328,16 @@ class PenalizedSegmentation:
         self.signal = self.signal._replace(cumulative=table[:, :, None])
 
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
-        """The segment ends of the best segmentation into exactly ``n_segments`` segments.
+        """Return the segment ends of the best segmentation into exactly ``n_segments`` segments.
 
-        A segmentation exists for every number between the smallest and the largest possible one,
-        unless transitions between names are forbidden. Proof: describe a segmentation by a vector
-        that is 1 at changes and 0 elsewhere. All constraints, and the number of changes, are bounds
-        on sums of this vector over intervals of positions. The matrix of such intervals is totally
-        unimodular. So if a vector with entries from 0 to 1 satisfies integer bounds, some 0/1
-        vector does, too. The weighted means of the vectors of the two extreme segmentations satisfy
-        the constraints, and their sums reach every number in between.
+        For every number of segments between the smallest and the largest possible number, a
+        segmentation exists, unless transitions between names are forbidden. Proof: describe a
+        segmentation by a vector that is 1 at changes and 0 elsewhere. All constraints, and the
+        number of changes, are bounds on sums of this vector over intervals of positions. The matrix
+        of such intervals is totally unimodular. So if a vector with entries from 0 to 1 satisfies
+        integer bounds, some vector of zeros and ones satisfies them, too. Weighted means of the
+        vectors of the two extreme segmentations satisfy the constraints. The sums of these means
+        reach every number in between.
 
         Raises
         ------
@@ -366,10 +372,11 @@ class PenalizedSegmentation:
 
         Returns None unless this vertex has more segments than ``low`` and fewer than ``high``.
 
-        Let the cost of a boundary be the value that is lost if it is removed from ``high``, which
-        merges two segments. The K − 1 most costly boundaries should stay. The penalty is the mean
-        of the smallest of their costs and the largest cost of the other boundaries. It leads to K
-        segments if removing a boundary does not change the costs of the others.
+        If a boundary is removed from ``high``, two segments are merged. Let the cost of the
+        boundary be the value that is lost. The K − 1 most costly boundaries should stay. The
+        penalty is the mean of two costs: the smallest cost of these boundaries, and the largest
+        cost of the others. This penalty leads to K segments if removing a boundary does not change
+        the costs of the others.
         """
         worths = np.sort(boundary_worths(self.signal, high.ends))
         guess = self.solve(float(np.mean(worths[-n_segments:][:2])))
@@ -388,11 +395,11 @@ class PenalizedSegmentation:
     def _inside_edge(self, n_segments: int, low: Vertex, high: Vertex) -> NDArray[np.int64]:
         """Find the best segmentation into K segments if K lies strictly inside an edge of the hull.
 
-        Returns its segment ends. It is found by a layered program over few positions. At the
-        penalty of the edge, a segmentation with a change at t has at most the value through[t]. We
-        begin with the positions with the largest through[t], and double their number until they
-        allow a segmentation into K segments. Then we add all positions whose through[t] reaches the
-        value of that segmentation.
+        Returns the segment ends. A layered program over few positions finds them. At the penalty of
+        the edge, a segmentation with a change at t has at most the value through[t]. We begin with
+        the positions with the largest through[t], and double their number until they allow a
+        segmentation into K segments. Then we add all positions whose through[t] reaches the value
+        of that segmentation.
         """
         penalty, T = slope(low, high), self.n_samples
         best, rest, through = self.through(penalty)
@@ -426,13 +433,13 @@ class PenalizedSegmentation:
             positions = np.union1d(positions, needed)
 
     def through(self, penalty: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        """Compute best values: of all segmentations, of parts, and with a change at every position.
+        """Compute the best value of all segmentations, and two best values for every position t.
 
-        The first result is the best value of all segmentations. The second result is the best value
-        of the samples from every position on, without the penalty of a change at that position. Its
-        shape is (T+1,). If transitions of names have costs, it is (T+1, C), with one column for
-        every name of the segment that begins there. The third result, (T+1,), is the best value of
-        a segmentation with a change at the position.
+        Returns three results. The first is the best value of all segmentations. The second result,
+        (T+1,), holds the best value of the samples from t on, without the penalty of a change at t.
+        If transitions of names have costs, the second result has the shape (T+1, C), with one
+        column for every name of the segment that begins at t. The third result, (T+1,), holds the
+        best value of a segmentation with a change at t.
         """
         turned = self.mirrored()
         if self.has_states:
@@ -450,15 +457,15 @@ class PenalizedSegmentation:
         return float(through[-1]), rest, through
 
     def both_sides(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Compute the best value of the samples before every position, and of those from it on.
+        """For every position t, compute the best values of the samples before t and from t on.
 
-        Both results are arrays (T+1,). Each subtracts the penalty of a change at the position.
+        Both results are arrays (T+1,). Both subtract the penalty of a change at t.
         """
         backward = self.mirrored().best(penalty)[0]
         return self.best(penalty)[0], backward[::-1]
 
     def mirrored(self) -> PenalizedSegmentation:
-        """The same problem with the samples in reverse order."""
+        """Return the same problem with the samples in reverse order."""
         form, sums, T = self.form, self.form.cumulative, self.n_samples
         turned: Any = LowRankForm(cumulative=sums[-1] - sums[::-1])
         charges, penalties = self.charges, self.penalties
@@ -487,5 +494,5 @@ class PenalizedSegmentation:
 
 
 def slope(low: Vertex, high: Vertex) -> float:
-    """The penalty λ at which V(K) − λK is the same for two vertices."""
+    """Return the penalty λ at which V(K) − λK is the same for two vertices."""
     return (high.value - low.value) / (len(high.ends) - len(low.ends))

@@ -1,12 +1,12 @@
 """Compute the value of a segment from cumulative sums in O(r), and tell which segments are allowed.
 
-With S the cumulative sums of the factors, the segment (s, u] has the value
+Let S be the cumulative sums of the factors. The segment (s, u] has the value
 
     f(s,u) = (‖S_u − S_s‖² − κ g(s,u)) / (u−s) + c,
 
-where g(s,u) = Σ_k |(s,u] ∩ C_k|² / |C_k| measures the overlap of the segment with the true segments
-C_k, κ is the weight of the true segments, and c is minus the penalty of a segment. With the charges
-of :class:`~metriclearn.problem.losses.KnownLoss` the value is
+where κ is the weight of the true segments C_k, and c is minus the penalty of a segment. The number
+g(s,u) = Σ_k |(s,u] ∩ C_k|² / |C_k| measures the overlap of the segment with the true segments. With
+the charges of :class:`~metriclearn.problem.losses.KnownLoss`, the segment has the value
 
     f(s,u) = ‖S_u − S_s‖² / (u−s) + α·charge(s,u) + c.
 
@@ -14,13 +14,14 @@ If segments have names, the value also includes
 
     max_c [E_c(u) − E_c(s)],
 
-the score of the best name, computed from cumulative emissions E.
+which is the score of the best name. E_c(t) is the sum of the scores of the name c in the samples
+before t.
 
-Each kernel is written only once, for all signals. Numba compiles a kernel anew for every
-combination of arrays and None, which takes seconds. So there are only four kinds of signals: with
-or without names, and with or without constraints (charges and rules). In a kind without names or
-without constraints, the fields for them are None, and Numba compiles no tests of these fields.
-Other fields are empty arrays if the signal does not need them.
+The same kernels serve all signals. Numba compiles a kernel anew for every combination of arrays and
+None, which takes seconds. So there are only four kinds of signals: with or without names, and with
+or without constraints (charges and rules). If a signal has no names, the fields for names are None.
+If it has no constraints, the fields for constraints are None. Numba compiles no tests of fields
+that are None. Other fields are empty arrays if the signal does not need them.
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ NO_RULES = np.empty((4, 0), dtype=np.int64)
 
 
 def called(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that Python calls; Ctrl-C in it raises KeyboardInterrupt, not SystemError.
+    """Compile a kernel that Python calls, and let Ctrl-C raise KeyboardInterrupt, not SystemError.
 
     Numba's cache notices changes only in the kernel's own file. After a change to a kernel, touch
-    every other file with a ``@called`` kernel that uses it (in this folder, and
+    every other file with a ``@called`` kernel that uses the changed one (in this folder, and
     ../expected_loss.py), or set NUMBA_CACHE_DIR to a new folder.
     """
     options: Any = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}
@@ -85,7 +86,7 @@ def called(function: Callable[..., Any]) -> Any:
 
 
 class Signal(NamedTuple):
-    """The arrays and numbers that kernels take: a form, its constraints and the penalty.
+    """The arrays and numbers of a form, its constraints and the penalty, as kernels take them.
 
     Attributes
     ----------
@@ -138,7 +139,7 @@ class Signal(NamedTuple):
         return missing and not len(self.truth) and not len(self.penalties)
 
     def constrained(self, charges: Charges | None, rules: Any) -> Signal:
-        """The same signal with charges and rules. Either of them may be None."""
+        """Return the same signal with charges and rules. Both arguments may be None."""
         table, slack = np.empty((0, 11)), np.empty(0)
         if charges is not None:
             table, slack = charges.table, self.weight * charges.slack
@@ -146,20 +147,20 @@ class Signal(NamedTuple):
         return self._replace(charges=table, slack=slack, rules=rules)
 
     def named(self, names: NameScores) -> Signal:
-        """The same signal with names. If it has constraints, :meth:`constrained` comes first."""
+        """Return the same signal with names; :meth:`constrained`, if needed, comes first."""
         given = None if self.rules is None else names.given
         return self._replace(emissions=names.emissions, given=given)
 
 
 @called
 def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
-    """Tabulate the true segments, (T+1, 6), so that g(s,u) can be computed in O(1).
+    """Make a table (T+1, 6) of the true segments, from which g(s,u) can be computed in O(1).
 
-    Row t begins with the start and 1/size of the true segment of sample t−1. The next two columns,
-    before(t) and after(t), are the parts of an overlap: g(s,u) = before(u) + after(s), unless (s,u]
-    lies in one true segment C. In that case g(s,u) = (u−s)²/|C|. The last two columns are the end e
-    of the true segment C of sample t, and h(t) = (e−t)(1 − (e−t)/|C|). For u ≥ e, the overlap of
-    (t,u] is smaller by h(t) than it would be if C began at t.
+    The first two columns of row t are the start and 1/size of the true segment of sample t−1. The
+    next two columns, before(t) and after(t), are the parts of an overlap: g(s,u) = before(u) +
+    after(s), unless (s,u] lies in one true segment C. If it does, g(s,u) = (u−s)²/|C|. The last two
+    columns are the end e of the true segment C of sample t, and h(t) = (e−t)(1 − (e−t)/|C|). For u
+    ≥ e, the overlap of (t,u] is smaller by h(t) than it would be if C began at t.
     """
     table = np.empty((n_samples + 1, 6))
     for column in range(6):
@@ -182,7 +183,7 @@ def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
 
 @njit(**LIGHT, fastmath=_REDUCTION)
 def energy(S, s, u):
-    """‖S_u − S_s‖²."""
+    """Return ‖S_u − S_s‖²."""
     if S.ndim == 3:  # a table
         return S[u, s, 0]
     total = 0.0
@@ -196,7 +197,8 @@ def energy(S, s, u):
 def overlap(truth, s, u):
     """Compute the overlap g(s,u).
 
-    True segments inside (s,u] add their length. Those that lie only partly in (s,u] add less.
+    A true segment inside (s,u] adds its length. A true segment that lies only partly in (s,u] adds
+    less.
     """
     if s >= truth[u, START]:  # both ends in one true segment
         return float((u - s) * (u - s)) * truth[u, SHARE]
@@ -205,7 +207,7 @@ def overlap(truth, s, u):
 
 @njit(**LIGHT)
 def name_score(E, given, s, u):
-    """The score of the best name in (s,u], or of the name that is given there.
+    """Return the score of the name that is given in (s,u], or of the best name if none is given.
 
     If a segment is split, its two parts together score at least as much as the whole. Proof: both
     parts may take the name of the whole, because a name that is given in a part is also given in
@@ -223,7 +225,7 @@ def name_score(E, given, s, u):
 
 @njit(**LIGHT)
 def n_between(head, s, u):
-    """Number of samples from position s to u."""
+    """Return the number of samples from position s to u."""
     # Numba drops branches on arguments that are None, not on fields of a tuple.
     if head is not None:  # noqa: SIM102
         if s == 0:
@@ -261,7 +263,7 @@ def _with_names(value, E, given, s, u):
 
 @njit(**LIGHT)
 def segment_value(signal, s, u):
-    """The value f(s,u) of a segment."""
+    """Return the value f(s,u) of the segment (s,u]."""
     S, weight, _, truth, _, charges, _, _, emissions, given, c, head = signal
     value, length = energy(S, s, u), n_between(head, s, u)
     value = _with_loss(value, weight, truth, charges, s, u, length) + c
@@ -270,13 +272,13 @@ def segment_value(signal, s, u):
 
 @njit(**LIGHT)
 def penalty_at(penalties, t):
-    """The penalty p_t of a change at t, 0 if the signal has no penalties of positions."""
+    """Return the penalty p_t of a change at t. It is 0 if positions have no penalties."""
     return penalties[t] if len(penalties) else 0.0
 
 
 @njit(**LIGHT)
 def allowed_starts(rules, u, stop):
-    """The starts allowed before ``stop``, as (low, high): (s,u] is allowed for low ≤ s < high."""
+    """Return (low, high): for starts s < ``stop``, (s,u] is allowed if low ≤ s < high."""
     if rules is None:
         return 0, stop
     if rules.shape[1] == 0:
@@ -288,7 +290,7 @@ def allowed_starts(rules, u, stop):
 
 @njit(**LIGHT)
 def split_slack(slack, weight, c, t):
-    """slack(t), an upper bound of f(s,u) − f(s,t) − f(t,u) for all s and u; see :mod:`.bounds`."""
+    """Return slack(t), an upper bound of f(s,u) − f(s,t) − f(t,u) over s, u; see :mod:`.bounds`."""
     if slack is None:
         return weight - c
     return slack[t] - c if len(slack) else weight - c
@@ -296,7 +298,7 @@ def split_slack(slack, weight, c, t):
 
 @njit(**LIGHT)
 def legal_from(rules, t, min_size):
-    """The first end u from which on t may split every allowed segment (s,u] that contains t."""
+    """Return the first end u from which on every allowed segment across t may be split at t."""
     if rules is None:
         return t + min_size
     return max(t + min_size, rules[_REACH, t] + 1) if rules.shape[1] else t + min_size
@@ -304,7 +306,7 @@ def legal_from(rules, t, min_size):
 
 @called
 def segment_values(signal, starts, ends):
-    """For every segment, its value f less the penalty of a change at its end, (K,)."""
+    """Return the value f of every segment minus the penalty of a change at its end, (K,)."""
     values = np.empty(len(ends))
     for k in range(len(ends)):
         values[k] = segment_value(signal, starts[k], ends[k])
@@ -313,7 +315,7 @@ def segment_values(signal, starts, ends):
 
 
 def boundary_worths(signal: Signal, ends: NDArray[np.int64]) -> NDArray[np.float64]:
-    """For every boundary, the value that is lost if the two segments there are merged, (K−1,).
+    """Return the value that is lost if the two segments at a boundary are merged, (K−1,).
 
     The signal must have c = 0.
     """

@@ -1,28 +1,28 @@
-"""The recursion over arriving samples: which changes are final, and what may be forgotten.
+"""Run the recursion while samples arrive, find final changes, and forget old positions.
 
 **What is final.** F(u) depends only on samples before u. Whatever samples follow, the segment that
-contains the next sample begins at one of the *live* starts. These are the starts that the recursion
-still keeps, and the newest positions. Each live start has a best segmentation of the samples before
-it. If all of these segmentations share a change c, the best segmentation of any continuation has
-the same changes up to c.
+contains the next sample begins at one of the *live* starts. The live starts are the starts that the
+recursion still keeps, and the newest positions. For each live start, there is a best segmentation
+of the samples before it. Suppose that all of these segmentations share a change c. Then, whatever
+samples follow, the best segmentation has the same changes up to c.
 
-**What may be forgotten.** Once c is final, the recursion compares only values F(s) + f(s,u) of
-starts s whose best segmentation has the change c. Each of these values includes F(c), and no
-segment before c is evaluated again. So c takes the place of position 0, with F(c) = 0.
+**What may be forgotten.** Once a change c is final, the recursion compares only values F(s) +
+f(s,u) of starts s whose best segmentation has the change c. Each of these values includes F(c), and
+no segment before c is evaluated again. So c takes the place of position 0, with F(c) = 0.
 
-**Offsets do not matter.** With samples z − a in place of z, a segment of n samples with the sum S
-has the value ‖S − na‖²/n = ‖S‖²/n − 2⟨S, a⟩ + n‖a‖². The last two terms add up to −2⟨S_T, a⟩ +
+**Offsets do not matter.** If a is subtracted from every sample, a segment of n samples with the sum
+S has the value ‖S − na‖²/n = ‖S‖²/n − 2⟨S, a⟩ + n‖a‖². The last two terms add up to −2⟨S_T, a⟩ +
 T‖a‖² over the segments of any segmentation, so the best segmentation is the same for every a. A
 whole sequence is centered by its mean, which a stream cannot know in advance. Instead, an offset
 near the data is subtracted before samples are summed, because large sums would cost digits.
-Whenever positions are forgotten, the sums are centered again. The values of a stream differ from
-those of the whole sequence by rounding, about 1e-15 of the sum of squares. So if two segmentations
-have the same value up to this error, a stream may return one of them, and the whole sequence the
-other.
+Whenever positions are forgotten, the sums are centered again. Values computed in a stream differ
+from values computed on the whole sequence by rounding, about 1e-15 of the sum of squares. So if two
+segmentations have the same value up to this error, a stream may return one of them, while a run on
+the whole sequence returns the other.
 
 From time to time the recursion checks whether one more change is final. The times of these checks
-depend only on the numbers of samples and starts. So results are the same to the last bit, however
-the samples are divided into chunks.
+depend only on the numbers of samples and starts. So the division of the samples into chunks does
+not change a single bit of the results.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ _NEVER = 2**31 - 1
 class Progress(NamedTuple):
     """The numbers that the recursion needs to continue, in addition to its program.
 
-    They are changed in place.
+    The functions of this file change these numbers in place.
 
     Attributes
     ----------
     clock : int array (N_CLOCK,)
-        Counts and positions. The constants ``NOW`` to ``WINNER`` are their indices.
+        Counts and positions. The constants ``NOW`` to ``WINNER`` are the indices of its entries.
     bounds : array (N_BOUNDS,)
         ``spread`` and ``top`` of the fresh starts, and the value of the last incumbent.
     center : array (r,)
         The mean that is subtracted from samples before they are summed.
     needed : bool array
-        Space for a mark at every position.
+        Working memory: a mark for every position.
     """
 
     clock: NDArray
@@ -91,7 +91,7 @@ class Progress(NamedTuple):
 def projected(rows, offset, components):
     """Compute (X − offset)·componentsᵀ, (n, r), for ``rows`` X.
 
-    Rows are computed one by one, so that the division into chunks changes no bit.
+    Rows are computed one by one, so that the division of samples into chunks changes no bit.
     """
     result = np.zeros((len(rows), len(components)))
     for t in range(len(rows)):
@@ -103,7 +103,7 @@ def projected(rows, offset, components):
 
 @called
 def follow(signal, program, progress, rows, scores, penalties):
-    """Append samples until one more change is final, or until it is time to center the sums again.
+    """Append samples, but stop once one more change is final or sums must be centered again.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def follow(signal, program, progress, rows, scores, penalties):
 
 @njit(**LIGHT)
 def _append(S, E, penalties, center, more, row, t):
-    """Compute the sums and the penalty at position t from one row of the new arrays ``more``."""
+    """Compute the sums and the penalty at position t from row ``row`` of the arrays ``more``."""
     rows, scores, of_changes = more
     for d in range(S.shape[1]):
         S[t, d] = S[t - 1, d] + (rows[row, d] - center[d])
@@ -170,21 +170,22 @@ def _append(S, E, penalties, center, more, row, t):
 
 @njit(**LIGHT)
 def _discard(signal, program, u):
-    """Let live starts expire that can never be better than both u and c, the best start at u.
+    """Drop live starts that will never beat both u and c, where c is the best start at u.
 
-    Claim: let a start s be best for a later end, and let the segment from s to this end have the
-    mean μ and the name k. The start s is better than a start t > s only if μ lies in a ball around
-    the mean m of the samples from s to t,
+    Such a start expires. Claim: let a start s be best for a later end, and let the segment from s
+    to this end have the mean μ and the name k. The start s is better than a start t > s only if μ
+    lies in a ball around the mean m of the samples from s to t,
 
         |μ − m|² < (F(s) + f_k(s,t) + λ − F(t)) / (t − s),
 
-    because the sum of 2⟨μ, z⟩ − |μ|² over these samples z, plus their score for the name k, must
-    exceed F(t) − F(s). Here f_k is the value of a segment with the name k. It includes the penalty
-    λ of a segment, so + λ removes it. A start s > c is better than c only if μ lies outside the
-    ball of c and s. So s < c never wins if, for all names, the ball of s and u does not meet the
-    ball of s and c. And s > c never wins if, for all names, the ball of s and u lies inside the
-    ball of c and s. With (*) of :mod:`.bounds` alone, starts near c would stay live until the next
-    change. This is functional pruning (Maidstone et al., Statistics and Computing 27, 2017).
+    because the sum of 2⟨μ, z⟩ − |μ|² over the samples z from s to t, plus their score for the name
+    k, must exceed F(t) − F(s). Here f_k is the value of a segment with the name k. This value
+    includes the penalty λ of a segment, and + λ removes it. A start s > c is better than c only if
+    μ lies outside the ball of c and s. So s < c never wins if, for all names, the ball of s and u
+    does not meet the ball of s and c. And s > c never wins if, for all names, the ball of s and u
+    lies inside the ball of c and s. With (*) of :mod:`.bounds` alone, starts near c would stay live
+    until the next change. This is functional pruning (Maidstone et al., Statistics and Computing
+    27, 2017).
     """
     F, last, live, levels = program
     best = INTEGER(last[u])
@@ -201,21 +202,21 @@ def _discard(signal, program, u):
 
 @njit(**LIGHT)
 def _number(E):
-    """The number of names; 1 without names."""
+    """Return the number of names, or 1 without names."""
     return 1 if E is None else E.shape[1]
 
 
 @njit(**LIGHT)
 def _name_score(E, s, t, k):
-    """The score of the name k in (s,t]."""
+    """Return the score of the name k in (s,t]."""
     return 0.0 if E is None else E[t, k] - E[s, k]
 
 
 @njit(**LIGHT)
 def _ball(signal, F, s, t, k):
-    """Compute the squared radius of the ball of s and t.
+    """Compute the squared radius of the ball of s and t; see :func:`_discard`.
 
-    Also returns the rounding error of this number, and the number of samples in (s,t].
+    Also returns the rounding error of the squared radius, and the number of samples in (s,t].
     """
     length = n_between(signal.head, s, t)
     value = energy(signal.cumulative, s, t) / length + _name_score(signal.emissions, s, t, k)
@@ -225,7 +226,7 @@ def _ball(signal, F, s, t, k):
 
 @njit(**LIGHT)
 def _never_wins(signal, F, s, best, u, k):
-    """Whether s is never better than both u and ``best`` in a segment with the name k."""
+    """Return whether s never beats both u and ``best`` if the segment has the name k."""
     S = signal.cumulative
     square, error, n = _ball(signal, F, s, u, k)
     if square + error <= 0.0:
@@ -260,11 +261,11 @@ def _mark(program, needed, base, first_fresh, u):
 
 @njit(**LIGHT)
 def _shared_change(program, needed, base, first_fresh, u):
-    """Find the latest change that the best segmentations before all live starts share.
+    """Find the latest change that is shared by the best segmentations of all live starts.
 
-    Also returns how many positions were visited. We begin with the set of all live starts, and
-    repeatedly replace its largest position by the start of the segment that ends there. Once a
-    single position is left, all segmentations share it.
+    Also returns the number of positions that were visited. We begin with the set of all live
+    starts. Again and again, we replace the largest position of the set by the start of the segment
+    that ends there. Once a single position remains, all segmentations share it.
     """
     starts, n_live = program.live.starts, INTEGER(program.levels.first[program.levels.number[0]])
     for j in range(n_live):  # mostly one of the first: the oldest starts are in the first block
@@ -284,9 +285,9 @@ def _shared_change(program, needed, base, first_fresh, u):
 
 
 def order_blocks(live: Live, levels: Levels) -> None:
-    """Put the largest bound of every block of cold starts first, as the recursion expects.
+    """In every block of cold starts, move the start with the largest bound to the front.
 
-    Streams that were saved before there were blocks lack this order.
+    The recursion expects this order. Streams that an older version has saved lack it.
     """
     for k in range(levels.number[0]):
         for front in range(levels.first[k], levels.hot[k], BLOCK):
@@ -300,13 +301,14 @@ def order_blocks(live: Live, levels: Levels) -> None:
 def compact(signal, program, progress, base, first):
     """Forget all positions before ``first`` except ``base``, and center the sums again.
 
-    ``signal`` must already have its new ``head``. F of the remaining positions is computed anew
+    ``signal`` must already have its new ``head``. For the remaining positions, F is computed anew
     from their segments, so that rounding errors do not add up over the stream.
 
     Returns
     -------
     bool
-        Whether a start was forgotten that might still have won. If so, results may not be exact.
+        Whether the function forgot a start that might still have won. If it did, results may not be
+        exact.
     """
     clock, needed, center = progress.clock, progress.needed, progress.center
     (F, last, live, levels), S, u = program, signal.cumulative, clock[NOW]
@@ -376,7 +378,7 @@ def _move_sums(S, E, penalties, center, base, shift, head, u):
 
 @called
 def changes(last, stop, base):
-    """The changes after ``base`` in the best segmentation of the samples before ``stop``.
+    """Return the changes after ``base`` in the best segmentation of the samples before ``stop``.
 
     The last entry is ``stop`` itself.
     """

@@ -1,13 +1,14 @@
-"""Named segments with costs of transitions: the recursion has one state for every name.
+"""Find the best named segments if transitions between names have costs.
 
-Let τ(c, c′) be the cost of a segment named c′ after a segment named c, ∞ if that is forbidden. Then
+The recursion has one state for every name. Let τ(c, c′) be the cost if a segment named c′ follows a
+segment named c. The cost is ∞ if c′ must not follow c. Then
 
     F(u, c′) = max_s max_c F(s, c) − τ(c, c′) + f(s,u) + E_c′(u) − E_c′(s) − p_u,
 
-where τ is left out if s = 0. As E_c′(u) is the same for all starts, we store H(s, c′) = max_c F(s,
-c) − τ(c, c′) − E_c′(s) for every start s and name c′. Then F(u, c′) = E_c′(u) − p_u + max_s [H(s,
-c′) + f(s,u)], so f(s,u) is computed only once for all names. See :mod:`.segment_values` for f and
-E. p_u is the penalty of a change at u.
+where τ is omitted if s = 0. See :mod:`.segment_values` for f and E. p_u is the penalty of a change
+at u. As E_c′(u) is the same for all starts, we store H(s, c′) = max_c F(s, c) − τ(c, c′) − E_c′(s)
+for every start s and name c′. Then F(u, c′) = E_c′(u) − p_u + max_s [H(s, c′) + f(s,u)], so f(s,u)
+is computed only once for all names.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ _NEVER = 2**31 - 1
 def best_named(signal, names):
     """Maximize Σ f + Σ scores of names − Σ τ − Σ p over segmentations and names of their segments.
 
-    ``signal`` has no names, because ``names`` is a separate argument. The time is O(r + C) for each
-    live start at each end, and O(C²) for each end. F, H and two back-pointers take 24 bytes of
-    memory for each sample and name.
+    ``signal`` must have no names, because ``names`` is a separate argument. Each end takes O(r + C)
+    time for each live start, and O(C²) time for all pairs of names. F, H and two back-pointers take
+    24 bytes of memory for each sample and name.
 
     A start s is dropped once it cannot win under any name. Claim: if H(s, c) + f(s,t) + slack(t) ≤
     H(t, c), then t is at least as good as s for the name c at every end u where (s,u] may be split
@@ -50,7 +51,7 @@ def best_named(signal, names):
         For every position and name, the best value of a segmentation of the samples before this
         position whose last segment has this name, less the penalty of a change there.
     H : array (T+1, C)
-        The H that is defined at the top of this file.
+        H(s, c′) for every start s and name c′, as defined at the top of this file.
     ends : int array (K,)
         The segment ends of the best segmentation of all samples; empty if there is none.
     """
@@ -89,7 +90,7 @@ def best_named(signal, names):
 
 @njit(**LIGHT)
 def _given_name(given, s, u):
-    """The name that is given in (s,u], or −1 if none is given."""
+    """Return the name that is given in (s,u], or −1 if none is given."""
     return given[1, s] if given.shape[1] and given[0, s] <= u else -1
 
 
@@ -105,7 +106,7 @@ def _try(best, last, entered, value, s, only):
 def _enter(values, emissions, costs, entered, before):
     """Compute H at a position from F at this position.
 
-    For every name, also store the best name of the segment before.
+    For every name, also store the best name of the preceding segment.
     """
     for name in range(len(values)):
         for previous in range(len(values)):
@@ -116,7 +117,7 @@ def _enter(values, emissions, costs, entered, before):
 
 @njit(**LIGHT)
 def _is_beaten(entered, value, rival, only):
-    """Whether the rival start is at least as good under every name that may be used."""
+    """Return whether the rival start is at least as good under every name that may be used."""
     for name in range(len(entered)):
         if entered[name] + value > rival[name] and (only < 0 or only == name):
             return False
@@ -125,7 +126,7 @@ def _is_beaten(entered, value, rival, only):
 
 @njit(**WITHIN)
 def _walk_back(values, last, before):
-    """The segment ends of the best segmentation, found by following the back-pointers.
+    """Follow the back-pointers, and return the segment ends of the best segmentation.
 
     ``last`` holds the start of the last segment for every end and name. ``before`` holds the best
     name of the preceding segment for every start and name.
@@ -144,11 +145,11 @@ def _walk_back(values, last, before):
 def best_named_layers(signal, names, n_segments, positions, rest, floor):
     """Maximize the same sum as :func:`best_named`, over segmentations into ``n_segments`` segments.
 
-    Segments may end at n ``positions``, which are in ascending order, the last one T. The time is
-    O(K n² (r + C) + K n C²). ``rest`` (T+1, C) is an upper bound on the value of the samples
-    from each position on, for every name of the segment that begins there. A prefix is extended
-    only if its value plus ``rest`` reaches ``floor`` for some name of the next segment. Returns the
-    value (−inf if there is no segmentation) and the segment ends.
+    Segments may end only at the n ``positions``, which are in ascending order. The last of these
+    positions is T. The time is O(K n² (r + C) + K n C²). ``rest`` (T+1, C) is an upper bound on the
+    value of the samples from each position on, for every name of the segment that begins there. A
+    prefix is extended only if its value plus ``rest`` reaches ``floor`` for some name of the next
+    segment. Returns the value (−inf if there is no segmentation) and the segment ends.
     """
     E, given, costs = names
     n, C = len(positions), E.shape[1]
