@@ -500,7 +500,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _refuse(kind: str, folder: Path, **options: Any) -> None:
-    """Raise an error if one of these options is given. They need another kind of folder."""
+    """Raise an error if an option is given that does not apply to this kind of folder."""
     if given := [f"--{name}" for name, value in options.items() if value is not None]:
         raise ValueError(
             f"{', '.join(given)} cannot be used with {str(folder)!r}, only with {kind}; leave "

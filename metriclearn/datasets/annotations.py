@@ -133,7 +133,7 @@ def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list
 
 
 def seconds_text(seconds: float) -> str:
-    """A time in seconds as text, with the decimals that it needs: at least three, at most nine."""
+    """Convert a time in seconds to text with three to nine decimals, as many as it needs."""
     text = f"{seconds:.9f}"
     return text[:-6] + text[-6:].rstrip("0")
 
@@ -165,8 +165,8 @@ def row_labels(
 def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
     """Extend the segments so that they cover the time from 0 to ``end`` without gaps.
 
-    A gap is divided in the middle, and neighbors with equal labels are joined. Every time gets the
-    label that :func:`row_labels` gives to a row at this time.
+    A gap is divided in the middle, and neighbors with equal labels are joined. The label at a time
+    is the one that :func:`row_labels` gives to a row at this time.
     """
     covered: list[Segment] = []
     for start, stop, label in segments:
@@ -199,7 +199,10 @@ def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Pa
 
 
 def segments_text(tables: Mapping[str, Sequence[Segment]]) -> str:
-    """The segments as CSV text. If no segment has a label, the column of labels is left out."""
+    """Return the segments as CSV text.
+
+    If no segment has a label, the column of labels is left out.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     width = 4 if any(label for segments in tables.values() for _, _, label in segments) else 3
@@ -227,7 +230,7 @@ def save_webvtt(segments: Sequence[Segment], path: PathLike) -> Path:
 
 
 def _texts(segments: Sequence[Segment]) -> list[Segment]:
-    """Give every segment without a label its number, counted from 1, as label."""
+    """Replace every missing label by the number of the segment, counted from 1."""
     return [(a, b, label or str(i + 1)) for i, (a, b, label) in enumerate(segments)]
 
 

@@ -40,7 +40,7 @@ def load_example(name: str, **options: Any) -> Any:
         A name in the table.
     **options
         Options of the loader: :func:`load_beedance` for bees, :func:`load_mocap6` for exercise,
-        :func:`load_images` for horses, and :func:`load_recordings` for songs. The last one needs
+        :func:`load_images` for horses, and :func:`load_recordings` for songs. For songs, pass
         ``extractor=AudioFeatures()``.
 
     Returns

@@ -64,7 +64,7 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
 
 
 def table_form(path: PathLike) -> tuple[str, bool]:
-    """The separator of a text table, and whether spaces after it are to be skipped.
+    """Return the separator of a text table, and whether to skip the spaces after it.
 
     Raises
     ------
@@ -94,10 +94,11 @@ def load_files(
     """Load a folder of labelled sequences: one file per sequence, with one row per sample.
 
     ``.csv``, ``.tsv`` and ``.parquet`` files have the label in column ``label``; all other columns
-    are features. Semicolons or tabs may replace the commas. ``.npz`` files have arrays ``X``
-    (T, P) and ``y`` (T,). They may also have the names of the columns in ``feature_names``, and
-    the group in ``group``. Files are sorted by name; the name without its ending is the name of the
-    sequence. Labels in text files are strings, or integers if all labels of the file are integers.
+    are features. Semicolons or tabs may replace the commas. ``.npz`` files have arrays ``X`` (T, P)
+    and ``y`` (T,). An optional array ``feature_names`` holds the names of the columns, and an
+    optional ``group`` holds the group. Files are sorted by name; the name without its ending is the
+    name of the sequence. Labels in text files are strings, or integers if all labels of the file
+    are integers.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def load_files(
         Column that holds the group of the sequence, with one value per file. npz files always have
         it under the name ``group``. By default every sequence is a separate group.
     ignore : collection of str
-        Columns that are not features, such as a time stamp. Not every file needs to have them.
+        Columns that are not features, such as a time stamp. A file may lack these columns.
 
     Returns
     -------
@@ -236,7 +237,7 @@ def read_columns(file: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, ND
     """Read a file into a data frame. For npz files, also return the other arrays.
 
     The data frame of an npz file is its array ``X``, with column names from ``feature_names``. The
-    second result holds all its other arrays. For other kinds of files, the second result is empty.
+    second result holds all other arrays of an npz file. For other kinds of files, it is empty.
     ``options`` are passed to ``pandas.read_csv``.
 
     Raises
@@ -339,8 +340,9 @@ def finite_values(
     Raises
     ------
     ValueError
-        If a value is not a finite number. The message names the first one and, if ``ignorable``,
-        proposes to leave out columns of text or time stamps.
+        If a value is not a finite number. The message names the first wrong value. If
+        ``ignorable``, and if most values in this column are not numbers, it proposes to leave out
+        all such columns.
     """
     pd = optional("pandas", "tables")
     numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
@@ -443,8 +445,8 @@ def save_files(
     label : str
         Column of the labels. npz files always have them under the name ``y``.
     group : str, optional
-        Column of the groups. By default they are not written. npz files always have them under the
-        name ``group``.
+        Column of the groups. By default, only npz files hold the groups. npz files always have them
+        under the name ``group``.
 
     Raises
     ------

@@ -141,7 +141,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _one_tier(path: Path, tiers: Sequence[tuple[str, list[Segment]]]) -> list[Segment]:
-    """The segments of the tier named "segments" or, without it, of the first non-empty tier."""
+    """Return the segments of the tier named "segments", or else of the first non-empty tier."""
     filled = [(name, segments) for name, segments in tiers if segments]
     if not filled:
         raise ValueError("it has no tier with labeled intervals")

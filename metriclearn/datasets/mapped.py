@@ -1,7 +1,8 @@
 """Labelled sequences that stay on disk: one file each, or all of them in one memory-mapped array.
 
-``fit`` accepts the sequences of these classes and reads them when it needs them. On one machine
-they are read one at a time. Under Dask, each is read by the worker to which it is assigned.
+``fit`` accepts the sequences of these classes and reads them when it needs them. On one machine,
+every thread reads one sequence at a time. Under Dask, a sequence is read by the worker to which it
+is assigned.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from metriclearn.running.extras import optional
 
 
 class LazyArrays(Sequence[NDArray]):
-    """A sequence of N arrays, each of which is read when it is indexed. Slices are lazy, too.
+    """A sequence of N arrays. An array is read when it is indexed. Slices are lazy, too.
 
     Parameters
     ----------
     read : callable
         ``read(places[i])`` reads array i.
     places : array (N, …)
-        The place of each array, such as the path of its file, or its first row in a file and the
-        row after its last one.
+        Where each array is stored: for example the path of its file, or the number of its first row
+        in a file and of the row after its last row.
     """
 
     def __init__(self, read: Callable[[Any], NDArray], places: NDArray) -> None:
@@ -48,7 +49,7 @@ class LazyArrays(Sequence[NDArray]):
 
 
 class _OnDisk:
-    """Sequences and their labels, which are read when they are indexed."""
+    """Sequences on disk. A sequence and its labels are read when they are indexed."""
 
     sequences: LazyArrays
     labels: LazyArrays
@@ -61,7 +62,7 @@ class _OnDisk:
 
 
 class SequenceFolder(_OnDisk):
-    """A folder with one file per sequence, which is read when the sequence is indexed.
+    """Read sequences from a folder with one file per sequence. A file is read when it is indexed.
 
     The folder has the layout of :func:`~metriclearn.datasets.load_files`. It may also hold
     sequences in two other formats. ``NAME.npy`` holds features (T, P), which are memory-mapped, and
@@ -177,7 +178,10 @@ class PackedSequences(_OnDisk):
 
 
 class _Rows:
-    """Reads ranges of rows of a memory-mapped file. Each process opens it at its first read."""
+    """Reads ranges of rows of a memory-mapped file.
+
+    A process opens the file when it first reads from it.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -81,9 +81,9 @@ def load_recordings(
         Names of the recordings to load, in this order. By default all recordings in the table are
         loaded, sorted by name.
     gap : str, optional
-        Label of rows that are in no segment. By default they get the label of the segment nearest
-        in time. A label for gaps is possible only if the labels of segments name classes, see
-        :func:`~metriclearn.datasets.sequences.name_classes`.
+        Label of rows that are in no segment. By default, such a row gets the label of the nearest
+        segment in time. A label for gaps is possible only if the labels of segments name classes,
+        see :func:`~metriclearn.datasets.sequences.name_classes`.
     groups : dict, optional
         Group of every recording, by its name. By default each recording is a separate group.
     cache : path, optional
@@ -233,7 +233,10 @@ def _labeled(
     rate: float,
     gap: str | None,
 ) -> dict[str, tuple[NDArray, NDArray]]:
-    """Check the times of the segments. Returns the features and row labels of every recording."""
+    """Label the rows of every recording, after checking the times of its segments.
+
+    The result maps the name of every recording to its features and its row labels.
+    """
     labelings = [[label for *_, label in tables[recording]] for recording in features]
     one = len(set(chain(*labelings))) == 1  # with one label, every boundary of the table counts
     if gap is not None and not name_classes(labelings):
@@ -285,7 +288,7 @@ def _check_times(
     rate: float,
     gap: str | None,
 ) -> None:
-    """Raise an error if a segment starts after the recording; warn if times are probably wrong."""
+    """Check that all segments start before the recording ends. Warn if times are probably wrong."""
     slack = max(1.0, 3.0 / rate)  # tracks of a file differ by some rows
     start, last = spans[-1][0], spans[-1][1]
     message = (
@@ -331,8 +334,8 @@ def cached_features(
     """Compute the features of a recording once, and read them from a cache from then on.
 
     The name of a cached file is a hash of the recording's content, the class of the extractor and
-    its parameters. Cached files may be deleted. If one is damaged, or the folder cannot be written,
-    features are computed again.
+    its parameters. Cached files may be deleted. If a cached file is damaged, or the folder cannot
+    be written, features are computed again.
 
     Parameters
     ----------
@@ -415,7 +418,7 @@ def load_jamendo_singing(
 def load_ami_turns(
     extractor: Extractor, root: PathLike | None = None, **options: Any
 ) -> LabeledSequences:
-    """Nine excerpts of meetings, labeled with who speaks. Each set of speakers is a group.
+    """Nine excerpts of meetings, labeled by speaker. Each set of speakers is a group.
 
     They are test data of pyannote.audio, from the AMI Meeting Corpus (Carletta et al. 2005).
 

@@ -30,12 +30,12 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Source:
-    """The source of a data set's files.
+    """Where the files of a data set come from.
 
     Parameters
     ----------
     advice : str
-        How to get and arrange the files. Error messages end with it.
+        How to get and arrange the files. Error messages end with this text.
     base_url : str
         Address of the folder that holds the ``files``.
     files : mapping of str to mapping

@@ -37,7 +37,7 @@ class Items:
         return f"{type(self).__name__}({len(self)} {self.LISTS[0]})"
 
     def select(self, indices: ArrayLike) -> Self:
-        """The items at ``indices``, in that order (arrays are shared, not copied).
+        """Return the items at ``indices``, in this order. Arrays are shared, not copied.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class LabeledSequences(Items):
             The fraction of the groups that each part gets. The fractions sum to 1. Each part gets
             at least one group.
         n_test : int, optional
-            Make two parts. The second part has this number of groups.
+            Make two parts, and put this number of groups into the second part.
         groups : sequence of sequences of str, optional
             The names of the groups in every part. All other groups are left out.
         random_state : int, RandomState instance or None
@@ -243,10 +243,11 @@ def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
 
     The result is False if all labels are equal, or no label recurs. It is True if a label recurs
     within a sequence. If labels recur only in different sequences, the result is True, with two
-    exceptions. In both, all labels end with a number. In the first, there are more than eight
-    different labels. In the second, labels such as shot 1, shot 2, … (not bare numbers) number the
-    segments of each sequence, and sequences have different numbers of segments. If all sequences
-    have the same number of segments, such labels are taken for phases, that is, classes.
+    exceptions. In both exceptions, all labels end with a number. In the first exception, there are
+    more than eight different labels. In the second exception, the labels of every sequence count
+    its segments, such as shot 1, shot 2, … (not bare numbers), and sequences have different numbers
+    of segments. If all sequences have the same number of segments, such labels are taken for
+    phases, that is, classes.
 
     Parameters
     ----------

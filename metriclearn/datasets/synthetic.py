@@ -147,7 +147,8 @@ def _draw_series(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Draw a series (T, P) in which the columns of each block change together.
 
-    The second result is the segment number of every sample for the columns of the first block.
+    The second result tells for every sample in which segment it is. These are the segments of the
+    first block.
     """
     X = noise * rng.standard_normal((limits[0], sum(map(len, blocks))))
     segments = [_draw_segments(*limits, rng) for _ in blocks]
@@ -162,9 +163,9 @@ def _draw_segments(
 ) -> NDArray[np.int64]:
     """Draw a random segmentation. Returns the segment number of every sample.
 
-    First the number of segments is drawn. Then all segmentations into that many segments of at
-    least ``size`` samples are equally likely. Moving change-point k back by k · (size − 1) maps
-    these segmentations one-to-one to sets of distinct positions, so such a set is drawn.
+    First the number K of segments is drawn. Given K, all segmentations into K segments of at least
+    ``size`` samples are equally likely. To draw one of them, we draw K − 1 distinct positions, and
+    move the k-th position forward by k · (size − 1).
     """
     count = rng.randint(fewest, most + 1)
     free = n_samples - count * size + count - 1

@@ -1,4 +1,4 @@
-"""Features: from recordings, images and columns to the matrix X."""
+"""Features: turn recordings, images and columns into the matrix X."""
 
 import pkgutil
 

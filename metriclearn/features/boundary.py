@@ -33,8 +33,8 @@ class BoundaryFeatures(StatelessTransformer):
 
     where m and m′ are the means of the two windows, s and s′ their standard deviations, and n_left
     and n_right their numbers of samples. The variance s² = (Σ (x − m)² + 1)/(h + 1) is regularized
-    by an additional sample at distance σ. The features are large at a change of level or of spread.
-    Where there is only noise, they are about equally large at all positions.
+    by an additional sample at distance σ. The features are large where the level or the spread
+    changes. In pure noise, the features are about equally large at all positions.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class BoundaryFeatures(StatelessTransformer):
         One or both of ``mean`` and ``deviation``.
     unit : "sequence" or "data"
         With "data", columns are not divided, so σ = 1. Then a row depends only on the samples of
-        its windows, so the features can also be computed on a stream. A stream waits for the
-        samples of the window after a position.
+        its windows, so the features can also be computed on a stream. A stream computes the row of
+        a position after it has received the window after the position.
 
     Raises
     ------
@@ -89,10 +89,11 @@ class BoundaryFeatures(StatelessTransformer):
 
     @needs(X=SEQUENCES)
     def transform(self, X: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
-        """Compute the features of every sequence (T_i, P). Returns an array (T_i + 1, q) for each.
+        """Compute the features of every sequence (T_i, P). Returns arrays (T_i + 1, q).
 
-        Columns are the statistics of the first window, then of the next. Rows 0 and T are 0,
-        because one of their windows is empty. The cost is O(TP) for each window.
+        The columns hold the statistics of the first window length, then those of the second, and so
+        on. Rows 0 and T are 0, because one of their windows is empty. The cost is O(TP) for each
+        window.
         """
         return [self._rows(real_array("BoundaryFeatures", "a sequence", one)) for one in X]
 

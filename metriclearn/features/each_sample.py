@@ -38,9 +38,10 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
     Raises
     ------
     ValueError
-        For sequences that are not tables of finite numbers, or differ in the number of features.
+        If a sequence is not a table of finite numbers, or if sequences differ in the number of
+        features.
     TypeError
-        For values that are not real numbers.
+        If a value is not a real number.
 
     See Also
     --------

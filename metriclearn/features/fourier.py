@@ -53,10 +53,10 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     """Explicit features whose inner products approximate a kernel of a Mahalanobis distance.
 
     With r² = γ (x−y)ᵀB(x−y): "gaussian" is exp(−r²), "laplacian" exp(−r), "cauchy" 1/(1 + r²). All
-    three kernels are mixtures of Gaussian kernels, so their frequencies are ω = √(2γt) L g with
-    B = LLᵀ and g standard normal. The scale t is 1 for the Gaussian kernel, 1/(2h²) with h standard
+    three kernels are mixtures of Gaussian kernels, so their frequencies are ω = √(2γt) L g with B =
+    LLᵀ and g standard normal. The scale t is 1 for the Gaussian kernel, 1/(2h²) with h standard
     normal for the Laplacian, and exponentially distributed for the Cauchy kernel. The error of a
-    kernel value is O(1/√D). Its standard deviation is at most about √(1/D).
+    kernel value is random, with a standard deviation of at most about 1/√D.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def primal_svm(features: ArrayLike, y: ArrayLike, C: float = 1.0) -> PrimalSolut
 
 
 def _polished(phi: NDArray, signs: NDArray, C: float, duals: NDArray) -> NDArray[np.float64]:
-    """Compute w = Σ α_i y_i φ_i. A linear system gives α for the vectors exactly at the margin."""
+    """Compute w = Σ α_i y_i φ_i, where α solves a linear system for the vectors on the margin."""
     bounded = duals > C * (1 - 1e-6)
     free = (duals > C * 1e-6) & (duals < C * (1 - 1e-6))
     fixed = C * signs[bounded] @ phi[bounded]

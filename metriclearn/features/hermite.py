@@ -44,10 +44,10 @@ def hermite_functions(
 
     "orthonormal": h_i(x) = H_i(x) e^{−x²/2} / √(2^i i! √π) with the physicists' polynomials, so
     that ∫ h_i h_j = δ_ij. "paper": 2 √(2^i π i!) · 2^{i/2} He_i(x) e^{−x²/2} with the probabilists'
-    polynomials, as in section 5.3 (σ = 1). The paper's functions are not orthogonal, and for i
-    above about 150 their values exceed double precision, which raises a ValueError. Both
-    normalizations use a three-term recurrence with a separate exponent, so intermediate values
-    neither overflow nor underflow for large |x| and large i.
+    polynomials, as in section 5.3 (σ = 1). The paper's functions are not orthogonal. For i above
+    about 150, their values exceed double precision, and a ValueError is raised. Both normalizations
+    use a three-term recurrence with a separate exponent, so intermediate values neither overflow
+    nor underflow for large |x| and large i.
 
     Raises
     ------
@@ -171,11 +171,11 @@ def _is_list(X: Any) -> bool:
 
 @dataclass(eq=False, repr=False)
 class HermiteMoments(_PerSeries):
-    """Hermite functions h_1 … h_n of every column, after it is standardized within its series.
+    """Hermite functions h_1 … h_n of every column, which is first standardized within its series.
 
     A column x becomes u = (x − median) / (width · σ), which gives the features h_1(u) … h_n(u).
-    These are the "robust Hermite moments" of section 5.3. They are bounded, however large x is. A
-    constant column gives the values at u = 0. A *learned full metric* on these features is a
+    These are the "robust Hermite moments" of section 5.3. The features are bounded, however large x
+    is. A constant column gives the values at u = 0. A *learned full metric* on these features is a
     learned nonlinear transformation of x. With the metric B = aaᵀ, for example, the segmented
     signal is Σ a_i h_i(u).
 
@@ -185,9 +185,10 @@ class HermiteMoments(_PerSeries):
         Number n of functions for each column.
     scale : "robust", "noise", "standard" or float > 0
         The scale σ. "robust" is 1.4826 · median absolute deviation. "noise" is 1.4826 · median
-        absolute difference of neighboring samples / √2, which changes do not inflate. "standard" is
-        the standard deviation. These are computed for every column of every series. A number is a
-        fixed σ in the unit of the data; then the median is not subtracted.
+        absolute difference of neighboring samples / √2, which a few changes hardly affect.
+        "standard" is the standard deviation. These three are computed for every column of every
+        series. A number is a fixed σ in the unit of the data. With a fixed σ, the median is not
+        subtracted.
     normalization : "orthonormal" or "paper"
         See :func:`hermite_functions`.
     width : float > 0
@@ -244,9 +245,10 @@ class SlidingMoments(_PerSeries):
     """Moving median of every column, which removes single outliers.
 
     A column becomes its moving median over ``window`` samples. If ``trend`` is given, the moving
-    median over ``trend`` samples is subtracted, which removes slow waves. The ends are padded by
-    repetition. If ``scale`` is given, the median of the result is subtracted, and the difference is
-    divided by the scale of the column *before* smoothing. The cost is O(T · window).
+    median over ``trend`` samples is subtracted, which removes slow waves. The first and the last
+    sample are repeated beyond the ends. If ``scale`` is given, the median of the result is
+    subtracted, and the difference is divided by the scale of the column *before* smoothing. The
+    cost is O(T · window).
 
     Parameters
     ----------
@@ -307,11 +309,12 @@ class SoftThresholds(_PerSeries):
     """sign(x) · (|x| − t)₊ of every column, for several thresholds t.
 
     Deviations below t, such as slow waves, vanish. A nonnegative combination of these features is a
-    piecewise linear function of x that is steeper for larger |x|. So a metric learned on them
-    decides how much a large but short change counts against a small but long one.
+    piecewise linear function of x that is steeper for larger |x|. A metric learned on these
+    features thus weighs large but short changes against small but long ones.
 
-    With a ``saturation`` s the excess e = (|x| − t)₊ becomes s·log(1 + e/s): about e if e is small,
-    and logarithmic beyond s, so that far outliers and the largest changes count less.
+    With a ``saturation`` s, the excess e = (|x| − t)₊ becomes s·log(1 + e/s). This is about e if e
+    is much smaller than s, and grows only logarithmically beyond s. Far outliers and the largest
+    changes therefore count less.
 
     Parameters
     ----------

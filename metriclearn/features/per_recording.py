@@ -136,5 +136,5 @@ class StandardizedRecordings(StatelessTransformer):
         return np.where(constant, 0.0, centered / np.where(constant, 1.0, scale))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> ArrayLike | None:
-        """The names of the input columns, since columns stay the same."""
+        """Return the names of the input columns, because the columns stay the same."""
         return input_features

@@ -19,7 +19,7 @@ _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants f
 
 
 def _logs(scale: Callable[[NDArray], NDArray], X: NDArray) -> NDArray[np.float64]:
-    """The natural logarithm of ``scale(X)``. A lower bound of the scale keeps it finite."""
+    """Compute ln ``scale(X)``, with a lower bound of the scale so that the result is finite."""
     exponents = binary_exponents(X)
     Z = np.ldexp(X, -exponents)
     largest = np.max(np.abs(Z), axis=0)

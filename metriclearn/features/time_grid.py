@@ -34,10 +34,10 @@ def regular(
     """Put a time-stamped table on a regular grid, and cut it into pieces at long gaps.
 
     The grid t_0 + i/rate starts at the first time. Columns of numbers are interpolated linearly at
-    the times of the grid, between the last known number and the next one. In every other column, a
-    row has the last value known by then. Where at least one column has two successive known numbers
-    more than ``longest_gap`` seconds apart, there are no rows between them, and a new piece begins.
-    Nothing is extrapolated.
+    the times of the grid, between the last known number and the next one. In all other columns, a
+    row has the last value that is known at its time. If two successive known numbers of a column
+    are more than ``longest_gap`` seconds apart, there is a long gap between them. No piece has rows
+    in a long gap, and a new piece begins after it. Nothing is extrapolated.
 
     Interpolation uses only the two samples next to a time of the grid. If ``rate`` is far below the
     rate of the data, average first (``frame.resample`` in pandas). The cost is O(rows of the table
@@ -56,13 +56,13 @@ def regular(
         The column of the times. By default the times are the index. Times are seconds, time stamps
         or durations.
     held : sequence of str
-        Columns of numbers that are not interpolated, but have the last known value, such as codes
-        of labels.
+        Columns of numbers that are not interpolated, such as codes of labels. They have the last
+        known value.
 
     Returns
     -------
     list of pandas data frames
-        The pieces in order. Each is indexed by time and has no column of times.
+        The pieces in order of time. A piece is indexed by time and has no column of times.
 
     Raises
     ------
@@ -129,8 +129,7 @@ def regular(
 
 
 def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.Index:
-    """The times of change-points. Like the times of the frame, they are seconds, time stamps or
-    durations.
+    """Return the times of change-points: seconds, time stamps or durations, as in the frame.
 
     A change-point has the time of the first row after it. The last change-point, T, gets the time
     of the last row plus the median step, because that is where the next row would be.
@@ -236,7 +235,7 @@ def _seconds(times: pd.Index) -> NDArray[np.float64]:
 
 
 def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
-    """Add each number in ``seconds`` to the first of the times."""
+    """Return the times that are ``seconds`` after the first of ``times``."""
     pd = optional("pandas", "tables")
     if times.dtype.kind in "Mm":
         nanoseconds = np.rint(seconds * 1e9).astype(np.int64)

@@ -23,7 +23,7 @@ class Estimate(float):
     Parameters
     ----------
     value : float
-        The number itself.
+        The value of the estimate.
 
     Attributes
     ----------
@@ -122,8 +122,8 @@ def expected_under_permutation(
     There are closed forms for the Rand index, Fowlkes–Mallows, mutual information, variation of
     information and the loss ℓ. For any other index, the method depends on the number of contingency
     tables with these cluster sizes. If there are at most 5 000 tables, all are enumerated with
-    their hypergeometric probabilities, and the mean is exact. Otherwise random tables are drawn in
-    O(n_permutations (n + K K′)) time, and the mean has a standard error.
+    their hypergeometric probabilities, and the mean is exact. Otherwise the mean is estimated from
+    random tables in O(n_permutations (n + K K′)) time, and has a standard error.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def expected_under_permutation(
 
 
 def _on_table(index: Callable[..., float]) -> Callable[[Any], float]:
-    """Turn an index into a function of a ContingencyTable or of a dense table of counts."""
+    """Turn an index into a function of a table: a ContingencyTable or a dense array of counts."""
     if "contingency" in inspect.signature(index).parameters:
         return lambda table: float(index(contingency=table))
     return lambda table: float(index(*contingency_table(contingency=table).to_labels()))

@@ -71,8 +71,8 @@ class ContingencyTable:
     def from_codes(cls, a: NDArray[np.int64], b: NDArray[np.int64]) -> ContingencyTable:
         """Make the table of two labelings whose labels are integers ≥ 0.
 
-        Rows and columns are in the order of the integers. Integers that do not occur get no row or
-        column.
+        Rows and columns are in increasing order of the labels. Integers that do not occur get no
+        row or column.
         """
         n_rows, n_columns = int(a.max()) + 1, int(b.max()) + 1
         cells = a * n_columns
@@ -141,8 +141,9 @@ def contingency_table(
     Parameters
     ----------
     labels_true, labels_pred : sequences of n hashable labels, or Partition
-        The two partitions. Only equality of labels matters, not their names. For segmentations,
-        ``Partition.from_change_points(ends)`` is fastest, because the time does not depend on n.
+        The two partitions. Only equality of labels matters, not their names. For segmentations, it
+        is fastest to pass ``Partition.from_change_points(ends)``. The time then does not depend on
+        n.
     contingency : ContingencyTable or dense or sparse (K, K′) array of counts, optional
         The table itself, instead of the labels.
     ignore_label : hashable, optional
@@ -193,11 +194,11 @@ def contingency_table(
 
 
 def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
-    """Decorate a function of a table so that it takes the arguments of :func:`contingency_table`.
+    """Make an index of one table accept the arguments of :func:`contingency_table` instead.
 
-    ``index(table, *, options)`` becomes ``index(labels_true, labels_pred, *, options,
-    contingency, ignore_label)``. ``help`` and ``inspect`` show this new signature. If ``index`` has
-    arguments before ``table``, they stay first.
+    ``index(table, *, options)`` becomes ``index(labels_true, labels_pred, *, options, contingency,
+    ignore_label)``. ``help`` and ``inspect`` show this new signature. Arguments of ``index`` that
+    precede ``table`` stay first.
     """
     shared = signature(contingency_table).parameters
     true, pred, *rest = shared.values()
@@ -239,7 +240,7 @@ def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDA
 
 
 def differs(values: NDArray, label: Hashable) -> NDArray[np.bool_]:
-    """Tell for each value whether it differs from the label. NaN does not differ from NaN."""
+    """Return a mask of the values that differ from the label. NaN does not differ from NaN."""
     if not isinstance(label, Hashable) or isinstance(label, type) or hasattr(label, "__array__"):
         raise ValueError(
             f"Comparing partitions needs a label to ignore, got ignore_label={shown(label)}."

@@ -17,13 +17,13 @@ _BLOCK_ENTRIES = 4_000_000  # distances held at once, 32 MB
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusteredPoints:
-    """Points sorted by cluster.
+    """The points of a clustering, sorted by cluster.
 
     Attributes
     ----------
     points : float array, shape (n, d)
-        The sorted points. If a metric is given, they are transformed so that their Euclidean
-        distances are those of the metric.
+        The sorted points. If a metric is given, the points are transformed so that their Euclidean
+        distances equal the distances under the metric.
     order : int array, shape (n,)
         The sorted point i is point ``order[i]`` of X.
     starts : int array, shape (K,)
@@ -49,10 +49,10 @@ class ClusteredPoints:
     def distances_to(self, targets: NDArray) -> Iterator[tuple[int, slice, NDArray[np.float64]]]:
         """Compute the distances from all points to ``targets``, in blocks of points.
 
-        The points of a block are in the same cluster. For each block, this yields the cluster, the
-        slice of the sorted points that are in the block, and the distances of these points to all
-        targets, an array (points, targets). A block takes at most 32 MB, unless the distances of a
-        single point take more. The time is O(n d) per target.
+        The points of a block are in the same cluster. The method yields three things for every
+        block: the cluster, the slice of the sorted points that are in the block, and the distances
+        of these points to all targets, an array (points, targets). A block takes at most 32 MB,
+        unless the distances of a single point take more. The time is O(n d) per target.
         """
         from scipy.spatial.distance import cdist
 
@@ -78,8 +78,8 @@ def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> Cluste
     labels : n labels
     metric : None, (d, d) matrix B, (d,) weights, or a learner
         The Euclidean distance by default. B gives the distance √((x−y)ᵀB(x−y)), and weights are the
-        diagonal of B. A learner with ``transform`` transforms the points. Any other learner gives B
-        by ``get_mahalanobis_matrix``.
+        diagonal of B. A learner with ``transform`` transforms the points. If a learner has no
+        ``transform``, its ``get_mahalanobis_matrix`` gives B.
     """
     points = _transformed(real_array("An internal index", "X", X), metric)
     check_scale("An internal index", points)
@@ -103,7 +103,7 @@ def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> Cluste
 
 
 def _relative(points: NDArray, origins: NDArray, sizes: NDArray) -> NDArray[np.float64]:
-    """Subtract from every sorted point the row of ``origins`` that belongs to its cluster."""
+    """Subtract row k of ``origins`` from all sorted points of cluster k."""
     result = np.repeat(origins, sizes, axis=0)
     return np.subtract(points, result, out=result)
 

@@ -41,8 +41,8 @@ def dunn_score(
         The separation δ of two clusters. "single", "complete" and "average" are the smallest, the
         largest and the mean distance from a point of one cluster to a point of the other.
         "hausdorff" is the Hausdorff distance of the clusters. "centroid" is the distance between
-        their centroids. "average_to_centroids" is the mean distance from the points of each cluster
-        to the centroid of the other.
+        their centroids. "average_to_centroids" is the mean distance from a point of either cluster
+        to the centroid of the other cluster.
     diameter : str
         The diameter Δ of a cluster. "complete" and "average" are the largest and the mean distance
         between two of its points (0 for a single point). "centroid" is twice the mean distance from
@@ -116,7 +116,7 @@ def _ratio(separation: float, diameter: float) -> float:
 
 
 def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
-    """Compute separations and diameters of the kinds that use only distances to centroids.
+    """Compute the separations and diameters that need no distances between two points.
 
     Returns the smallest separation of each kind, and the largest diameter of each kind.
     """

@@ -39,7 +39,7 @@ def random_walk_index(
     on a path of 4 nodes), and it can exceed VI on irregular graphs. It equals VI on the complete
     graph with self-loops, and it is 0 if all edges are self-loops. Nodes of degree 0 have no
     influence. In the table of section 5.2, the row RWI (random walk index) contradicts the paper's
-    definition. This function follows the definition.
+    definition. This function follows the paper's definition.
 
     Parameters
     ----------
@@ -89,10 +89,11 @@ def vi_with_neighbors(
     these two partitions (Eq. (21)), so it satisfies the triangle inequality. It is symmetric, and
     it equals VI on a complete or an empty graph.
 
-    Types are found by hashing. Every label gets four random 64-bit words. For every node, a product
-    with A sums the first two words of its neighbors' labels, and the last two words of its own
-    label are added, modulo 2⁶⁴. This takes O(edges) time and O(n) memory besides A. For degrees up
-    to d, a collision makes the result wrong with probability below (n d)²/2¹²⁸.
+    The types are found by hashing. Every label gets four random 64-bit words. The hash of a node is
+    a pair of sums modulo 2⁶⁴. A product with A sums the first two words over the labels of its
+    neighbors. Then the last two words of the node's own label are added to these sums. This takes
+    O(edges) time and O(n) memory besides A. For degrees up to d, a collision makes the result wrong
+    with probability below (n d)²/2¹²⁸.
 
     Contrary to the paper, VIN is only a pseudo-metric (on a path of 3 nodes, VIN(000, 010) = 0).
     The program in the paper multiplies A by the labels themselves, which fails for the label 0 and
@@ -131,7 +132,7 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
     """Graph that links points at most ``radius`` apart, without self-loops.
 
     In few dimensions it takes about O(n log n + edges) time. Section 5.2 of the paper links points
-    whose similarity exp(−d²) exceeds a threshold s. This corresponds to ``radius = sqrt(−log s)``.
+    whose similarity exp(−d²) exceeds a threshold s. For this graph, pass ``radius = sqrt(−log s)``.
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> 
 def normalized_mutual_info_score(
     table: ContingencyTable, *, average_method: str = "arithmetic"
 ) -> float:
-    """Mutual information divided by a normalizer, 2 I / (H + H′) by default.
+    """Mutual information I divided by a normalizer. The default is 2 I / (H + H′).
 
     It is symmetric, and in [0, 1] (in [0, 1/2] with ``"sum"``). If the normalizer is 0, the value
     is 1 for equal partitions and 0 otherwise. Vinh, Epps & Bailey 2010 list the normalizers.
@@ -144,10 +144,10 @@ def adjusted_mutual_info_score(
 
     It is symmetric. For random labels with the same cluster sizes it is 0 on average, and for equal
     partitions it is 1 (except with "sum"). See Vinh, Epps & Bailey 2010. If the normalizer equals
-    E[I], the ratio is 0/0, and the value is 1 for equal partitions and 0 for others.
-    :func:`expected_mutual_information` computes E[I], so the index takes O(n + d d′ w) time. The
-    partitions have d and d′ distinct cluster sizes, and w is the number of counts that are summed
-    for a cell of the table.
+    E[I], the ratio is 0/0, and the value is 1 for equal partitions and 0 for others. The time is
+    O(n + d d′ w), see :func:`expected_mutual_information`. Here d and d′ are the numbers of
+    distinct cluster sizes of the two partitions, and w is the number of counts that are summed for
+    a pair of cluster sizes.
 
     Parameters
     ----------
@@ -203,11 +203,11 @@ def variation_of_information(table: ContingencyTable, *, base: float | None = No
 def normalized_variation_of_information(
     table: ContingencyTable, *, average_method: str = "joint"
 ) -> float:
-    """Variation of information divided by a normalizer, VI / H(C, C′) by default.
+    """Variation of information VI divided by a normalizer. The default is VI / H(C, C′).
 
-    It is symmetric, and 0 for equal partitions. With the default "joint" it equals
-    1 − I / H(C, C′), see Vinh, Epps & Bailey 2010. With "joint" or "log_n" it is a metric. With
-    "joint", "log_n" or "sum" it is in [0, 1], and with the other normalizers it can be 2 or more.
+    It is symmetric, and 0 for equal partitions. With the default "joint" it equals 1 − I / H(C,
+    C′), see Vinh, Epps & Bailey 2010. With "joint" or "log_n", the index is a metric. With "joint",
+    "log_n" or "sum", the index is in [0, 1]. With the other normalizers, it can be 2 or more.
 
     Parameters
     ----------

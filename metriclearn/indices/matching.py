@@ -156,7 +156,7 @@ def _by_component(table: ContingencyTable) -> tuple[NDArray, NDArray, NDArray, N
 
 
 def _spread(codes: NDArray, starts: NDArray) -> NDArray[np.int64]:
-    """Return for every component its largest row (or column) number minus its smallest."""
+    """For every component, return the largest row (or column) number minus the smallest one."""
     return np.maximum.reduceat(codes, starts) - np.minimum.reduceat(codes, starts)
 
 

@@ -244,8 +244,8 @@ def fowlkes_mallows_score(table: ContingencyTable) -> float:
     """Fowlkes–Mallows index N11 / √((N11+N10)(N11+N01)), in [0, 1].
 
     It is the geometric mean of precision and recall of the pairs in the same cluster, and it is
-    symmetric. If all clusters of both partitions are single samples, it is 1 (0 in scikit-learn).
-    If this holds for only one of the partitions, it is 0.
+    symmetric. If all clusters of both partitions are single samples, the index is 1 (0 in
+    scikit-learn). If all clusters of only one partition are single samples, the index is 0.
 
     Parameters
     ----------

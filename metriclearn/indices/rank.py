@@ -69,8 +69,8 @@ def goodman_kruskal_gamma(
     ----------
     a, b : sequences of n sortable values
     contingency : ContingencyTable or (K, K′) array, optional
-        The contingency table of a and b, in place of a and b. Its rows and columns must be in the
-        order of the values.
+        The contingency table of a and b, in place of a and b. The rows must be sorted by the values
+        of a, and the columns by the values of b.
     ties : "ignore" or "agree"
         Whether pairs that are tied in both a and b are ignored, or counted as concordant.
 
@@ -314,7 +314,7 @@ def _finite(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable:
-    """Make the contingency table of two sequences, with rows and columns in the order of values."""
+    """Make the contingency table of two sequences, with rows and columns sorted by value."""
     rows, columns = map(label_values, label_arrays(a, b))  # type: ignore[arg-type]
     try:
         _, row_codes = np.unique(rows, return_inverse=True)
@@ -340,10 +340,10 @@ def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]
 def _discordant(table: ContingencyTable) -> int:
     """Count the discordant pairs of samples, whose rows and columns are in opposite orders.
 
-    Cells are sorted by row, so these pairs are the inversions in the sequence of the columns. A
-    merge sort counts them in O(cells log cells) time. When two halves of a block are merged, each
-    sample of the left half forms an inversion with every sample of the right half that is put
-    before it.
+    The cells are sorted by row. A discordant pair is therefore an inversion in the sequence of
+    their columns. A merge sort counts them in O(cells log cells) time. When two halves of a block
+    are merged, each sample of the left half forms an inversion with every sample of the right half
+    that is put before it.
     """
     n_cells = len(table.counts)
     size = 1 << (n_cells - 1).bit_length()

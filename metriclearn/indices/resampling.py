@@ -113,10 +113,11 @@ def stability(
 ) -> Stability:
     """Bootstrap stability of a clustering method.
 
-    Each replicate is a clustering of n points drawn with replacement. By default it is compared, on
-    these points, with the clustering of all points. With ``compare="pairwise"``, every two
-    replicates are compared instead, on the points that are in both samples. The method is fitted
-    n_bootstrap + 1 times, or n_bootstrap times with "pairwise". A comparison takes O(n) time.
+    Each replicate is a clustering of n points drawn with replacement. By default, a replicate is
+    compared with the clustering of all points, on the drawn points. With ``compare="pairwise"``,
+    every pair of replicates is compared instead, on the points that are in both samples. The method
+    is fitted n_bootstrap + 1 times, or n_bootstrap times with "pairwise". A comparison takes O(n)
+    time.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def stability(
     compare : "reference" or "pairwise"
         Compare replicates with the clustering of all points, or with each other.
     n_jobs : int, optional
-        Number of parallel fits, as in scikit-learn. The result does not depend on it.
+        Number of parallel fits, as in scikit-learn. The result does not depend on ``n_jobs``.
     random_state : int, Generator or None
         Seed of the samples and of the fits.
 

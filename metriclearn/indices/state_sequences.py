@@ -40,12 +40,12 @@ def segmental_f1(
     """F1 score of segments, as used for action segmentation.
 
     F1@10, F1@25 and F1@50 are this score with ``overlap`` .1, .25 and .5. Each predicted segment A
-    is compared with the true segment B of the same name for which |A ∩ B| / |A ∪ B| is largest. A
-    is correct if this ratio is at least ``overlap``. If several predicted segments have the same B,
-    only one of them counts as correct. The score is in [0, 1], while papers print percent. It is 1
-    if neither labeling has a segment. Small errors of boundaries do not lower the score, but
-    splitting a segment lowers it much. The time is O(n) for labels. For partitions, matching the
-    clusters takes at most O(K³) time.
+    is compared with the true segment B of the same name for which |A ∩ B| / |A ∪ B| is largest. The
+    segment A is correct if this ratio is at least ``overlap``. If several correct segments have the
+    same true segment B, only one of them counts. The score is in [0, 1], while papers print
+    percent. It is 1 if neither labeling has a segment. Slightly misplaced boundaries do not lower
+    the score. Splitting a segment in two does, because at most one of the two parts counts. The
+    time is O(n) for labels. For partitions, matching the clusters takes at most O(K³) time.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def segmental_f1(
     ----------
     C. Lea, M. D. Flynn, R. Vidal, A. Reiter and G. D. Hager, "Temporal convolutional networks for
     action segmentation and detection", CVPR 2017. Y. Abu Farha and J. Gall, "MS-TCN: multi-stage
-    temporal convolutional network for action segmentation", CVPR 2019. Their program adds the
-    counts of all videos before it computes F1.
+    temporal convolutional network for action segmentation", CVPR 2019. The program of Abu Farha and
+    Gall adds the counts of all videos before it computes F1.
     """
     if not 0.0 < overlap <= 1.0:
         raise ValueError(f"segmental_f1 needs an overlap above 0 and up to 1, got {overlap}.")

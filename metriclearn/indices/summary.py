@@ -120,7 +120,8 @@ def compare_times(
     Parameters
     ----------
     true, found : sequences of (start, end, label)
-        The true and the predicted segments, without gaps. Both lists end at the same time.
+        The true and the predicted segments, without gaps. The last segments of both lists end at
+        the same time.
     tolerance : float
         Largest distance, in seconds, between a true boundary and a predicted one that matches it.
 

@@ -50,10 +50,10 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
     ------
     ValueError
         If the file is damaged or of another kind. The message names the file and the reason. If the
-        message of the original error already begins with the path, the error is not changed.
+        message of the original error already begins with the path, that error is raised unchanged.
     OSError
-        If the operating system cannot read the file, for example because it does not exist. These
-        errors are not changed.
+        If the operating system cannot read the file, for example because it does not exist. Such an
+        error is raised unchanged.
     """
     try:
         yield
@@ -196,9 +196,10 @@ class Checkpoint:
     who : str
         Name of the caller, for error messages.
     *identity : numbers and arrays
-        They identify the problem, so that a state is never used for another problem. The file
-        stores only a digest of them. For this digest, each array is divided by its largest absolute
-        value and rounded to nine digits, because the last bits may differ between machines.
+        Values that identify the problem, so that a state is never used for another problem. The
+        file stores only a digest of these values. For this digest, each array is divided by its
+        largest absolute value and rounded to nine digits, because the last bits may differ between
+        machines.
     """
 
     def __init__(self, path: str, who: str, *identity: Any) -> None:

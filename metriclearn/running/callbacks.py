@@ -69,7 +69,7 @@ class ProgressBar(Callback):
     title : str
         Text in front of the bar.
     shown : bool or None
-        If True, the bar is shown at once; if False, never. With None, it is shown in a terminal
+        If True, the bar is shown at once; if False, never. With None, a terminal shows the bar
         after a few seconds.
     """
 
@@ -160,8 +160,9 @@ class EarlyStopping(Callback, BaseEstimator):
 class TimeLimit(Callback, BaseEstimator):
     """Stop a solver after some seconds.
 
-    The gap of the solution then bounds how far its objective is from the optimum. The time is
-    counted from the end of the first round, and is checked at the end of each following round.
+    The objective of the solution then exceeds the optimum by at most the gap, objective − lower
+    bound. The time is counted from the end of the first round, and is checked at the end of each
+    following round.
 
     Parameters
     ----------
@@ -223,10 +224,10 @@ class ScalarLog(Callback):
         self.log, self.prefix = log, prefix
 
     def on_round(self, progress: Progress) -> None:
-        """Pass the values of this round to the function."""
+        """Pass the values of this round to the function ``log``."""
         for name in ("objective", "lower_bound", "relative_gap", "oracle_calls", "cache_hits"):
             self.log(self.prefix + name, float(getattr(progress, name)), progress.round)
 
     def on_end(self, solution: Any) -> None:
-        """Pass the rank of the solution to the function."""
+        """Pass the rank of the solution to the function ``log``."""
         self.log(self.prefix + "rank", float(solution.rank), len(solution.trace))

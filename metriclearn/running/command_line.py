@@ -3,8 +3,8 @@
 A command is a function, and its keyword-only parameters are options. Each parameter is annotated
 with ``Annotated[kind, help]``. The kind is bool, float, str, Path, a list of one of these, or a
 Literal with the choices. If None is allowed, write ``kind | None`` instead of ``kind``. In the
-help, the placeholder for the value is the name of the parameter. A third entry of ``Annotated``
-replaces it.
+help, the placeholder for the value is the name of the parameter, or the third entry of
+``Annotated`` if there is one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any, Literal, get_args, get_origin
 def noting_interruptions(seen: list[int]) -> Iterator[None]:
     """Context in which Ctrl-C is noted in the list ``seen``, and raises KeyboardInterrupt as usual.
 
-    A library that is being loaded may turn KeyboardInterrupt into another error, which does not
-    tell its cause. The list then tells that Ctrl-C was pressed.
+    A library that is being loaded may turn KeyboardInterrupt into another error, which hides that
+    Ctrl-C was pressed. The list ``seen`` still shows it.
     """
 
     def interrupt(number: int, frame: Any) -> None:
@@ -70,7 +70,7 @@ def command_line(
     """
 
     def texts(function: Any) -> tuple[str, dict[str, Any]]:
-        """Split a docstring into its first line and the rest, shown below the options."""
+        """Split a docstring into its first line and the text below the options in the help."""
         title, _, rest = (inspect.getdoc(function) or "").partition("\n\n")
         raw = argparse.RawDescriptionHelpFormatter
         return title, {"epilog": rest, "formatter_class": raw}

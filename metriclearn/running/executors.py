@@ -1,9 +1,9 @@
 """Evaluate the shards of a risk in threads of this process, or with Dask on many machines.
 
 A risk is a weighted sum of the losses of data sets, and a shard holds some of these data sets. The
-shard computes their losses and gradients, and returns only weighted sums of them (:class:`Sums`).
-An executor sends the shards to threads or machines and evaluates them there. Sums are added in a
-fixed order, so the result does not depend on where a shard is evaluated.
+shard computes the losses and gradients of its data sets, and returns only weighted sums
+(:class:`Sums`). An executor sends the shards to threads or machines and evaluates them there. Sums
+are added in a fixed order, so the result does not depend on where a shard is evaluated.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _SHARDS_PER_THREAD = 4  # shards of this process, because some data sets take lo
 
 
 class Sums(NamedTuple):
-    """For each group of data sets, the sums of weighted losses and gradients over a shard.
+    """Weighted sums of losses and gradients over one shard, separately for each group.
 
     Data set i has the weight s_i, the loss L_i(w) and the gradient ∂L_i(w). A risk consists of one
-    or more functions, each a sum over a group of data sets. ``groups`` (G,) holds the numbers of
-    the groups that the shard contains, in increasing order. ``values`` (G,) holds Σ s_i L_i(w) and
-    ``slopes`` (G, n) holds Σ s_i ∂L_i(w), where i runs over the data sets of the group in the
-    shard.
+    or more functions. Each function is a sum over a group of data sets. ``groups`` (G,) holds the
+    numbers of the groups that the shard contains, in increasing order. ``values`` (G,) holds Σ s_i
+    L_i(w) and ``slopes`` (G, n) holds Σ s_i ∂L_i(w), where i runs over the data sets of the group
+    in the shard.
     """
 
     groups: NDArray
@@ -66,7 +66,7 @@ class Executor(Protocol):
     """Protocol of objects that send shards to threads or machines, and call functions there."""
 
     def count(self, n_items: int) -> int:
-        """Return into how many shards ``n_items`` data sets should be divided."""
+        """Return the number of shards into which ``n_items`` data sets should be divided."""
 
     def place(self, shards: Sequence[Any]) -> list[Any]:
         """Send shards to their machines, and return a handle for each."""
@@ -153,13 +153,13 @@ class ThreadExecutor(BaseEstimator):
 
 
 class DaskExecutor:
-    """Evaluate shards by workers of a Dask cluster, on this machine or on many.
+    """Evaluate shards on the workers of a Dask cluster, on this machine or on many machines.
 
     Data sets in memory are sent to the workers once. Data sets on disk (see
     :class:`metriclearn.datasets.SequenceFolder`) are read once by the workers, which keep them in
-    memory. In every round of a solver, the parameters w are sent to the workers, and the sums that
-    the workers return are added in a tree. In Dask's dashboard, the tasks are called
-    ``load-shard``, ``value-and-slope`` and ``add-up``.
+    memory. In every round of a solver, the workers get the parameters w, and compute the sums of
+    their shards. They add these sums in batches, and return the few sums that remain. In Dask's
+    dashboard, the tasks are called ``load-shard``, ``value-and-slope`` and ``add-up``.
 
     If a worker is lost, its shards are read again by another worker, or sent again from this
     process if the data are in memory. Up to rounding, the result is the same as on one machine. On
@@ -280,7 +280,8 @@ class DaskExecutor:
     ) -> list[Any]:
         """Call the function for all shards, with one message for each worker.
 
-        If ``total`` is given, the results are added in a tree.
+        If ``total`` is given, it adds the results in batches, then these sums in batches, until few
+        are left.
         """
         # Workers pass a long w on to each other; a short w is sent with every task.
         sent = [

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 
 class ShownFigure(Figure):
-    """A figure that a notebook shows if it is a cell's result, unless pyplot will show it."""
+    """A figure that a notebook shows as the result of a cell, unless pyplot will show it."""
 
     def _ipython_display_(self) -> None:
         from IPython.display import Image, display

@@ -109,7 +109,7 @@ def real_array(
 
 
 def _fault(array: NDArray, place: NDArray, signals: bool) -> tuple[str, str]:
-    """Return, for an error message, which value is not finite and where, and what to do."""
+    """Return two texts for an error message: the wrong value with its place, and the remedy."""
     value = "NaN" if np.isnan(array[tuple(place)]) else "inf"
     row = f" at row {', feature '.join(map(str, place))}" if array.ndim else ""
     if array.ndim > 2:
@@ -293,7 +293,7 @@ def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
 def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
     """Require one of the options.
 
-    An option that is a :class:`Needs` stands for all values that it accepts.
+    If an option is a :class:`Needs`, all values that it accepts are allowed.
     """
     plain = [option for option in options if not isinstance(option, Needs)]
     rows = [option for option in options if isinstance(option, Needs)]
@@ -364,8 +364,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def needs(**rows: Needs) -> Callable[[Function], Function]:
     """Decorate a function so that its arguments are checked.
 
-    Each keyword is the name of an argument, with its requirement. Arguments whose default is True
-    or False must be True or False. Arguments with the names in ``_EVERYWHERE`` are always checked.
+    A keyword is the name of an argument, and its value is the requirement. Arguments whose default
+    is True or False must be True or False. Arguments with the names in ``_EVERYWHERE`` are always
+    checked.
     """
 
     def checking(function: Function) -> Function:
@@ -393,7 +394,7 @@ _READ: WeakKeyDictionary[type, dict[str, bool]] = WeakKeyDictionary()
 
 
 def check_parameters(estimator: Any) -> None:
-    """Check the parameters of an estimator and of its components by their tables ``PARAMETERS``.
+    """Check the parameters of an estimator and its components against their tables ``PARAMETERS``.
 
     Raises
     ------

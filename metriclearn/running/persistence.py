@@ -241,7 +241,10 @@ def _encode(value: Any, parts: _Parts) -> Any:
 
 
 def _encode_estimator(value: BaseEstimator, parts: _Parts) -> dict[str, Any]:
-    """Encode parameters and fitted attributes, or a reference to an estimator already stored."""
+    """Encode the parameters and fitted attributes of an estimator.
+
+    If the estimator is already stored, the result is only a reference to it.
+    """
     if id(value) in parts.places:
         return parts.places[id(value)]
     parameters = value.get_params(deep=False)
@@ -422,8 +425,8 @@ def _from_bytes(dumped: np.ndarray) -> Any:
     Raises
     ------
     ValueError
-        If a decision tree refers to a node or feature that does not exist. Predicting with it would
-        read memory outside its arrays.
+        If a decision tree refers to a node or feature that does not exist. A prediction by such a
+        tree would read memory outside its arrays.
     """
     from skops import io
 

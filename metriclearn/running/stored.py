@@ -46,8 +46,8 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         The sequence that reads its items from disk. If the sequence has a method
         ``subset(indices)``, each worker gets only the items that it needs.
     check : callable
-        Function (item, index, n_features) -> float64 array. It raises an error that names the index
-        if the item is not a valid data set.
+        Function (item, index, n_features) -> float64 array. If the item is not a valid data set,
+        the function raises an error that names the index.
     """
 
     lazy = True
@@ -79,7 +79,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return part
 
     def loaded(self) -> Self:
-        """Return the sequence itself, because its data sets are read one at a time when needed."""
+        """Return the sequence itself, because a data set is read only when it is needed."""
         return self
 
     def parts(self) -> list[StoredArrays]:
@@ -89,7 +89,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
 
 @dataclass(eq=False, repr=False)
 class StoredSamples(Sequence[Any]):
-    """The samples of a hinge loss. Each is made from its stored array whenever it is accessed.
+    """The samples of data sets on disk. A sample is made from its array whenever it is accessed.
 
     Parameters
     ----------

@@ -93,24 +93,25 @@ def load_hapt(
         Samples per window, at least 2. 25 samples are 0.5 s.
     features : {"basic", "extended", "raw", "both"}
         ``"basic"`` computes six features of each of the six channels, with names such as
-        ``acc_x_mean``. Three are the mean, the sd and the mean absolute difference of neighboring
-        samples (g or rad/s). Three are natural logarithms of values to which 0.001 is added: the sd
-        (``log_sd``), the root mean square of the frequencies up to 5 Hz (``log_low_band``), and
-        that of the frequencies above 5 Hz (``log_high_band``). ``"extended"`` adds minimum,
-        maximum, median (g or rad/s) and slope (per sample), and computes all ten features also for
-        the norms of acceleration and angular velocity: 80 features. ``"raw"`` gives the samples of
+        ``acc_x_mean``. The first three are the mean, the sd and the mean absolute difference of
+        neighboring samples (g or rad/s). The other three are natural logarithms of a value plus
+        0.001. The values are the sd (``log_sd``), the root mean square of the frequencies up to 5
+        Hz (``log_low_band``), and the root mean square of the frequencies above 5 Hz
+        (``log_high_band``). ``"extended"`` adds four features: minimum, maximum, median (g or
+        rad/s) and slope (per sample). It also treats the norms of acceleration and of angular
+        velocity as two further channels, so there are 80 features. ``"raw"`` gives the samples of
         the window (g and rad/s) in all six channels, with names such as ``acc_x_0``. ``"both"``
         gives the raw features, then the basic ones.
     unlabeled : {"drop", "keep", "unknown"}
-        What to do with windows that belong to a gap. ``"drop"`` leaves them out and joins the
-        remaining windows. ``"keep"`` makes every gap a separate segment. ``"unknown"`` labels them
-        −1, which gives partial labels.
+        What to do with windows that belong to a gap. ``"drop"`` removes these windows and joins the
+        remaining ones. ``"keep"`` makes every gap a separate segment. ``"unknown"`` labels these
+        windows −1, so the labels are partial.
     labels : {"segments", "activities"}
         ``"segments"`` numbers the segments 0 … K−1 in order of time; two neighbors with the same
         activity are two segments. ``"activities"`` uses the numbers of the activities, which recur:
-        1 walking, 2 upstairs, 3 downstairs, 4 sitting, 5 standing, 6 laying, 7 to 12 the
-        transitions between the last three. Then gaps are 0 if they are kept, −1 if they are
-        unknown.
+        1 walking, 2 upstairs, 3 downstairs, 4 sitting, 5 standing, 6 laying, and 7 to 12 for the
+        transitions between sitting, standing and laying. With ``"activities"``, gaps are labeled 0
+        if they are kept, and −1 if they are unknown.
 
     Returns
     -------

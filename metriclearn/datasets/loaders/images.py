@@ -93,9 +93,9 @@ def load_images(
     name : str, optional
         Name of the data set; by default the name of the parent folder.
     names : sequence of str, optional
-        Names of the images to load, without endings. By default all are loaded.
+        Names of the images to load, without endings. By default all images are loaded.
     unlabeled : int, optional
-        The value of unlabeled pixels, such as 255. Their label becomes −1.
+        The value of unlabeled pixels, such as 255. Unlabeled pixels get the label −1.
 
     Returns
     -------

@@ -125,7 +125,7 @@ def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequenc
 
 
 def _bands(powers: NDArray) -> NDArray[np.float64]:
-    """Decibels of stored powers (T, 32), with their changes over four rows as further columns."""
+    """Convert stored powers (T, 32) to decibels. Append their changes over four rows, (T, 64)."""
     decibels = powers / 2.0 - 60.0
     padded = np.pad(decibels, ((2, 2), (0, 0)), mode="edge")
     return np.hstack([decibels, padded[4:] - padded[:-4]])
@@ -236,7 +236,9 @@ def _load(
     features: Callable[[NDArray], NDArray],
     viewers: bool = False,
 ) -> LabeledSequences:
-    """Load every recording. Average ``step`` rows to one, which gets the label of the middle one.
+    """Load every recording, and average its rows in groups of ``step``.
+
+    The average of a group has the label of the middle row.
 
     With ``viewers``, recordings are named VIEWER_FILM. Then each viewer is a group, and recordings
     are sorted by film.

@@ -36,14 +36,14 @@ def load_texts(
     to length 1. The last feature is the cosine similarity between the words of the three sentences
     before a row and the words of the three sentences from the row on. The published documents share
     excerpts. Here every excerpt is in only one document: a document keeps the excerpts that no
-    earlier document has. If these are fewer than three, the document is left out. Labels are
-    segment numbers, and every document is a group.
+    earlier document keeps. A document with fewer than three remaining excerpts is left out. Labels
+    are segment numbers, and every document is a group.
 
     With ``held_out``, a random fraction of the excerpts is removed from these documents, and
-    further documents are made of only the removed excerpts. The further documents share excerpts
-    with each other, so they are grouped. The first documents of any two groups have no excerpt in
-    common. Every other document is in the group whose first document shares the most excerpts with
-    it.
+    further documents are made of only the removed excerpts. These further documents share excerpts
+    with each other, so they are grouped. A group starts with one document, and the starting
+    documents of different groups have no excerpt in common. Every remaining document joins the
+    group whose starting document shares the most excerpts with it.
 
     Data: Choi, Advances in domain independent linear text segmentation, NAACL 2000. Cost
     O(sentences · words in a sentence · components).
@@ -171,8 +171,8 @@ class PenaltyTargets(Items):
     ----------
     names : list of N str
     features : list of N arrays (P,)
-        Features of every sequence, with the published values. They are −∞ or NaN where a logarithm
-        has no finite value.
+        Features of every sequence, with the published values. A feature is −∞ or NaN if it is a
+        logarithm without a finite value.
     intervals : list of N arrays (2,)
         The interval of log penalties (natural logarithms) with the fewest errors.
     starts, errors : lists of N arrays
@@ -249,7 +249,7 @@ def load_penalties(
     PenaltyTargets
         Features and targets of the N sequences.
     array (N,)
-        The test fold of every sequence, from 1.
+        The test fold of every sequence, numbered from 1.
 
     Raises
     ------

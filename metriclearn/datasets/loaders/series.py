@@ -39,13 +39,14 @@ def load_beedance(
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     derived : bool
         Add ten features that separate the regimes. All are computed over a centered window, and all
-        logarithms are natural. There are two for each of the three channels: the logarithm of the
+        logarithms are natural. Each of the three channels has two features: the logarithm of the
         mean absolute step between frames, and the logarithm of the root mean square change of this
-        step, which is large in waggling. Two describe the deviation of the heading from its median
-        over the whole track: the mean, and the logarithm of the root mean square. Two describe the
-        smoothed path: the mean turn in radians per frame (left and right differ in sign), and the
-        logarithm of the mean speed. Directions are not features, because a bee may turn left from
-        any direction.
+        step. The second is large while a bee waggles. Two more features describe how far the
+        heading deviates from its median over the whole track: the mean deviation, and the logarithm
+        of the root mean square deviation. The last two features describe the smoothed path: the
+        mean turn in radians per frame (left and right differ in sign), and the logarithm of the
+        mean speed. The direction of the path is not a feature, because a bee that turns left may
+        face any direction.
     window : int
         Number of frames in the window, odd.
 
@@ -106,8 +107,8 @@ def load_mocap6(
     """Exercise routines recorded by motion capture, with 10 rows per second.
 
     Labels are the exercises, which may recur later in a sequence. Names of sequences are
-    ``SUBJECT_TRIAL``. Every sequence is a separate group, because there are too few subjects to
-    group by (two).
+    ``SUBJECT_TRIAL``. Every sequence is a separate group, because two subjects are too few to group
+    by.
 
     Data: CMU Graphics Lab Motion Capture Database; labels of Fox, Hughes, Sudderth & Jordan,
     Joint modeling of multiple time series via the beta process with application to motion
@@ -282,7 +283,7 @@ def _with_columns(
 
 
 def _moving_mean(X: NDArray, window: int) -> NDArray[np.float64]:
-    """Mean of every column over a centered window, O(TP). The ends are padded by repetition."""
+    """Mean of every column over a centered window, O(TP). Rows at the ends are repeated outward."""
     from scipy.ndimage import uniform_filter1d
 
     return np.asarray(uniform_filter1d(X, window, axis=0, mode="nearest"))

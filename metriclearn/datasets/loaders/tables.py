@@ -19,7 +19,7 @@ _LIBRAS_FEATURES = [f"{axis}{frame}" for frame in range(1, 46) for axis in "xy"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabeledTable:
-    """T samples with P features and a class each.
+    """A table of T samples: P features and one class for every sample.
 
     Attributes
     ----------

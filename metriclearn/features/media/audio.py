@@ -39,7 +39,7 @@ class AudioFeatures(RecordingTransformer):
     A Hann window of ``window`` samples, centered at every ``hop``-th sample, gives a power
     spectrum, from which the descriptors are computed. Row t of the result holds their mean and
     standard deviation over the frames centered in [t/rate, (t+1)/rate) seconds. The last row may
-    cover less time. Cost O(samples · log window), and some 25 MB of memory per hour of sound.
+    cover less time. Cost O(samples · log window), and about 25 MB of memory per hour of sound.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class AudioFeatures(RecordingTransformer):
     n_mfcc, n_mels : int
         Number of cepstral coefficients, including the 0th, and number of mel bands.
     deltas : 0, 1 or 2
-        Highest order of the time derivatives that are added for all descriptors. They are computed
-        by regression over 9 frames.
+        Highest order of the time derivatives that are added for all descriptors. The derivatives
+        are computed by regression over 9 frames.
     energy : bool
         Add the power of the frame, in dB.
     flatness : bool
@@ -66,7 +66,8 @@ class AudioFeatures(RecordingTransformer):
     chroma : bool
         Add the fractions of the power in the 12 pitch classes.
     deviation : bool
-        Add the standard deviation to the mean.
+        Whether a row also holds the standard deviation of every descriptor, in addition to its
+        mean.
 
     Raises
     ------
@@ -154,8 +155,12 @@ class AudioFeatures(RecordingTransformer):
         return np.vstack([mean, deviation]).T
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names of the columns: ``mfcc0_mean``, …, ``energy_mean``, …, then those of the deltas,
-        then all of these again with ``_sd``."""
+        """Return the names of the columns.
+
+        The means come first: ``mfcc0_mean``, …, ``energy_mean``, … for the descriptors, then the
+        same for their deltas. The standard deviations follow in the same order, with ``_sd``
+        instead of ``_mean``.
+        """
         names = [f"mfcc{i}" for i in range(self.n_mfcc)]
         names += ["energy"] * self.energy + ["flatness"] * self.flatness
         names += [f"contrast{i}" for i in range(self._n_bands + 1)] * self.contrast

@@ -164,11 +164,12 @@ def _scaled(pictures: NDArray[np.float64], size: int) -> NDArray[np.float64]:
 
 
 def _interpolation(n: int, size: int) -> NDArray[np.float64]:
-    """Weights of n given pixels in the averages that give ``size`` new pixels, (size, n).
+    """Return the weights (size, n) by which n pixels in a row are resampled to ``size`` pixels.
 
-    The weight falls linearly with the distance between the centers of the two pixels. It reaches 0
-    at a distance of one pixel of the coarser grid. This is the bilinear filter with antialiasing,
-    as in Pillow and torch.
+    A new pixel is a weighted average of the given pixels. The weight of a given pixel falls
+    linearly with its distance from the center of the new pixel. The weight is 0 from a distance of
+    one pixel of the coarser grid on. This is the bilinear filter with antialiasing, as in Pillow
+    and torch.
     """
     step = n / size
     distances = (np.arange(size)[:, None] + 0.5) * step - (np.arange(n) + 0.5)

@@ -124,9 +124,9 @@ class Centrality(ComponentParameters):
 
 @dataclass(eq=False, repr=False)
 class GradientEnergy(ComponentParameters):
-    """Mean size of the gradient of the lightness L, at several scales.
+    """Mean magnitude of the gradient of the lightness L, at several scales.
 
-    The size is smoothed by a Gaussian of three times the scale.
+    The magnitude is smoothed by a Gaussian whose standard deviation is three times the scale.
 
     Parameters
     ----------
@@ -213,10 +213,10 @@ class BorderContrast(ComponentParameters):
     """Comparison of a node's color with the colors at the border of the image.
 
     The first feature is the mean Gaussian similarity of the node's color to the colors at the
-    border, so it is about the fraction of border pixels with a similar color. With a
-    for this feature, and b for the mean similarity to the colors of the whole image, the second is
-    log((a + 0.01) / (b + 0.01)). The third is the mean distance in Lab to the ten nearest colors at
-    the border.
+    border, so it is about the fraction of border pixels with a similar color. The second feature is
+    log((a + 0.01) / (b + 0.01)), where a is the first feature, and b is the mean similarity of the
+    node's color to the colors of the whole image. The third feature is the mean distance in Lab to
+    the ten nearest colors at the border.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ class ImageFeatures(ComponentParameters):
     Raises
     ------
     ValueError
-        For arrays that are not RGB images, and segmenters or groups that cannot be used.
+        If an array is not an RGB image, or if the segmenter or a group cannot be used.
 
     References
     ----------

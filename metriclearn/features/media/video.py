@@ -1,4 +1,4 @@
-"""Features of a video at a fixed rate. Each row describes the picture on screen at its time."""
+"""Features of a video at a fixed rate. A row describes the picture on screen at the row's time."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class VideoFeatures(RecordingTransformer):
         Rows per second.
     descriptors : sequence of transformers
         Transformers such as ``Gist()``, which map pictures (n, H, W, 3) with values from 0 to 255
-        to (n, P) and have ``get_feature_names_out``. Their columns are joined.
+        to (n, P) and have ``get_feature_names_out``. A row joins the columns of all descriptors.
     size : (int, int)
         Height and width to which pictures are scaled.
 
