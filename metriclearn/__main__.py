@@ -511,7 +511,9 @@ def _refuse(kind: str, folder: Path, **options: Any) -> None:
 def _holds_recordings(folder: Path, segments: str) -> bool:
     """Whether a folder holds recordings or a table of their segments.
 
-    Otherwise it holds CSV files with labels. If it holds none of these, an error is raised.
+    The result is also True if ``segments`` names another table than segments.csv. For a folder of
+    CSV files with labels, the result is False. If the folder holds none of these, an error is
+    raised.
     """
     from metriclearn.datasets.recordings import recording_files
     from metriclearn.features.media.decoding import AUDIO_SUFFIXES, VIDEO_SUFFIXES

@@ -146,8 +146,8 @@ def row_labels(
     Parameters
     ----------
     gap : str, optional
-        Label of rows that are in no segment. By default they get the label of the segment nearest
-        in time.
+        Label of rows that are in no segment. By default, such a row gets the label of the nearest
+        segment in time.
     """
     middles = (np.arange(n_rows) + 0.5) / rate
     starts, ends = (np.array([segment[i] for segment in segments]) for i in (0, 1))

@@ -213,8 +213,7 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
     Warns
     -----
     UserWarning
-        If a file is left out although it has no column ``start``, and so may not be a table of
-        segments.
+        If a file that is left out has no column ``start``. It may not be a table of segments.
     """
     kept, odd = [], []
     for file in files:
@@ -237,8 +236,8 @@ def read_columns(file: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, ND
     """Read a file into a data frame. For npz files, also return the other arrays.
 
     The data frame of an npz file is its array ``X``, with column names from ``feature_names``. The
-    second result holds all other arrays of an npz file. For other kinds of files, it is empty.
-    ``options`` are passed to ``pandas.read_csv``.
+    second result holds all other arrays of an npz file. For other kinds of files, the second result
+    is empty. ``options`` are passed to ``pandas.read_csv``.
 
     Raises
     ------
@@ -307,8 +306,9 @@ def read_labeled(
 def read_features(
     path: Path, ignore: Collection[str] = (), names: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Read the features of a table: the columns ``names`` or, if it is None, all columns except
-    ``label`` and those in ``ignore``.
+    """Read the features of a table from the columns ``names``.
+
+    If ``names`` is None, all columns are features, except ``label`` and the columns in ``ignore``.
 
     Raises
     ------
@@ -341,8 +341,8 @@ def finite_values(
     ------
     ValueError
         If a value is not a finite number. The message names the first wrong value. If
-        ``ignorable``, and if most values in this column are not numbers, it proposes to leave out
-        all such columns.
+        ``ignorable``, and if most values in this column are not numbers, the message proposes to
+        leave out all such columns.
     """
     pd = optional("pandas", "tables")
     numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)

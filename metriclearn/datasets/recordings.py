@@ -48,7 +48,7 @@ class Extractor(Protocol):
         ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, which together with the file determine the features."""
+        """Return the parameters. The file and the parameters determine the features."""
         ...
 
 

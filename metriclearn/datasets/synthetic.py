@@ -79,8 +79,8 @@ def make_change_points(
     n_relevant : int
         Number of features that change at the labelled change-points.
     n_segments : (int, int)
-        Smallest and largest number of segments. The number is drawn uniformly for every series,
-        and again for each of its groups of distractors.
+        Smallest and largest number of segments. The number of segments is drawn uniformly for every
+        series, and again for each of its groups of distractors.
     noise, jump : float
         Standard deviations of the noise, and of the segment means of a feature. Both are in the
         unit of the features.
@@ -90,8 +90,8 @@ def make_change_points(
         Smallest number of samples in a segment. By default it is ``n_samples`` divided by three
         times the largest number of segments, rounded down (22 samples with the other defaults).
     feature_seed : int, optional
-        If None, the relevant features are the first columns. An integer is the seed with which
-        their columns are drawn.
+        If None, the relevant features are the first columns. If an integer, it is the seed for
+        drawing the columns of the relevant features.
     random_state : int, RandomState instance or None
         Determines change-points, means and noise.
 
@@ -147,8 +147,8 @@ def _draw_series(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Draw a series (T, P) in which the columns of each block change together.
 
-    The second result tells for every sample in which segment it is. These are the segments of the
-    first block.
+    The second result has the segment number of every sample. The segments are those of the first
+    block.
     """
     X = noise * rng.standard_normal((limits[0], sum(map(len, blocks))))
     segments = [_draw_segments(*limits, rng) for _ in blocks]

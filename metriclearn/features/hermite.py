@@ -97,7 +97,7 @@ def noise_scale(X: NDArray) -> NDArray[np.float64]:
 
 
 def binary_exponents(X: NDArray) -> NDArray[np.int64]:
-    """For every column, the smallest e with |X| · 2^−e < 1, (T, P) -> (P,).
+    """Return the smallest e with |X| · 2^−e < 1 for every column, (T, P) -> (P,).
 
     Multiplying by 2^−e is exact, and keeps squares and differences of huge values in range.
     """
@@ -156,7 +156,7 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
 
     @abstractmethod
     def _features(self, X: NDArray) -> NDArray:
-        """Features of one series (T, P), an array (T, P · number of names)."""
+        """Compute the features of one series (T, P), an array (T, P · number of names)."""
 
 
 _ODD = Needs(
@@ -175,9 +175,9 @@ class HermiteMoments(_PerSeries):
 
     A column x becomes u = (x − median) / (width · σ), which gives the features h_1(u) … h_n(u).
     These are the "robust Hermite moments" of section 5.3. The features are bounded, however large x
-    is. A constant column gives the values at u = 0. A *learned full metric* on these features is a
-    learned nonlinear transformation of x. With the metric B = aaᵀ, for example, the segmented
-    signal is Σ a_i h_i(u).
+    is. A constant column has u = 0, so its features are h_1(0) … h_n(0). A *full* metric that is
+    learned on these features amounts to a learned nonlinear transformation of x. With the metric B
+    = aaᵀ, for example, the segmented signal is Σ a_i h_i(u).
 
     Parameters
     ----------
@@ -192,8 +192,8 @@ class HermiteMoments(_PerSeries):
     normalization : "orthonormal" or "paper"
         See :func:`hermite_functions`.
     width : float > 0
-        Factor of σ. Beyond √(2n+1) · width · σ from the median all functions fade to 0, so larger
-        deviations have nearly the same features.
+        Factor of σ. Deviations that are larger than √(2n+1) · width · σ all have nearly the same
+        features, because the functions fade to 0.
 
     Attributes
     ----------

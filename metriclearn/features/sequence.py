@@ -125,7 +125,7 @@ class SequenceFeatures(StatelessTransformer):
         return np.reshape(np.transpose(means), (n_rows, len(self.names)))  # also without names
 
     def _rows_before(self, X: NDArray) -> NDArray[np.float64]:
-        """For every position, the features of the window before it, (T+1, n_names)."""
+        """Compute the features of the window before every position, (T+1, n_names)."""
         assert self.window is not None
         (T, P), window = X.shape, min(self.window, len(X))
         rows = np.zeros((T + 1, len(self.names)))

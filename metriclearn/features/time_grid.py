@@ -56,8 +56,8 @@ def regular(
         The column of the times. By default the times are the index. Times are seconds, time stamps
         or durations.
     held : sequence of str
-        Columns of numbers that are not interpolated, such as codes of labels. They have the last
-        known value.
+        Columns of numbers that are not interpolated, such as codes of labels. These columns keep
+        the last known value.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.
     ----------
     frame : data frame or series with T rows, or (T,) times
     ends : sequence of int
-        Change-points as ``predict_change_points`` returns them. T may be left out.
+        Change-points as ``predict_change_points`` returns them. The last one, T, may be left out.
     time : str, optional
         The column of the times. By default the times are the index.
 
@@ -253,8 +253,10 @@ def _grid(steps: NDArray, longest: float) -> NDArray[np.int64]:
 
 
 def _covered(grid: NDArray, known: NDArray, longest: float) -> NDArray[np.bool_]:
-    """Whether each row of the grid has a known number, or lies between two known numbers that are
-    at most ``longest`` apart."""
+    """Return a mask of the grid's rows that lie at a known number, or between two close ones.
+
+    Two successive known numbers are close if they are at most ``longest`` apart.
+    """
     before = np.searchsorted(known, grid + _NEAR, side="right") - 1
     after = np.searchsorted(known, grid - _NEAR)
     inside = (before >= 0) & (after < len(known))

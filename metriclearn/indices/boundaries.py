@@ -353,7 +353,10 @@ def annotation_error(
 
 
 def _annotations(who: str, true: Any) -> list[Any]:
-    """List the segmentations by all annotators. A single one becomes a list of length 1."""
+    """List the segmentations by all annotators.
+
+    A single segmentation becomes a list of length 1.
+    """
     marked = list(true.values()) if isinstance(true, Mapping) else [true]
     if not marked:
         raise ValueError(f"{who} needs the change-points of at least one annotator, got none.")

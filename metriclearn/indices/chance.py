@@ -203,7 +203,8 @@ def _expected_loss(table: ContingencyTable) -> float:
     """Compute the expected loss ℓ of random labelings.
 
     The counts in the table are hypergeometric. With M and N as in :func:`partition_loss`, the mean
-    and variance of the counts give E[Tr MN] = 1 + (K−1)(K′−1)/(n−1). This gives the expected loss.
+    and variance of the counts give E[Tr MN] = 1 + (K−1)(K′−1)/(n−1). The expected loss follows from
+    this mean.
     """
     rows, columns, n = len(table.row_sizes), len(table.column_sizes), table.n_samples
     inner = 1.0 + (rows - 1) * (columns - 1) / max(n - 1, 1)

@@ -194,7 +194,7 @@ def contingency_table(
 
 
 def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
-    """Make an index of one table accept the arguments of :func:`contingency_table` instead.
+    """Let an index take the arguments of :func:`contingency_table` instead of a table.
 
     ``index(table, *, options)`` becomes ``index(labels_true, labels_pred, *, options, contingency,
     ignore_label)``. ``help`` and ``inspect`` show this new signature. Arguments of ``index`` that

@@ -30,9 +30,9 @@ def random_walk_index(
 
     In a stationary random walk on S, k_t and k′_t are the two labels of the node at step t. The
     first term is the uncertainty about k_t, given the other label k′_t and the previous label
-    k_{t−1}. The second term exchanges the labelings. See Eqs. (8)–(11), where Eq. (10) must
-    condition on C_k. The index is symmetric in the labelings and does not change if S is scaled.
-    Time and memory are O(edges) for sparse S and O(n²) for dense S, even with thousands of
+    k_{t−1}. In the second term, the two labelings are exchanged. See Eqs. (8)–(11), where Eq. (10)
+    must condition on C_k. The index is symmetric in the labelings and does not change if S is
+    scaled. Time and memory are O(edges) for sparse S and O(n²) for dense S, even with thousands of
     clusters.
 
     Contrary to the paper, it is not a metric. It can be 0 for different partitions (0000 and 0101
@@ -90,10 +90,10 @@ def vi_with_neighbors(
     it equals VI on a complete or an empty graph.
 
     The types are found by hashing. Every label gets four random 64-bit words. The hash of a node is
-    a pair of sums modulo 2⁶⁴. A product with A sums the first two words over the labels of its
-    neighbors. Then the last two words of the node's own label are added to these sums. This takes
-    O(edges) time and O(n) memory besides A. For degrees up to d, a collision makes the result wrong
-    with probability below (n d)²/2¹²⁸.
+    a pair of sums modulo 2⁶⁴. A product with A sums the first two words over the labels of the
+    node's neighbors. Then the last two words of the node's own label are added to these sums. This
+    takes O(edges) time and O(n) memory besides A. For degrees up to d, a collision makes the result
+    wrong with probability below (n d)²/2¹²⁸.
 
     Contrary to the paper, VIN is only a pseudo-metric (on a path of 3 nodes, VIN(000, 010) = 0).
     The program in the paper multiplies A by the labels themselves, which fails for the label 0 and

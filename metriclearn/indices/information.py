@@ -237,9 +237,9 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
     It is in [0, min(H, H′)]; see Vinh, Epps & Bailey 2010, Eq. (24a). The count in a cell of the
     random table has a hypergeometric distribution. The probabilities of the counts are computed by
     recurrence from the mode and divided by their sum. This needs no factorials, and the absolute
-    error is about 1e-16 for any n. For d and d′ distinct sizes it takes O(d d′ w) time, where
-    w ≤ 2e5 is the number of counts that are summed for a cell. For wider distributions a series is
-    used instead.
+    error is about 1e-16 for any n. If the partitions have d and d′ distinct cluster sizes, the time
+    is O(d d′ w), where w ≤ 2e5 is the number of counts that are summed for a pair of sizes. If more
+    counts would have to be summed, a series is evaluated instead.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Numba kernels of the indices.
 
-They are imported only inside the functions that call them, so that the package imports fast.
+The kernels are imported only inside the functions that call them, so that the package imports fast.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
 def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
     """Numbers of ordered pairs, [[2 N00, 2 N01], [2 N10, 2 N11]], laid out as in scikit-learn.
 
-    The entries sum to n(n − 1). They are 64-bit integers if these are large enough, and exact
-    Python integers (dtype object) if not. In scikit-learn large entries overflow.
+    The entries sum to n(n − 1). They are 64-bit integers if all entries fit, and exact Python
+    integers (dtype object) if not. In scikit-learn, large entries overflow.
 
     Parameters
     ----------

@@ -330,7 +330,7 @@ def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]
     """Count the pairs that differ in both sequences, and the tied pairs that count as agreeing.
 
     If ``ties="agree"``, the second number counts the pairs that are tied in both sequences.
-    Otherwise it is 0.
+    Otherwise the second number is 0.
     """
     either("agree", "ignore").check("A Goodman–Kruskal index", "ties", ties)
     counts = pair_counts(contingency=table)
@@ -341,7 +341,7 @@ def _discordant(table: ContingencyTable) -> int:
     """Count the discordant pairs of samples, whose rows and columns are in opposite orders.
 
     The cells are sorted by row. A discordant pair is therefore an inversion in the sequence of
-    their columns. A merge sort counts them in O(cells log cells) time. When two halves of a block
+    column numbers. A merge sort counts them in O(cells log cells) time. When two halves of a block
     are merged, each sample of the left half forms an inversion with every sample of the right half
     that is put before it.
     """

@@ -114,10 +114,10 @@ def stability(
     """Bootstrap stability of a clustering method.
 
     Each replicate is a clustering of n points drawn with replacement. By default, a replicate is
-    compared with the clustering of all points, on the drawn points. With ``compare="pairwise"``,
-    every pair of replicates is compared instead, on the points that are in both samples. The method
-    is fitted n_bootstrap + 1 times, or n_bootstrap times with "pairwise". A comparison takes O(n)
-    time.
+    compared with the clustering of all points. Only the drawn points count. With
+    ``compare="pairwise"``, every pair of replicates is compared instead, on the points that are in
+    both samples. The method is fitted n_bootstrap + 1 times, or n_bootstrap times with "pairwise".
+    A comparison takes O(n) time.
 
     Parameters
     ----------

@@ -44,8 +44,9 @@ def segmental_f1(
     segment A is correct if this ratio is at least ``overlap``. If several correct segments have the
     same true segment B, only one of them counts. The score is in [0, 1], while papers print
     percent. It is 1 if neither labeling has a segment. Slightly misplaced boundaries do not lower
-    the score. Splitting a segment in two does, because at most one of the two parts counts. The
-    time is O(n) for labels. For partitions, matching the clusters takes at most O(K³) time.
+    the score. Splitting a segment in two lowers the score, because at most one of the two parts
+    counts. The time is O(n) for labels. For partitions, matching the clusters takes at most O(K³)
+    time.
 
     Parameters
     ----------

@@ -156,8 +156,8 @@ def silhouette_samples(
 ) -> NDArray[np.float64]:
     """Silhouette of every point.
 
-    It compares the distance a from the point to its own cluster with the distance b from the point
-    to the nearest other cluster:
+    The silhouette compares the distance a from the point to its own cluster with the distance b
+    from the point to the nearest other cluster:
 
     ============= ============================ ================= ==================
     kind          distance to a cluster        value             range, cost

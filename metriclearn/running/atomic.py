@@ -102,8 +102,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Context that gives a stream, and replaces the file ``path`` if the block ends without error.
 
     Until then, the stream writes to a hidden file ``.NAME.*.tmp`` next to ``path``. The hidden file
-    is locked while the process runs. If the process is killed, the hidden file is left behind. It
-    is removed when ``path`` is written again.
+    is locked while the process runs. If the process is killed, the hidden file is left behind. A
+    hidden file that is left behind is removed when ``path`` is written again.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def locked(folder: str | os.PathLike[str], seconds: float = 10.0) -> Iterator[None]:
     """Context that only one process at a time can enter for the same folder.
 
-    On file systems without locks, such as some network drives, processes do not wait.
+    On file systems without locks, such as some network drives, several processes can enter at once.
 
     Raises
     ------

@@ -24,7 +24,7 @@ def noting_interruptions(seen: list[int]) -> Iterator[None]:
     """Context in which Ctrl-C is noted in the list ``seen``, and raises KeyboardInterrupt as usual.
 
     A library that is being loaded may turn KeyboardInterrupt into another error, which hides that
-    Ctrl-C was pressed. The list ``seen`` still shows it.
+    Ctrl-C was pressed. The list ``seen`` still records that Ctrl-C was pressed.
     """
 
     def interrupt(number: int, frame: Any) -> None:
@@ -70,7 +70,7 @@ def command_line(
     """
 
     def texts(function: Any) -> tuple[str, dict[str, Any]]:
-        """Split a docstring into its first line and the text below the options in the help."""
+        """Split a docstring into its first line, and the rest, which is shown below the options."""
         title, _, rest = (inspect.getdoc(function) or "").partition("\n\n")
         raw = argparse.RawDescriptionHelpFormatter
         return title, {"epilog": rest, "formatter_class": raw}

@@ -77,7 +77,8 @@ class Executor(Protocol):
         """Call ``function(shard, *arguments)`` for every shard, and return the results in order.
 
         ``placed`` are the handles that ``place`` returned. ``total`` is a function that adds up a
-        list of results. If it is given, an executor may replace successive results by their sum.
+        list of results. If ``total`` is given, an executor may replace successive results by their
+        sum.
         """
 
 
@@ -127,7 +128,7 @@ class ThreadExecutor(BaseEstimator):
     Raises
     ------
     ValueError
-        If a parameter is out of range. It is raised by the ``fit`` of a learner.
+        If a parameter is out of range. The ``fit`` of a learner raises this error.
 
     See Also
     --------
@@ -158,8 +159,8 @@ class DaskExecutor:
     Data sets in memory are sent to the workers once. Data sets on disk (see
     :class:`metriclearn.datasets.SequenceFolder`) are read once by the workers, which keep them in
     memory. In every round of a solver, the workers get the parameters w, and compute the sums of
-    their shards. They add these sums in batches, and return the few sums that remain. In Dask's
-    dashboard, the tasks are called ``load-shard``, ``value-and-slope`` and ``add-up``.
+    their shards. The workers add these sums in batches, and return the few sums that remain. In
+    Dask's dashboard, the tasks are called ``load-shard``, ``value-and-slope`` and ``add-up``.
 
     If a worker is lost, its shards are read again by another worker, or sent again from this
     process if the data are in memory. Up to rounding, the result is the same as on one machine. On
@@ -280,8 +281,8 @@ class DaskExecutor:
     ) -> list[Any]:
         """Call the function for all shards, with one message for each worker.
 
-        If ``total`` is given, it adds the results in batches, then these sums in batches, until few
-        are left.
+        If ``total`` is given, workers add the results in batches, and the sums in batches again,
+        until few sums are left.
         """
         # Workers pass a long w on to each other; a short w is sent with every task.
         sent = [

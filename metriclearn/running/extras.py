@@ -31,8 +31,8 @@ def optional(name: str, extra: str) -> Any:
 def install(extra: str) -> str:
     """Return the command that installs an extra, such as "deep".
 
-    It depends on how metriclearn was installed (PEP 610). If metriclearn is used from a checkout
-    without being installed, the command installs the checkout.
+    The command depends on how metriclearn was installed (PEP 610). If metriclearn is used from a
+    checkout without being installed, the command installs the checkout.
     """
     wanted, text = f"metriclearn[{extra}]", None
     checkout = Path(__file__).parents[2]

@@ -47,8 +47,8 @@ def real_array(
 ) -> NDArray:
     """Convert the input to a float64 array of finite real numbers, without a copy if possible.
 
-    All functions of the package call it to read arrays from users. Masked or complex values, times,
-    texts, numbers too large for a float, NaN and infinity raise an error.
+    All functions of the package call this function to read the arrays of users. Masked or complex
+    values, times, texts, numbers too large for a float, NaN and infinity raise an error.
 
     Parameters
     ----------

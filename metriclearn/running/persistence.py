@@ -182,8 +182,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 class _Parts(NamedTuple):
     """The content of a model file: its arrays by name, and its estimators in order.
 
-    Estimators of scikit-learn are arrays of bytes until they are needed. While a file is written,
-    ``places`` maps the id of each stored object to the entry that refers to it in the file.
+    An estimator of scikit-learn is kept as an array of bytes until it is needed. While a file is
+    written, ``places`` maps the id of each stored object to the entry that refers to it in the
+    file.
     """
 
     arrays: dict[str, Any]

@@ -172,8 +172,8 @@ def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
     Parameters
     ----------
     root : folder, optional
-        Folder that holds ``images`` and ``masks``. If it holds the publisher's archive
-        ``weizmann_horse_db.tar.gz`` instead, both are made from it. See :func:`data_folder`.
+        Folder that holds ``images`` and ``masks``. If these are missing, they are made from the
+        publisher's archive ``weizmann_horse_db.tar.gz`` in this folder. See :func:`data_folder`.
 
     Returns
     -------

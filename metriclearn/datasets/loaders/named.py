@@ -101,7 +101,8 @@ def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequenc
         Folder with ``sequences_int8.npz`` and ``segments.csv``; see
         :func:`metriclearn.datasets.data_folder`.
     step : int
-        Number of stored rows that are averaged to one row, which has the label of the middle one.
+        Number of stored rows that are averaged to one row. The average has the label of the middle
+        row.
 
     Returns
     -------

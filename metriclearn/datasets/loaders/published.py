@@ -126,7 +126,7 @@ def load_texts(
 def _documents(
     table: Any, held_out: float
 ) -> tuple[dict[str, tuple[list[str], NDArray]], dict[str, str]]:
-    """The sentences and segment numbers of every document, and the groups of the documents."""
+    """Return the sentences and segment numbers of every document, and the groups of documents."""
     tables = {str(name): rows for name, rows in table.groupby("document", sort=False)}
     firsts = {name: rows.groupby("segment")["text"].first() for name, rows in tables.items()}
     excerpts = sorted({text for some in firsts.values() for text in some})

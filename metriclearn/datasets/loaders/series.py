@@ -41,12 +41,12 @@ def load_beedance(
         Add ten features that separate the regimes. All are computed over a centered window, and all
         logarithms are natural. Each of the three channels has two features: the logarithm of the
         mean absolute step between frames, and the logarithm of the root mean square change of this
-        step. The second is large while a bee waggles. Two more features describe how far the
-        heading deviates from its median over the whole track: the mean deviation, and the logarithm
-        of the root mean square deviation. The last two features describe the smoothed path: the
-        mean turn in radians per frame (left and right differ in sign), and the logarithm of the
-        mean speed. The direction of the path is not a feature, because a bee that turns left may
-        face any direction.
+        step. The second of them is large while a bee waggles. Two more features describe how far
+        the heading deviates from its median over the whole track: the mean deviation, and the
+        logarithm of the root mean square deviation. The last two features describe the smoothed
+        path: the mean turn in radians per frame (left and right differ in sign), and the logarithm
+        of the mean speed. The direction of the path is not a feature, because a bee that turns left
+        may face any direction.
     window : int
         Number of frames in the window, odd.
 
@@ -283,7 +283,10 @@ def _with_columns(
 
 
 def _moving_mean(X: NDArray, window: int) -> NDArray[np.float64]:
-    """Mean of every column over a centered window, O(TP). Rows at the ends are repeated outward."""
+    """Compute the mean of every column over a centered window, O(TP).
+
+    The first and the last row are repeated beyond the ends.
+    """
     from scipy.ndimage import uniform_filter1d
 
     return np.asarray(uniform_filter1d(X, window, axis=0, mode="nearest"))

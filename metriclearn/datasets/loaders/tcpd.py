@@ -26,7 +26,8 @@ class AnnotatedSeries:
     values : array (T, d)
         The series; d is 1 for most series. Units are as in the source.
     missing : bool array (T,)
-        True for samples that have no value in the file. Their ``values`` are interpolated linearly.
+        True for samples that have no value in the file. The ``values`` of these samples are
+        interpolated linearly.
     feature_names : list of d str
     annotations : dict of str to array
         For every annotator, the segment ends as in ruptures (the last one is T). ``[T]`` means

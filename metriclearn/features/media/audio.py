@@ -37,9 +37,10 @@ class AudioFeatures(RecordingTransformer):
     """MFCC and optional deltas, energy, flatness, contrast and chroma, in ``rate`` rows per second.
 
     A Hann window of ``window`` samples, centered at every ``hop``-th sample, gives a power
-    spectrum, from which the descriptors are computed. Row t of the result holds their mean and
-    standard deviation over the frames centered in [t/rate, (t+1)/rate) seconds. The last row may
-    cover less time. Cost O(samples · log window), and about 25 MB of memory per hour of sound.
+    spectrum, from which the descriptors are computed. Row t of the result holds the mean and the
+    standard deviation of every descriptor over the frames centered in [t/rate, (t+1)/rate) seconds.
+    The last row may cover less time. Cost O(samples · log window), and about 25 MB of memory per
+    hour of sound.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class AudioFeatures(RecordingTransformer):
         Files are resampled to this rate, in Hz.
     window, hop : int
         Length of a frame, and distance between the centers of neighboring frames, in samples. By
-        default they are 64 and 32 ms.
+        default, a frame lasts 64 ms and the distance is 32 ms.
     n_mfcc, n_mels : int
         Number of cepstral coefficients, including the 0th, and number of mel bands.
     deltas : 0, 1 or 2

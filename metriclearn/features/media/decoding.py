@@ -141,8 +141,10 @@ def _existing(path: PathLike) -> Path:
 
 
 def _refuse_cut_off(path: Path) -> None:
-    """Refuse a Wave or AIFF file that is shorter than its header says. libsndfile would read it
-    without an error."""
+    """Refuse a Wave or AIFF file that is shorter than its header says.
+
+    libsndfile would read such a file without an error.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(12)

@@ -167,9 +167,9 @@ def _interpolation(n: int, size: int) -> NDArray[np.float64]:
     """Return the weights (size, n) by which n pixels in a row are resampled to ``size`` pixels.
 
     A new pixel is a weighted average of the given pixels. The weight of a given pixel falls
-    linearly with its distance from the center of the new pixel. The weight is 0 from a distance of
-    one pixel of the coarser grid on. This is the bilinear filter with antialiasing, as in Pillow
-    and torch.
+    linearly with its distance from the center of the new pixel. The weight is 0 if this distance is
+    at least one pixel of the coarser grid. This is the bilinear filter with antialiasing, as in
+    Pillow and torch.
     """
     step = n / size
     distances = (np.arange(size)[:, None] + 0.5) * step - (np.arange(n) + 0.5)

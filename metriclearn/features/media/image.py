@@ -42,7 +42,7 @@ class ImageNodes:
 
 
 class Picture:
-    """One image in CIE Lab and its nodes, from which features are computed.
+    """One image in CIE Lab and its nodes. Groups of features are computed from it.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Picture:
     def position(self) -> NDArray:
         """Column and row of the center of every node, (S, 2).
 
-        They are fractions of the image's width and height, and 0 at the image's center.
+        The two numbers are fractions of the image's width and height, and 0 at the image's center.
         """
         H, W = self.shape
         row, column = np.mgrid[:H, :W]
@@ -151,7 +151,7 @@ class GradientEnergy(ComponentParameters):
 
 @dataclass(eq=False, repr=False)
 class GaborEnergy(ComponentParameters):
-    """Mean response of the lightness L to Gabor filters: its magnitude, summed over orientations.
+    """Mean magnitude of the response of the lightness L to Gabor filters, summed over orientations.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from metriclearn.running.parameters import Needs, component, number, real_array,
 class ColorHistogram(StatelessTransformer):
     """Square roots of the histograms of hue, saturation and value, in every cell of a grid.
 
-    Each histogram has ``bins`` equal bins over the range of its values. In the histogram of hues a
+    Each histogram has ``bins`` equal bins over the range of its values. In the histogram of hues, a
     pixel is weighted by its saturation, so gray pixels do not count. Because of the square roots,
     Euclidean distances are Hellinger distances, up to a factor. The cost is O(pixels).
 
