@@ -27,7 +27,7 @@ _FORMULA = re.compile("[Σ‖⟨⪰√]")
 
 
 def latex(formula: str) -> str:
-    """A formula in Unicode, such as ``Σ_i ‖M − N_i‖²_F``, in LaTeX."""
+    """Translate a formula from Unicode, such as ``Σ_i ‖M − N_i‖²_F``, to LaTeX."""
     formula = re.sub("(.)\u0304", r"\\bar{\1}", formula)
     written, groups = "", []
     for token in re.findall(r"\\bar|[A-Za-z]+|.", formula):

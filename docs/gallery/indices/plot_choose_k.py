@@ -3,7 +3,7 @@ Choosing the number of clusters
 ===============================
 
 Four groups of points, K-means for every K, and five indices that need no truth. Each index is
-divided by its best value; the dot marks the K that it would choose.
+divided by its best value. The dot marks the K that this index would choose.
 """
 
 import matplotlib.pyplot as plt

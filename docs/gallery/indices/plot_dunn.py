@@ -3,7 +3,8 @@ Eighteen ways to say that clusters are apart
 ============================================
 
 Dunn's index is a separation divided by a diameter. With six separations and three diameters there
-are eighteen indices. We add one outlier between two groups and see which of them change much.
+are eighteen indices. We add one outlier between two groups and see which of these indices change
+much.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Sequences larger than the memory
 ================================
 
-Sequences stay on disk, and learners read them when they need them. The result is the same to the
-last bit, in one thread or in several.
+Sequences stay on disk, and a learner reads each sequence when it is needed. The result is the same
+to the last bit, in one thread or in several.
 """
 
 import tempfile

@@ -2,8 +2,8 @@
 How far from the optimum?
 =========================
 
-Every solver computes a valid lower bound: the optimum lies in the shaded band. The bundle method
-closes the band first; subgradient steps give a rough result with little memory.
+Every solver computes a valid lower bound: the optimum lies in the shaded band. The bundle method is
+the first to close this band. Subgradient steps give a rough result with little memory.
 """
 
 import warnings

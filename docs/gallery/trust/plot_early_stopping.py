@@ -2,8 +2,8 @@
 Watching a fit, and stopping it
 ===============================
 
-Callbacks run after every round. One stops the fit when the score on held-out sequences has not
-improved for four rounds; another passes numbers to TensorBoard, MLflow, or a list.
+Callbacks run after every round. One callback stops the fit when the score on held-out sequences has
+not improved for four rounds. Another callback passes numbers to TensorBoard, MLflow, or a list.
 """
 
 import warnings
