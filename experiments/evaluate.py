@@ -1,9 +1,10 @@
 """Score a saved model: ``python -m experiments.evaluate model=FILE dataset=NAME dataset.root=DIR``.
 
-All sequences of the folder are scored or, for synthetic data, the test sequences. Sequences on
-which the model was trained are left out. The hashes in the model file identify them. Columns are
-matched by name with those used in training, in any order. The table is printed, and written with
-``results.json``, ``results.md`` and ``report.html`` to Hydra's run directory.
+Of synthetic data the test sequences are scored, and of other data all sequences of the folder.
+Sequences on which the model was trained are left out, unless no others remain. Hashes in the model
+file identify the sequences of training. Columns are matched by name with those used in training, in
+any order. The table is printed, and written with ``results.json``, ``results.md`` and
+``report.html`` to Hydra's run directory.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ MEASURES = {
 def score(
     model: MahalanobisSegmenter, data: LabeledSequences, n_clusters: str, margin: float
 ) -> dict[str, NDArray]:
-    """The values of every measure for all sequences, (N,) each.
+    """Compute the values of every measure for all sequences, (N,) each.
 
-    We take T as the Hausdorff distance to a prediction without change-points, so that means stay
-    finite.
+    The Hausdorff distance is at most T. So the mean is finite even if a prediction has no
+    change-points.
     """
     rows = []
     for predicted, truth in segmented(model, data, n_clusters):

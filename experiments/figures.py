@@ -9,10 +9,10 @@ Next to each file the command writes the page ``NAME.md``, which ends with the d
 so that no page is older than its numbers. Generated text on all other pages is between ``<!-- made:
 EXPRESSION -->`` and ``<!-- /made -->``. EXPRESSION is Jinja and calls methods of
 :class:`Committed`. Numbers from other sources are between ``<!-- said: SOURCE -->`` and ``<!--
-/said -->``. The check refuses numbers anywhere else except in code and references, also in
-reStructuredText and in the gallery, and it refuses pages and pictures without results. A picture
-holds the digest of its data. Its page holds the digest of the picture, and a record in
-``docs/research`` holds the digest of its own text.
+/said -->``. The check refuses all other numbers, except in code and references. It also reads
+reStructuredText and the gallery. It refuses pages and pictures without results. A picture holds the
+digest of its data. Its page holds the digest of the picture, and a record in ``docs/research``
+holds the digest of its own text.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def _read_at(file: Path, content: str) -> dict[str, Any]:
 
 
 def results_in(file: Path) -> dict[str, Any]:
-    """Read results, which many pages show. A file is read again only if its digest has changed."""
+    """Read a file of results. Many pages show the same file, so it is read again only if its digest
+    has changed."""
     return _read_at(file, digest(file))
 
 
@@ -154,7 +155,8 @@ class Committed:
         return self.link(file, file) if (self.docs / file).is_file() else _AWAITED.format(stem)
 
     def pages(self, folder: str) -> str:
-        """Links to all pages of a folder of ``docs``. Records are named by their titles."""
+        """List links to all pages of a folder of ``docs``. The text of a link is the name of the
+        file, or the title if the page is a record."""
         links = []
         for file in sorted((self.docs / folder).glob("*.md")):
             words = file.stem.replace("_", " ")
@@ -202,8 +204,9 @@ class Committed:
         return "\n".join(lines)
 
     def consensus(self) -> str:
-        """A table that compares the rows ours and ours/one model of every main table of ‖M − N‖²
-        that has both. It shows the mean paired difference of the two, with its standard error."""
+        """Make a table that compares the rows ours and ours/one model of the experiments. It has a
+        line for every main table of ‖M − N‖² with both rows, and shows their mean paired
+        difference, with its standard error."""
         lines = [
             "| data | units | ours | one model | ours − one model |",
             "|---|---:|---:|---:|---:|",
@@ -246,8 +249,8 @@ class Committed:
         return "\n".join(markdown_table(shown, cells))
 
     def value(self, name: str, column: str, texts: str | Sequence[str], place: int = 0) -> str:
-        """One number of a benchmark. It is from the first row that has all of ``texts`` in its
-        cells."""
+        """Return one number of a benchmark, from the given column of the first row that has all of
+        ``texts`` in its cells."""
         wanted = {texts} if isinstance(texts, str) else set(texts)
         rows = self.rows(name, place)
         return cell(next(row for row in rows if wanted <= set(map(cell, row.values())))[column])
@@ -349,15 +352,16 @@ def other_pages(root: Path) -> list[Path]:
 
 
 def kept(text: str) -> str:
-    """A record of ``docs/research`` with its digest at the end, so that changes are noticed."""
+    """Append the digest of a record of ``docs/research`` to its text, so that changes are
+    noticed."""
     record = _DIGEST.sub("", text).rstrip()
     shown = hashlib.sha256(record.encode("utf-8")).hexdigest()[:12]
     return f"{record}\n\n<!-- digest: {shown} -->\n"
 
 
 def stale_pictures(docs: Path) -> dict[str, list[Path]]:
-    """Find the pictures that do not show the committed results. For each, return the files with the
-    results that it should show."""
+    """Find the pictures that do not show the committed results. For each picture, return the files
+    with the results that it should show."""
     stale = {}
     for name in DRAWN | TAKEN:
         picture, results = docs / "images" / f"{name}.png", results_of(name, docs)
@@ -380,8 +384,8 @@ def draw(name: str, docs: Path) -> None:
 
 
 def portable(value: Any) -> Any:
-    """``value`` without folders of this machine: paths are cut to their last part, and ``outputs=``
-    is removed."""
+    """Remove the folders of this machine from ``value``. Paths are cut to their last part, and
+    ``outputs=`` is removed."""
     if isinstance(value, dict):
         return {key: portable(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -140,8 +140,8 @@ def _home(folder: Path, settings: Mapping[str, Any], mine: str) -> Path:
 
 
 class JobsTable(Callback):
-    """Makes one table of the jobs of ``--multirun``. It has the overrides of each job, and the
-    results of ours and of the best other method."""
+    """Makes one table of the jobs of ``--multirun``. The table has the overrides of each job, and
+    the results of ours and of the best other method."""
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Print the table, and write it to ``results.md`` in the folder of the sweep."""

@@ -5,9 +5,8 @@
 A speed-up is an exact way to skip work, which can be switched off. A ratio is the processor time
 without one speed-up, divided by the time with all of them. Each time is the least of several runs.
 Each speed-up is switched off in a separate process, because numba compiles the switches into its
-kernels.
-For every row of the table the processes run one after another, and their objectives must agree to a
-relative 1e-9.
+kernels. The processes of one row of the table run one after another. Their objectives must agree to
+a relative 1e-9.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ penalty is 2 P log T unless another one is stated. fastcpd gets half of the pena
 with ``cost_adjustment="BIC"``. Before programs are timed, their objectives must agree to a relative
 1e-9. Times are medians of processor time, measured in turns with one thread. Unlike wall time,
 processor time does not favor short programs on a busy machine. Memory is measured only for our
-program. It is the peak of a separate process, minus the memory in use before the call, which
-includes X and Z.
+program, in a separate process. It is the peak of this process, minus the memory before the call.
+Before the call, the process already holds X and Z.
 """
 
 from __future__ import annotations
@@ -111,8 +111,9 @@ def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
 
 
 def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
-    """Make one line of a table: the times of programs that get X. Our program is the prediction of
-    a fitted learner. A peer segments X L, and its time includes this product."""
+    """Make one line of a table: the times of programs that get X. Our time is the time of
+    ``predict_change_points``. A peer segments X L, and its time includes the computation of this
+    product."""
     learner = ml.ChangePointMetricLearner()
     learner.components_, learner.penalty_ = signal.L.T, signal.penalty
     learner.n_features_in_ = len(signal.L)
@@ -129,8 +130,9 @@ def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
 
 
 def peak(signal: Signal, count: int | None = None) -> float:
-    """Peak memory in MiB that our program needs in addition to the data. Without ``count`` our
-    program minimizes the penalized objective. With ``count`` it finds this number of segments."""
+    """Measure the peak memory in MiB that our program needs in addition to the data. Without
+    ``count`` our program minimizes the penalized objective. With ``count`` our program finds the
+    best segmentation into this number of segments."""
     return in_own_process(_memory, signal, count)[_PEAK]
 
 
@@ -167,11 +169,11 @@ def off_hull(signal: Signal) -> int:
 
 
 def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, Any]:
-    """Make one line of a table. It compares the times of loss-augmented and of plain inference with
-    the same penalty.
+    """Make one line of a table: the times of loss-augmented and of plain inference.
 
-    The weight α of the loss is 1. If ``ratio`` is given, the penalty is ``ratio`` times α. The
-    signal is then scaled, so that its penalty remains 2 P log T times the variance of the noise.
+    Both kinds of inference have the same penalty. The weight α of the loss is 1. If ``ratio`` is
+    given, the penalty is ``ratio`` times α. In this case the signal is scaled until this penalty is
+    2 P log T times the variance of its noise.
     """
     penalty = signal.penalty if ratio is None else ratio
     Z = signal.Z * np.sqrt(penalty / signal.penalty)
@@ -198,8 +200,8 @@ def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, An
 def of_length(
     n_features: int, sizes: Sequence[int], counts: Mapping[str, Callable[[int], int]], repeats: int
 ) -> list[dict[str, Any]]:
-    """Make rows of times against T, for programs that get Z. A peer is not run at the next length
-    if it would take more than 100 s there at quadratic cost."""
+    """Make rows of times against T, for programs that get Z. If a peer would take more than 100 s
+    for the next length at quadratic cost, it is left out from there on."""
     rows = []
     for words, count in counts.items():
         peers = {"ours", "ruptures KernelCPD", "fastcpd mean", "skchange FPOP"}

@@ -3,11 +3,11 @@
     python -m experiments.benchmarks.clustering [--out FOLDER] [--repeats 7] [--tiny]
 
 The data have T samples, and 16 features and 26 clusters like Letter Recognition ("Letters"). Three
-calls are timed. The first is the relaxation of a new form, including its QR decomposition. The
-second is the relaxation within a round of a learner, which has decomposed the data once. The third
-is the local search. Every size runs in a separate process, whose peak memory counts everything:
-interpreter, compiled code and data. Then a full metric is learned from Letters, or from a synthetic
-table of that size if the file is missing.
+calls are timed. The first call is the relaxation of a new form, including its QR decomposition. The
+second call is the relaxation within a round of a learner, which has decomposed the data once. The
+third call is the local search. Every size runs in a separate process, whose peak memory counts
+everything: interpreter, compiled code and data. Then a full metric is learned from Letters, or from
+a synthetic table of that size if the file is missing.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _SHAPE = (16, 26, 0.8)  # features, clusters, spread of the centers, as in Lette
 
 
 def row(n_samples: int, repeats: int) -> dict[str, Any]:
-    """Time the three calls that the top of this module describes, and return one row. It also has
-    the peak MiB of this process before these calls, and after the relaxation."""
+    """Time the three calls that the top of this module describes, and return one row. The row also
+    has the peak memory of this process in MiB before these calls and after the relaxation."""
     X, y = clusters(n_samples, *_SHAPE)
     P, K, _ = _SHAPE
     truth, components = ml.Partition.from_labels(y), np.eye(P) / np.sqrt(n_samples / 100)

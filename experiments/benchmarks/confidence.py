@@ -66,7 +66,8 @@ def cost(
 
 
 def clear_steps(n_samples: int, n_segments: int) -> tuple[NDArray, int]:
-    """Draw a sequence of steps far above the noise. Returns it with its number of segments."""
+    """Draw a sequence of steps far above the noise. Returns the sequence and its number of
+    segments."""
     counts = n_segments, n_segments
     steps = make_change_points(1, n_samples, 36, 36, counts, jump=3.0, random_state=0)
     return steps.sequences[0], n_segments
@@ -79,7 +80,7 @@ def cases(
     steps: LabeledSequences,
 ) -> list[tuple[str, MahalanobisSegmenter, Sequence[NDArray], Any]]:
     """List the cases to time: title, model, sequences, and the given numbers of segments. These
-    numbers are right, too small or too large. If they are None, the penalty decides."""
+    numbers are right, too small or too large. If the numbers are None, the penalty decides."""
     true = [Partition.from_runs(labels).n_clusters for labels in test.labels]
     n_steps = Partition.from_runs(steps.labels[0]).n_clusters
     clear = [clear_steps(n, K) for n, K in _CLEAR if n <= len(steps.sequences[0])]

@@ -9,9 +9,9 @@ models take one by one. The column "expected and real loss" has the rank correla
 recordings between the loss that the consensus expects and its real loss. A predicted boundary
 counts as true if a labeled one is within ``tolerance`` samples. "Distilled" is the member with the
 largest weight, fitted to the labels of the training data and to the predictions of the consensus
-for every second group of the test data. It is tested on the other groups. Then the two halves of
-the groups change places. The column "of one member" shows the same member, fitted only to the
-training data.
+for every second group of the test data. This member is tested on the other groups. Then the two
+halves of the groups swap roles. The column "of one member" shows the same member, fitted only to
+the training data.
 """
 
 from __future__ import annotations

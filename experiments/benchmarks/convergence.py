@@ -3,15 +3,16 @@
     python -m experiments.benchmarks.convergence [--out FOLDER] [--seconds 15]
 
 All problems learn change-points with a squared Frobenius regularizer. ``synthetic`` is 30 sequences
-of 150 samples and 20 features (5 relevant, 3 to 8 segments), with strength 0.1. It has three
-versions: a full and a diagonal metric with a learned penalty, and a full metric with the number of
-segments given. ``many`` is 400 sequences of 40 samples and 8 features, with a full metric and the
-number of segments given. For so many sequences, a learner adds one cut per round for each of a
-hundred groups of sequences. The run ``bundle`` here does the same. The run ``bundle, ungrouped``
-and all other solvers get one cut for every sequence. ``hapt`` is the first 20 training sequences of
-``python -m experiments.run experiment=hapt`` (half-second windows, 36 features, unlabeled gaps
-kept, the split of seed 0), with a full metric and strength 0.01. It has two versions: in one the
-penalty is learned, in the other it is fixed at the learned value. No test sequence is used.
+of 150 samples and 20 features (5 relevant, 3 to 8 segments), with strength 0.1. There are three
+versions of ``synthetic``: a full and a diagonal metric with a learned penalty, and a full metric
+with the number of segments given. ``many`` is 400 sequences of 40 samples and 8 features, with a
+full metric and the number of segments given. A learner divides so many sequences into a hundred
+groups, and adds one cut for every group in each round. The run ``bundle`` has the same groups. The
+run ``bundle, ungrouped`` and all other solvers add a separate cut for every sequence. ``hapt`` is
+the first 20 training sequences of ``python -m experiments.run experiment=hapt`` (half-second
+windows, 36 features, unlabeled gaps kept, the split of seed 0), with a full metric and strength
+0.01. There are two versions of ``hapt``: in one the penalty is learned, in the other it is fixed at
+the learned value. No test sequence is used.
 
 A pass is one loss-augmented inference for every sequence, whether for a step, a line search or the
 objective at an average. Seconds are processor seconds (one thread), so that other work on the
@@ -103,8 +104,8 @@ def run(problem: Problem, name: str, seconds: float) -> tuple[pandas.DataFrame, 
 
 
 def ungrouped(problem: Problem) -> Problem:
-    """Make the same problem with a separate cut for every data set, even if a learner would group
-    so many data sets."""
+    """Make the same problem with a separate cut for every data set. A learner would divide many
+    data sets into groups and make one cut for every group."""
     risk = problem.risk
     return replace(problem, risk=StructuredHinge(risk.terms, risk.samples, risk.truths))
 

@@ -40,7 +40,8 @@ class Signal:
 
 
 def random_signals(count: int) -> list[Signal]:
-    """Draw signals of noise, half of them with jumps, each with a penalty from low to high."""
+    """Draw signals of white noise. Every second signal has jumps. A penalty is drawn for every
+    signal, from 0.2 to 10 per feature."""
     rng = np.random.default_rng(0)
     signals = []
     for i in range(count):
@@ -61,7 +62,8 @@ def optimum(signal: Signal, min_size: int) -> float:
 
 
 def ends_of(program: Program, signal: Signal, offset: float) -> list[int]:
-    """The segment ends that a program finds in the shifted signal, or an empty list if it fails."""
+    """Return the segment ends that a program finds in the shifted signal, or an empty list if the
+    program fails."""
     try:
         return [int(end) for end in program(signal.Z + offset, signal.penalty)]
     except Exception:  # whatever a peer raises is its result

@@ -5,9 +5,9 @@
 An epoch is one training step (forward pass, hinge with exact inference, backward pass, AdamW) with
 an encoder as in ``experiment=hapt_encoder``, on 32 recordings of generated windows of raw signals.
 We time the whole epoch, and the hinge alone on the current outputs of the encoder, before training
-and after a few epochs. The two are timed in turns. Memory is measured in a separate process. With
-``--device``, an encoder without dropout is trained on this device and on the CPU, and the last
-hinges of both runs are compared.
+and after a few epochs. The epoch and the hinge are timed in turns. Memory is measured in a separate
+process. With ``--device``, an encoder without dropout is trained on this device and on the CPU, and
+the last hinges of both runs are compared.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ class Source:
     n_test : int
         Number of groups for test.
     strength : float
-        Strength of the regularizer. It is the one that the method "named, neighbors" chooses on
-        complete training data.
+        Strength of the regularizer. The method "named, neighbors" chooses this strength on complete
+        training data.
     """
 
     load: Callable[..., LabeledSequences]

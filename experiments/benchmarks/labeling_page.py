@@ -2,10 +2,10 @@
 
     python -m experiments.benchmarks.labeling_page [--out FOLDER]
 
-Correction: the model learns from ten recordings of 20 000 samples and 36 features, with more and
-more labels, and segments them again, with one thread. Zooming: Chromium, without a window or a
-graphics card, shows an hour at 50 Hz and gets a turn of the mouse wheel in every frame. The same
-browser takes the three screenshots of docs/label.md.
+Correction: the model learns from ten recordings of 20 000 samples and 36 features, and segments all
+of them again, with one thread. This is repeated with more and more labels. Zooming: Chromium,
+without a window or a graphics card, shows an hour at 50 Hz and gets a turn of the mouse wheel in
+every frame. The same browser takes the three screenshots of docs/label.md.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def known_of(ends: NDArray, length: int, count: int) -> list[Annotation]:
 
 
 def corrections(tiny: bool, repeats: int) -> list[dict[str, Any]]:
-    """Make one row for each amount of labels. It has the processor seconds that pass from a
-    correction to the new segmentations."""
+    """Make one row for each amount of labels. The row has the processor seconds from a correction
+    to the new segmentations."""
     n, T = (2, 2000) if tiny else (10, 20000)
     data = make_change_points(n, T, 36, 36, (T // 200, T // 200), jump=0.5, random_state=0)
     columns = [f"x{i}" for i in range(36)]
@@ -205,7 +205,7 @@ class Visit:
 
 
 def take_stills(browser: Any, folder: Path, target: Path) -> None:
-    """Label a little, as in docs/label.md, and take three pictures."""
+    """Label a part of a recording, as in docs/label.md, and take three screenshots."""
     write_recordings(folder)
     ends = np.cumsum(np.random.default_rng(0).integers(80, 260, 9))
     with served(folder, 10.0) as address:

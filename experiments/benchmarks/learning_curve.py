@@ -47,13 +47,13 @@ _TRIVIAL = ("one segment", "equal cuts", "one region")
 
 @dataclass(frozen=True)
 class Setting:
-    """An experiment, and the methods and numbers of labeled items for which curves are drawn.
+    """The curves of one experiment: which methods are drawn, for which numbers of labeled items.
 
     Attributes
     ----------
     methods : mapping
-        For each row of the results that is drawn: the entry of the configuration, the parameters,
-        and where the penalty comes from.
+        The methods to draw. A key is the name of a row in the results. A value has the name of an
+        entry in the configuration, the parameters, and how the penalty is chosen.
     sizes : sequence of int
         Numbers of labeled items. The number of all items is appended to this list.
     draws : int
@@ -61,7 +61,8 @@ class Setting:
     overrides : sequence of str
         Overrides of the configuration, in Hydra's syntax.
     n_train : int, optional
-        Number of items on which the committed results were trained. By default these are all items.
+        Number of items on which the committed results were trained. By default, they were trained
+        on all items.
     """
 
     title: str
@@ -201,7 +202,7 @@ def _mean(
 
 def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
     """For each method, return the mean of its committed results over the test units in ``units``.
-    They are from the first column of a table."""
+    The results are from the first column of a table."""
     results = read_results(RESULTS / f"{experiment}.json")
     shown = next(one for one in results["tables"] if one["name"] == table)
     means = {}
@@ -216,7 +217,7 @@ def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
 
 def needed(panel: Mapping[str, Any]) -> int | None:
     """Find the number of labeled items from which on our method is better than the best other
-    method that has all items. Returns None if our method never is better."""
+    method with all items. Returns None if our method is not better at the last number."""
     sign = -1 if panel["better"] == "more" else 1
     level = next(iter(panel["flat"].values()))
     better = [sign * mean < sign * level for mean, _ in panel["curves"]["ours"]]

@@ -161,8 +161,8 @@ def peak_mebibytes() -> int:
 
 
 def peak_above(call: Call) -> float:
-    """Measure how many MiB a call adds to the memory of the process at its peak. The call is made
-    once before to warm up."""
+    """Measure by how many MiB the memory of the process grows at most during a call. Before that,
+    the same call is made once to warm up."""
 
     def mebibytes(name: str) -> float:
         status = Path("/proc/self/status").read_text(encoding="ascii")
@@ -185,8 +185,8 @@ def power_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 def draw_scaling(
     rows: Sequence[Mapping[str, Any]], size: str, columns: Sequence[str], **options: Any
 ) -> Figure:
-    """Plot one curve of seconds against sizes for each of these columns of a saved table. A line of
-    slope one goes through the curve of the last column."""
+    """Plot seconds against sizes, with one curve for each of ``columns`` of a saved table. A line
+    of slope one goes through the last point of the last curve."""
     sizes = [row[size] for row in rows]
     curves = {name: [row[name] for row in rows] for name in columns}
     ax = None

@@ -1,7 +1,7 @@
-"""Programs that segment a signal for a penalty: ours, and the installed peers.
+"""Programs that segment a signal at a given penalty: ours, and the installed peers.
 
-All minimize ‖Z − MZ‖² + penalty · (number of segments). fastcpd gets half of the penalty as
-``beta``, with ``cost_adjustment="BIC"`` and unit variance. fastcpd has no ``min_size``.
+All programs minimize ‖Z − MZ‖² + penalty · (number of segments). fastcpd gets half of the penalty
+as ``beta``, with ``cost_adjustment="BIC"`` and unit variance. fastcpd has no ``min_size``.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
     python -m experiments.benchmarks.regularization_path [--out FOLDER]
 
-Ten sequences of 300 samples, 30 features and 3 to 6 segments are for training, and ten more for
-validation. Problems of planted rank have two random relevant directions, for a full metric with the
-trace as regularizer. Problems of planted support have five relevant features, for a diagonal metric
-with L1. The other directions or features are either noise, or change as much as the relevant ones,
-at independent times. There are 20 strengths, from the one at which the metric vanishes to a
-thousandth of it. Certified gaps are at most 1e-4 of the objective of a zero metric. "Exact" means
-that the weights of exactly the planted features are not zero, or that exactly two eigenvalues are
-not zero.
+Ten sequences of 300 samples, 30 features and 3 to 6 segments are used for training, and ten more
+for validation. Problems of planted rank have two random relevant directions, for a full metric with
+the trace as regularizer. Problems of planted support have five relevant features, for a diagonal
+metric with L1. In some problems, all other directions or features are noise. In the others, they
+change as much as the relevant ones, but at independent times. There are 20 strengths, from the one
+at which the metric vanishes to a thousandth of it. Certified gaps are at most 1e-4 of the objective
+of a zero metric. "Exact" means that the weights of exactly the planted features are not zero, or
+that exactly two eigenvalues are not zero.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[
 
 
 def not_zero(path: RegularizationPath, i: int) -> frozenset[int]:
-    """The indices of the weights that are not zero at the i-th strength. They are the largest
-    weights, and there are as many as the rank of the metric. For a full metric, weights are
-    eigenvalues in decreasing order."""
+    """Return the indices of the weights that are not zero at the i-th strength. If the metric has
+    rank r, these are the r largest weights. For a full metric, weights are eigenvalues in
+    decreasing order."""
     rank = path.solutions[i].rank
     return frozenset(np.argsort(-path.weights[i], kind="stable")[:rank].tolist())
 
@@ -105,9 +105,9 @@ def draw(record: Mapping[str, Any]) -> Figure:
 
 
 def drawn(name: str, path: RegularizationPath, where: frozenset[int]) -> dict[str, Any]:
-    """Return what :func:`draw` needs of one path, with the title of its panel as key. The title
-    tells how many weights are not zero at the validated strength, and how many of them are
-    planted."""
+    """Return the data of one path for :func:`draw`, in a dict with the title of its panel as the
+    only key. The title tells how many weights are not zero at the validated strength, and how many
+    of them are planted."""
     kept, diagonal = not_zero(path, path.best), path.diagonal
     noun = "features" if diagonal else "eigenvalues"
     names = [

@@ -56,7 +56,7 @@ def generated(n_series: int, n_samples: int) -> tuple[LazyArrays, LazyArrays]:
 
 
 def drawn(n_samples: int, name: str, seed: int) -> NDArray:
-    """Generate one of the sequences, or its labels."""
+    """Generate the sequence of one seed, or the labels of this sequence."""
     options: dict[str, Any] = {"jump": 1.5, "distractor_group": 7, "random_state": seed}
     data = make_change_points(1, n_samples, _FEATURES, 3, (5, 5), **options)
     return getattr(data, name)[0]
@@ -319,7 +319,7 @@ PARTS = {
 
 
 def main() -> None:
-    """Measure the parts. Each is printed and saved when it is done."""
+    """Measure the chosen parts. Every part is printed and saved when it is done."""
     parser = machine.options_of(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--data", type=Path, help="where generated files stay; else a temporary")

@@ -217,8 +217,8 @@ def standardized(X: NDArray) -> NDArray:
 
 
 def with_slope(X: NDArray, share: int) -> NDArray:
-    """Add a column to a series of T samples: its least-squares slopes in windows of about 2T /
-    share samples."""
+    """Append a column with the slopes of a series of T samples. A slope is fitted by least squares
+    in a window of about 2T / share samples."""
     reach = max(2, round(len(X) / share))
     windows = (X[max(0, t - reach) : t + reach + 1, 0] for t in range(len(X)))
     fitted = [np.polyfit(np.arange(len(window)), window, 1)[0] for window in windows]
@@ -233,8 +233,8 @@ def path_of(Z: NDArray, most: int = 25) -> SegmentationPath:
 
 
 def along_penalties(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:
-    """For each of :data:`PENALTIES`, return the measures of the segmentation that is optimal at
-    ``unit`` times this penalty, (n, penalties).
+    """Return the measures of the segmentations that are optimal at the penalties ``unit`` ·
+    :data:`PENALTIES`, (n, penalties).
 
     ``scores`` (m, n) has n measures for each of the m segmentations of the path.
     """
@@ -286,8 +286,8 @@ def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
 
 
 def tcpd(report: Report, tiny: bool) -> None:
-    """Leave out one series of the Turing benchmark at a time, and take its penalty from the
-    others."""
+    """Report the table of the Turing benchmark. One series is left out at a time, and the others
+    determine its penalty."""
     series = [one for one in load_tcpd() if one.values.shape[1] == 1][: 4 if tiny else None]
     lengths = np.array([len(one.values) for one in series])
     units = {
@@ -334,8 +334,8 @@ def tcpd(report: Report, tiny: bool) -> None:
 
 
 def regressed_penalties(series: Sequence[Any], optima: Sequence[Any]) -> list[NDArray]:
-    """For every series, fit interval regression to the other series. Return the measures of its
-    segmentation at the penalty that the regression predicts."""
+    """For every series, fit interval regression to the other series, and predict a penalty of this
+    series. Return the measures of all series, segmented at these penalties."""
     names = SequenceFeatures(("log_length", "log_noise"))
     rows = names.fit_transform([standardized(one.values) for one in series])
     intervals = [target_interval(path, -scores[:, :2].mean(axis=1)) for path, scores in optima]

@@ -3,12 +3,12 @@
     python -m experiments.benchmarks.segmenters [--out FILE] [--recordings 1]
 
 claspy needs other versions of packages than the tests of metriclearn. So run the command in a
-separate environment, made by ``pip install claspy aeon ruptures stumpy -e .``. Its output is
+separate environment, made by ``pip install claspy aeon ruptures stumpy -e .``. The output is
 committed, and ``python -m experiments.benchmarks.segmentation`` compares it with learned metrics.
 GreedyGaussian, InformationGain and EAgglo get the same half-second features as learners,
 standardized. The other methods get the signals at 12.5 Hz, one channel at a time. ClaSP also gets
 all channels at once. Methods with "K given" get the true number of change-points. The learned
-metrics estimate it.
+metrics estimate this number.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def information_gain(X: NDArray, count: int) -> Any:
 
 
 def same(count: int) -> int:
-    """The option of a segmenter that needs the true number of change-points."""
+    """Return an option of a segmenter: the true number of change-points."""
     return count
 
 
 def regimes(count: int) -> int:
-    """The option of a segmenter that needs the true number of segments."""
+    """Return an option of a segmenter: the true number of segments."""
     return count + 1
 
 

@@ -4,11 +4,11 @@
     python experiments/benchmarks/stream_detectors.py streams.npz [--out FILE]
 
 The second command does not import this project. Run it in a separate environment, made by ``pip
-install claspy==0.2.8 river==0.26.1``. Its output is committed, and
+install claspy==0.2.8 river==0.26.1``. The output is committed, and
 ``experiments.benchmarks.streaming`` compares it with our stream. All these detectors read one
-number at a time. Their signal is either the leading principal component of the features, or the
+number at a time. The signal is either the leading principal component of the features, or the
 leading direction of the learned metric. Each detector gets the signal and the parameters with the
-largest F1 on the training recordings.
+largest F1 on the first six training recordings.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _TUNED = 6  # training recordings that parameters are chosen on
 
 
 def scores(found: Sequence[Found], truths: Sequence[Any], margin: int) -> dict[str, float]:
-    """F1 of boundaries, which must be found within the margin, and the median delay in samples.
-    Every report matches at most one boundary."""
+    """Compute the F1 of boundaries, which must be found within the margin, and the median delay of
+    their reports in samples. A report matches at most one boundary."""
     hits, delays = 0, []
     for changes, truth in zip(found, truths):
         left = list(changes)
@@ -89,8 +89,8 @@ def chosen(
     name: str, data: dict[str, Any], run: Callable[..., Found]
 ) -> tuple[dict[str, Any], str, list[Found], float]:
     """Choose the parameters and the signal with which a detector has the largest F1 on the training
-    data. Returns both, the changes that it then finds in the test data, and the processor seconds
-    that it needs for the test data."""
+    data. Returns the parameters, the name of the signal, the changes found in the test data, and
+    the processor seconds for the test data."""
     best: Any = (-1.0, {}, "")
     for values in product(*GRIDS[name].values()):
         parameters = dict(zip(GRIDS[name], values))

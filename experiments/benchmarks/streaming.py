@@ -5,9 +5,9 @@
 Our stream follows ten features with a change every 1,000 samples, in chunks of 100 and row by row.
 Then it follows test recordings of HAPT and GazeCom row by row, as the detectors in
 ``stream_detectors.json`` do (see :mod:`experiments.benchmarks.stream_detectors`). Metric and
-penalty are learned from recordings of other people. A boundary is found if one is reported within
-the margin, no matter when. For found boundaries, the delay is the time from the true boundary to
-the report.
+penalty are learned from recordings of other people. A true boundary counts as found if the detector
+reports a boundary within the margin, no matter when. For found boundaries, the delay is the time
+from the true boundary to the report.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ segments. Each row is trained in a separate process to a relative gap of 1e-3 (o
 certified lower bound, divided by the objective at the start), with the default strength of the
 regularizer and a tenth of it. Peak memory counts everything: interpreter, compiled code and data.
 Linear algebra has one thread. The last table shows how long a new user waits in a fresh process for
-the interpreter, import, compiling, fit and prediction of ten short sequences. Its last row is the
-time in which the same interpreter imports scikit-learn and numba and calls an empty kernel.
+the interpreter, import, compiling, fit and prediction of ten short sequences. For its last row, the
+same interpreter only imports scikit-learn and numba and calls an empty kernel.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Short television shows like the paper's, built from real recordings, reproducible by seed.
 
 ``experiment=shows`` draws the shows several times. Each draw is a folder in ``root.folder``, with
-the folders ``train``, ``validation`` and ``test``. Each of these has MP4 files and a
-``segments.csv``. Within a draw each source recording is used in one of the three folders only.
+the folders ``train``, ``validation`` and ``test``. Each of these three folders has MP4 files and a
+``segments.csv``. Within a draw each source recording is used in only one of the three folders.
 Spoken passages (ami_turns, speech_segments) alternate with sung ones (jamendo_singing). Each
 passage lasts 5 to 25 s. Passages are cross-faded, levels vary, and some speech has background
 music. The pictures, drawn by :mod:`experiments.data.drawn_scenes`, show studios while people speak
@@ -153,8 +153,8 @@ def _stretch(
     """Draw a random stretch in which at least the fraction ``share`` of the samples has one of
     ``labels``. If ``within`` is false, at least this fraction must have none of them.
 
-    Up to 30 stretches are drawn, until one satisfies this. If none does, the one that comes closest
-    is taken.
+    Up to 30 stretches are drawn, until the fraction is reached. If no stretch reaches it, the
+    stretch with the largest fraction is returned.
     """
     signal, marks = _source(data_set, recording, labels)
     repeats = -(-n_samples // len(signal))
@@ -188,8 +188,8 @@ def _source(
 
 
 def _turned(clip: NDArray, random: np.random.Generator) -> NDArray[np.float32]:
-    """Give a clip a level around −23 dB. It changes every 3 to 9 s, with a standard deviation of 5
-    dB."""
+    """Scale a clip to −23 dB, then change its level at random times, on average every 3 to 9 s. The
+    changed levels have a standard deviation of 5 dB."""
     n_turns = 1 + int(len(clip) / SAMPLING_RATE / random.uniform(3.0, 9.0))
     times = np.sort(random.uniform(0, len(clip), n_turns))
     levels = random.normal(0.0, 5.0, n_turns)

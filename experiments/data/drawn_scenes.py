@@ -1,7 +1,7 @@
 """Draw pictures of studios and stages, and write them with sound as MP4 by a real encoder.
 
-The two kinds of scenes differ in textures and light, as a viewer would notice: a studio has
-horizontal shelves and desks, a stage has vertical curtains and beams and is darker and more
+A viewer would notice that the two kinds of scenes differ in textures and light. A studio has
+horizontal shelves and desks. A stage has vertical curtains and beams, and is darker and more
 colorful. Shots of the same kind differ from each other in zoom, hue, brightness and the places of
 people, at least as much as the two kinds differ. An audience is neither kind: its pattern has a
 random angle.

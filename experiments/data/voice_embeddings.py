@@ -36,5 +36,5 @@ class Voices(torch.nn.Module):
 
 
 def voice_windows(rate: float) -> SoundWindows:
-    """An extractor of ``rate`` embeddings a second."""
+    """Make an extractor of voice embeddings, with ``rate`` embeddings per second."""
     return SoundWindows(FrozenFeatures(Voices(), (WINDOW,)), rate=rate)

@@ -1,12 +1,13 @@
 """Choose and score every method in every case, in the same way for all experiments.
 
 Every candidate of a method is fitted on every fold of the training data. The candidate of least
-mean held-out loss is fitted again to all training data. Then the test data are used once. If models
-can be members of a consensus, the row "ours" is that consensus. Its members are the fits of every
-candidate to every fold and, if the procedure refits, to all training data. Held-out losses decide
-their weights. The row "ours/one model", or "ours" if there is no consensus, is one of our
-methods, chosen on training data alone. It is the simplest one whose held-out loss is within one
-standard error of the least. If splits share samples, it is the one with the least held-out loss.
+mean held-out loss is fitted again to all training data. Then the test data are used once. If the
+models can form a consensus, the row "ours" is this consensus. Its members are the fits of every
+candidate to every fold and, if the procedure refits, to all training data. Losses on held-out data
+decide the weights of the members. The row "ours/one model", or "ours" if there is no consensus, is
+one of our methods, chosen on training data alone. This is the simplest method whose held-out loss
+is within one standard error of the least. If splits share samples, it is the method with the least
+held-out loss.
 """
 
 from __future__ import annotations
@@ -96,13 +97,12 @@ def _members(
     finished: FinishedFits,
     n_jobs: int,
 ) -> dict[tuple[str, str], list[list[_Stored]]]:
-    """Return where the models for a consensus are stored, by method and case: a row for each
-    candidate of the method.
+    """Return where the models for a consensus are stored, with the names of method and case as key.
 
-    A row has one model per fold. With ``procedure.refits`` it also has a model that is fitted to
-    all training data. The fits to all training data are made here, except that of the chosen
-    candidate, which exists already. Models stay in files, because all together may not fit into
-    memory.
+    A value has a row for each candidate of the method. A row has one model per fold. With
+    ``procedure.refits`` it also has a model that is fitted to all training data. The fits to all
+    training data are made here, except that of the chosen candidate, which exists already. Models
+    stay in files, because all together may not fit into memory.
     """
     tasks: list[Task] = []
     members: dict[tuple[str, str], list[list[_Stored]]] = {}
@@ -128,7 +128,8 @@ def _members(
 
 
 def _light(trial: _Trial) -> _Trial:
-    """Drop the model for a consensus from a trial. The trial's file still holds this model."""
+    """Remove the model, which only a consensus needs, from a trial. The trial's file still holds
+    it."""
     return replace(trial, member=None)
 
 
@@ -165,12 +166,12 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
     """Choose one of our methods for every column of a case, by its training data alone.
 
     The configuration lists methods from simple to complex. We choose the first one whose held-out
-    loss is at most one standard error above the least. The standard error is that of the paired
-    differences over units. Each method takes part with the strength of least mean held-out loss.
-    The largest strength within one standard error would be another choice, but it was no better on
-    training data (docs/research/choosing.md). If splits share samples, we choose the method of
-    least mean loss, because their corrected standard error would allow nearly every method
-    (docs/research/clustering.md).
+    loss is at most one standard error above the least. This standard error is computed from the
+    differences of the two losses, paired over units. Each method takes part with the strength that
+    has the least mean held-out loss. We also tried the largest strength within one standard error,
+    but it was no better on training data (docs/research/choosing.md). If splits share samples, we
+    choose the method with the least mean loss, because the standard error, corrected for shared
+    samples, would allow nearly every method (docs/research/clustering.md).
     """
     case = mine[0].case
     fields: dict[str, Any] = {"choices": {}, "models": {}, "scores": {}}
@@ -225,7 +226,7 @@ def _try(
 def _fitted(
     procedure: Procedure, method: Method, parameters: Mapping[str, Any], data: Any
 ) -> tuple[Any, float]:
-    """Fit a model. Returns it with the processor seconds that this took."""
+    """Fit a model. Returns the model and the processor seconds of the fit."""
     begun = time.thread_time()
     model = procedure.fit(method.with_parameters(parameters), data, method)
     if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
@@ -270,11 +271,12 @@ def choose(
 
     Returns the index of the candidate and the choice.
 
-    If J splits share samples, ``overlap`` is the ratio of held-out to fitted samples. Then the
-    first candidate is chosen unless the best one is better by more than one standard error of the
-    paired differences, because the least of a few dozen noisy means is often luck. The variance of
-    the mean difference has the factor 1/J + overlap (Nadeau & Bengio, Inference for the
-    generalization error, Machine Learning 52, 2003).
+    If J splits share samples, ``overlap`` is the ratio of held-out to fitted samples. In this case
+    the first candidate is chosen, unless the best one is better by more than one standard error of
+    the paired differences. The reason is that the least of a few dozen noisy means is often the
+    least by luck. The variance of the mean difference is (1/J + overlap) times the variance of the
+    differences (Nadeau & Bengio, Inference for the generalization error, Machine Learning 52,
+    2003).
     """
     if not tried:
         return 0, Choice(candidates[0], None, np.zeros(0))

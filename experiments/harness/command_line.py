@@ -96,7 +96,7 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
     Raises
     ------
     ValueError
-        If there is no such key, or its value is of another type than the one that it replaces.
+        If there is no such key, or if the new value has another type than the old value.
     """
     overrides = OverridesParser.create().parse_overrides(list(texts))
     groups = [o for o in overrides if (Path(CONFIGS) / o.key_or_group).is_dir()]
@@ -124,8 +124,8 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
 
 @cache
 def _composed(config_name: str, groups: tuple[str, ...]) -> DictConfig:
-    """Compose the configuration that results if a command line only has the arguments ``groups``,
-    which choose files. It is cached, because this takes half a second."""
+    """Compose the configuration of a command line with the arguments ``groups`` alone, which choose
+    files. The result is cached, because composing takes half a second."""
     with initialize_config_dir(CONFIGS, version_base="1.3"):
         return compose(config_name, list(groups))
 

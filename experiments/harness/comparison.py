@@ -71,9 +71,9 @@ Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
 class Comparison(Procedure):
     """An experiment that compares segmenters on a data set of sequences.
 
-    Held-out losses choose the penalty of every candidate. It can be the penalty that ``fit`` gives.
-    If the method has the option ``learns_penalty``, it can also be the penalty of
-    :func:`with_tuned_penalty`; other methods tune their penalty in ``fit``. If ``relative`` is
+    Held-out losses choose the penalty of every candidate. One choice is the penalty that ``fit``
+    gives. If the method has the option ``learns_penalty``, another choice is the penalty of
+    :func:`with_tuned_penalty`. Other methods tune their penalty in ``fit``. If ``relative`` is
     true, a method with a metric and without names can also have a penalty in units of each
     sequence's variance. The option ``columns`` of a method restricts its columns. If ``agrees`` is
     false, the row "ours" is one model instead of a consensus.
@@ -131,8 +131,8 @@ class Comparison(Procedure):
         return model, self.measured(model, pairs, seconds, column, case)
 
     def measured(self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case) -> Scores:
-        """All measures of the segmentations that the model found. ``seconds`` is the time in which
-        it found them."""
+        """Compute all measures of the segmentations that the model found. The model took
+        ``seconds`` to find these segmentations."""
         scores = {MEASURE: squared_norms(pairs, case.test)}
         if column == "estimated" and getattr(model, "classes_", None) is not None:
             named = named_scores(model, [found for found, _ in pairs], case.test)
@@ -225,10 +225,10 @@ def refuse_seen(train: Any, *tests: Any) -> None:
 def with_tuned_penalty(
     learner: Segmenter, data: LabeledSequences, unit: str | None = None
 ) -> Segmenter:
-    """A copy of a fitted learner with the penalty that has the least mean loss on the data.
+    """Copy a fitted learner, and give the copy the penalty with the least mean loss on the data.
 
     The search is exact. The metric does not change. ``tune_penalty`` describes the unit of the
-    penalty. If the metric is zero, the penalty does not change either.
+    penalty. If the metric is zero, the copy keeps the penalty of the learner.
     """
     tuned = copy.copy(learner)
     if len(learner.components_):
@@ -257,8 +257,8 @@ def load_sequences(config: DictConfig, root: str | None, **options: Any) -> Labe
 
 @contextmanager
 def _options_named() -> Iterator[None]:
-    """In errors and warnings, write options as this command line has them: dataset.ignore=[time] in
-    place of ignore=['time'], --ignore time."""
+    """Write the options in errors and warnings in the syntax of this command line. For example,
+    dataset.ignore=[time] replaces (ignore=['time'], --ignore time)."""
 
     def translated(text: object) -> str:
         named = re.sub(r"\((\w+)=([^()]*), --[^()]*\)", r"(dataset.\1=\2)", str(text))
@@ -412,9 +412,10 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
 
 
 def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the outcome of the row "ours/one model", or else of the row "ours". If there is no
-    such row, return the outcome with the least held-out loss among all of ours. If none is ours,
-    return the one with the least held-out loss among those with a metric."""
+    """Return the outcome of the row "ours/one model", or else of the row "ours". If both rows are
+    missing, return the outcome with the least held-out loss among our methods. If there is no
+    method of ours, return the outcome with the least held-out loss among the methods with a
+    metric."""
     chosen = [outcome for name in (ONE, OURS) for outcome in outcomes if outcome.name == name]
     if chosen:
         return chosen[0]
@@ -427,12 +428,12 @@ def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
 def _typical_strips(
     outcomes: Sequence[Outcome], table: Mapping[str, Mapping[str, Cell]], one: Outcome
 ) -> list[Strip]:
-    """Prepare pictures of three test sequences: those on which ours has its best, median and worst
-    loss.
+    """Prepare pictures of the three test sequences where ours has its best, median and worst loss.
 
-    Ours is shown next to the baseline that the headline names. The caption has the means of both
-    over all test sequences, since three pictures are not a result. The signals drawn are the three
-    features with the largest weights in the model of ``one``.
+    Ours is shown next to the baseline that the headline names. The caption has the mean losses of
+    both methods over all test sequences, because three pictures are not a result. A picture shows
+    the three features with the largest weights in the model of ``one``. If this model has an
+    encoder, the picture shows the three learned features with the largest variance.
     """
     by_name = {outcome.name: outcome for outcome in outcomes}
     column = next(iter(next(iter(table.values()))))

@@ -79,8 +79,8 @@ def run_all(
     """Compute the results of all tasks, and return them in the order of the tasks. The last tasks
     run first, because costly methods come last.
 
-    ``kept`` returns the part of a result that stays in memory. The rest is only in the file of the
-    result. Progress is printed every ``SILENCE`` seconds, from the first fit on.
+    ``kept`` returns the part of a result that stays in memory. The rest of the result is only in
+    its file. Progress is printed every ``SILENCE`` seconds, from the first fit on.
     """
     _logger.info("%s: %d fits", title, len(tasks))
     results: list[Any] = [None] * len(tasks)

@@ -1,8 +1,8 @@
 """The definition of experiments, and the numbers of their tables.
 
-A procedure defines its methods and cases, how a method is fitted, its loss on held-out data, and
-the contents of the report. Everything else is the same for all experiments:
-:mod:`experiments.harness.choosing` fits, chooses and scores, and
+A procedure defines the methods and cases of an experiment. It also defines how a method is fitted,
+how its loss on held-out data is computed, and what the report contains. Everything else is the same
+for all experiments: :mod:`experiments.harness.choosing` fits, chooses and scores, and
 :mod:`experiments.harness.finished_fits` keeps every fit.
 """
 
@@ -66,8 +66,9 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Training data, test data, and folds of the training data, by which choices are made. A fold
-    is a pair: data to fit to, and held-out data.
+    """Training data, test data, and folds of the training data.
+
+    All choices are made on these folds. A fold is a pair: data to fit to, and held-out data.
 
     Attributes
     ----------
@@ -76,8 +77,8 @@ class Case:
     column : str
         The column of the results, if a table has a column for each case.
     overlap : float, optional
-        Ratio of held-out to fitted samples, if splits share samples. With it, the best candidate
-        replaces the first one only where it is clearly better, see
+        Ratio of held-out to fitted samples, if splits share samples. If this ratio is given, the
+        best candidate replaces the first one only where it is clearly better, see
         :func:`experiments.harness.choosing.choose`.
     shared : float
         Ratio of test to training samples, if the cases of a table are drawn from the same samples;
@@ -123,10 +124,11 @@ def in_words(parameters: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one method in one case. Its dictionaries have columns as keys: the number of
-    segments is "estimated" or "given".
+    """The outcome of one method in one case.
 
-    ``seconds`` are the processor seconds of all fits, ``fit_seconds`` those of the last one.
+    The keys of the dictionaries are the columns "estimated" and "given", which tell how the number
+    of segments is determined. ``seconds`` are the processor seconds of all fits, and
+    ``fit_seconds`` are the processor seconds of the last fit.
     """
 
     method: Method
@@ -152,7 +154,7 @@ class Outcome:
         return self.scores[column][MEASURE]
 
     def held_out(self, column: str = "estimated") -> float:
-        """Mean held-out loss of the choice. It is infinite if there was no choice."""
+        """Return the mean held-out loss of the choice, or ∞ if no held-out loss was computed."""
         losses = self.choices[column].losses
         return float(losses.mean()) if len(losses) else np.inf
 
@@ -181,8 +183,8 @@ class Procedure(Protocol):
     backend : "threads" or "processes"
         How fits run at the same time.
     validates_one : bool
-        Whether a method with a single candidate is fitted on the folds, too. Our methods and
-        members of a consensus always are.
+        Whether a method with a single candidate is fitted on the folds, too. Our methods and the
+        members of a consensus are always fitted on the folds.
     entries : str
         The part of the configuration that describes the methods.
     each_candidate : bool
@@ -190,7 +192,7 @@ class Procedure(Protocol):
     refits : bool
         Whether every candidate of a member of a consensus is fitted to all training data, too.
     reads_test_root : bool
-        Whether ``dataset.test_root`` is the folder of the test data.
+        Whether the test data are read from the folder ``dataset.test_root``.
     certified : bool
         Whether the lower bounds of the solvers are valid.
     measures : mapping
@@ -247,16 +249,16 @@ class Procedure(Protocol):
         that can be chosen."""
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        """Apply the chosen option of a column to a model. Returns the model and its scores on the
-        test data."""
+        """Apply an option, which was chosen for a column, to a model. Returns the model with this
+        option, and its scores on the test data."""
 
     def is_member(self, method: Method) -> bool:
         """Whether the models of a method take part in a consensus."""
         return False
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
-        """Make a consensus. ``members`` has for every method a row for each candidate, with its
-        models of all folds."""
+        """Make a consensus. ``members`` maps each method to a list of rows, one for each candidate.
+        A row has the models of all folds."""
 
     def columns(self, method: Method) -> Sequence[str]:
         """The columns in which a method has results."""
@@ -267,7 +269,8 @@ class Procedure(Protocol):
         belongs."""
 
     def weights(self, data: Any) -> NDArray | None:
-        """How much every loss on the data weighs in a mean. By default all weights are equal."""
+        """Return the weight of every loss on the data in a mean. By default all weights are
+        equal."""
         return None
 
     def place(self, outcome: Outcome, column: str) -> tuple[str, str]:

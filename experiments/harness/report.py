@@ -59,8 +59,9 @@ _logger = logging.getLogger(__name__)
 class Strip:
     """One example sequence: its true segmentation first, then ours, then baselines.
 
-    ``segmentations`` has the change-points of each of them by name, the last one T. ``losses`` has
-    ‖M − N‖²_F for some of these names. ``signal`` has a few features to draw.
+    ``segmentations`` maps the name of each segmentation to its change-points, which end with T.
+    ``losses`` has ‖M − N‖²_F for some of these segmentations. ``signal`` has a few features to
+    draw.
     """
 
     name: str
@@ -74,10 +75,10 @@ class Artifacts:
     """The data for the figures and notes of a report. Every part is optional.
 
     ``figures`` maps each caption to a pair: a drawing function, and the factor by which the figure
-    is higher on a narrow screen. For a narrow screen the function is called with ``ax``. The other
-    mappings have names of methods as keys. ``weights`` has metrics, as diagonals (P,) or matrices
-    (P, P). ``feature_names`` has the names of their features. ``traces`` has tables as in
-    :func:`metriclearn.plots.plot_convergence`.
+    is higher on a narrow screen. For a narrow screen the function is called with ``ax``. In the
+    other mappings, a key is the name of a method. ``weights`` has metrics, as diagonals (P,) or
+    matrices (P, P). ``feature_names`` has the names of the features of these metrics. ``traces``
+    has tables as in :func:`metriclearn.plots.plot_convergence`.
     """
 
     strips: Sequence[Strip] = ()
@@ -131,7 +132,8 @@ def page(template: str, **content: Any) -> str:
 
 @cache
 def _templates() -> jinja2.Environment:
-    """The folder ``templates``, whose files are compiled once."""
+    """Return an environment that loads the files of the folder ``templates`` and compiles each file
+    once."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parents[1] / "templates"),
         autoescape=jinja2.select_autoescape(["html.j2"]),
@@ -286,7 +288,7 @@ def _pictures(folder: Path, artifacts: Artifacts) -> tuple[list[_Picture], list[
 
 
 def file_name(text: str) -> str:
-    """Replace everything in a text but letters and digits by hyphens."""
+    """Replace every run of characters other than letters and digits by a hyphen."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
 
 

@@ -1,6 +1,6 @@
 """The layout of ``results.json``, and the meaning of its tables.
 
-It is the same for every experiment. Committed files are ``docs/results/NAME.json``:
+This layout is the same for every experiment. Committed files are ``docs/results/NAME.json``:
 
 ========= ======================================================================================
 name      of the experiment: ``python -m experiments.run experiment=NAME`` makes it again
@@ -15,7 +15,7 @@ config    the configuration
 ========= ======================================================================================
 
 All other fields are specific to one experiment. ``name`` and ``measure`` together identify a
-*table*. It also has ``title``, ``words`` (the measure in plain words), ``better`` ("less" or
+*table*. A table also has ``title``, ``words`` (the measure in plain words), ``better`` ("less" or
 "more"), ``columns`` (name → title), ``unit`` (the independent unit, in the singular: "test user"),
 ``main`` (whether the headline is about it) and ``note``. A *row* has
 
@@ -85,8 +85,8 @@ _MOST_UNITS = 12  # largest number of columns of a table with one for every unit
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table. It is ``tied`` if it is within one standard error of the best of its
-    column."""
+    """One number of a table. ``tied`` means that the number is within one standard error of the
+    best number of its column."""
 
     mean: float
     standard_error: float | None
@@ -186,7 +186,7 @@ def rows_of(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[s
 def results_table(
     results: Mapping[str, Any], table: Mapping[str, Any] | None = None
 ) -> dict[str, dict[str, Cell]]:
-    """The cells of a table by method and column. By default it is the first table.
+    """Return the cells of a table by method and column. The default is the first table.
 
     The method "ours" comes first, then its candidates "ours/…", then all others. Candidates and
     others are ordered from best to worst. A method without a result in a column has no cell there.
@@ -272,9 +272,9 @@ def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 
 def headline(results: Mapping[str, Any]) -> str:
-    """State the findings in words. If the results have ``sentences``, these are returned. If not,
-    and if there is one main table, sentences about this table are made. With several main tables, a
-    sentence tells in how many columns ours is best."""
+    """State the findings in words. If the results have ``sentences``, return these. Otherwise, if
+    there is one main table, return sentences about this table. If there are several main tables,
+    return a sentence that tells in how many columns ours is best."""
     if sentences := results.get("sentences"):
         return " ".join(sentences)
     main = [table for table in results["tables"] if table["main"]]
@@ -322,11 +322,11 @@ def paired_tests(
     """Test for every other method in a column whether ours differs from it, paired over units.
 
     ``better`` and ``worse`` count the units on which ours is better and worse. ``mcnemar`` is the
-    p-value of the exact McNemar test of these counts, ``wilcoxon`` the p-value of the signed-rank
-    test of the differences times the weights of their units. Both are two-sided, with Holm's
-    correction for the number of methods (Scandinavian Journal of Statistics 6, 1979). The result is
-    empty if the table is not a main one, has dependent units, no row "ours", or fewer than six
-    units.
+    p-value of the exact McNemar test of these counts. ``wilcoxon`` is the p-value of the
+    signed-rank test of the differences, each multiplied by the weight of its unit. Both are
+    two-sided, with Holm's correction for the number of methods (Scandinavian Journal of Statistics
+    6, 1979). The result is empty if the table is not a main table, if its units are not
+    independent, if it has no row "ours", or if it has fewer than six units.
     """
     rows = {row["method"]: row for row in rows_of(results, table) if row["column"] == column}
     mine = rows.get(OURS)
@@ -363,8 +363,9 @@ def _signs(better: int, n: int) -> float:
 
 @cache
 def _signed_ranks(gains: tuple[float, ...]) -> float:
-    """The p-value of scipy's ``wilcoxon``. If there are ties, scipy tries all choices of signs and
-    ranks again for each, which is slow. Here the ranks are computed once."""
+    """Compute the p-value of scipy's ``wilcoxon``. If there are ties, scipy tries all choices of
+    signs and computes the ranks again for each choice, which is slow. This function computes the
+    ranks once."""
     ranks = rankdata(np.abs(gains))
     if len(gains) > 13 or len(np.unique(ranks)) == len(gains):  # scipy tries no choices of signs
         return float(wilcoxon(gains).pvalue)

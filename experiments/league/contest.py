@@ -184,23 +184,22 @@ def set_cases(
     test_root: str | None = None,
     rows: int | None = None,
 ) -> list[Case]:
-    """Make the cases of a data set. Its entry in the configuration has ``cases``, or a loader
-    ``data`` with groups to hold out.
+    """Make the cases of a data set from its entry in the configuration.
 
-    ``groups`` groups take part, drawn at random, with the first ``per_group`` recordings of each.
-    By default all groups and all recordings take part. ``n_test`` is the number of groups held out
-    at a time. With ``rotate``, each group is held out once. If there is a ``test``, groups whose
-    names begin with it are held out. ``train_per_group`` is the largest number of recordings of a
-    group for training. ``unseen`` describes the names that are removed from training recordings,
-    see
-    :func:`experiments.league.unseen.without_parts`. ``few`` describes the amount of labels, see
-    :func:`experiments.league.minutes.minutes_cases`.
+    The entry has either ``cases``, or a loader ``data`` and options that tell which groups are held
+    out. ``groups`` groups take part, drawn at random, with the first ``per_group`` recordings of
+    each. By default all groups and all recordings take part. ``n_test`` is the number of groups
+    held out at a time. With ``rotate``, each group is held out once. If there is a ``test``, groups
+    whose names begin with it are held out. ``train_per_group`` is the largest number of recordings
+    of a group for training. ``unseen`` describes the names that are removed from training
+    recordings, see :func:`experiments.league.unseen.without_parts`. ``few`` describes the amount of
+    labels, see :func:`experiments.league.minutes.minutes_cases`.
 
     The recordings of a loader are cut to their first ``rows`` rows. By default all rows are used.
 
-    With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case. Its test data
-    are in that folder. Its training data are groups from ``METRICLEARN_DATA``: with ``rotate`` all
-    groups, otherwise those that are not held out.
+    With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case. The test data
+    are in this folder. The training data are from ``METRICLEARN_DATA``: all groups with ``rotate``,
+    otherwise the groups that are not held out.
     """
     if "cases" in entry:
         if test_root is not None:

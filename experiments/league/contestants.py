@@ -118,7 +118,7 @@ class BinarySegmentation(BaseEstimator):
     """
 
     def fit(self, X: Arrays, y: Arrays) -> Self:
-        """Choose the penalty among forty multiples."""
+        """Try forty penalties, and keep the one with the least loss on the training data."""
         self.scaler_ = StandardScaler().fit(np.vstack(X))
         splits = [self._splits(x) for x in X]
         self.factor_ = least_loss(np.geomspace(0.01, 300.0, 40), _taken, splits, y)
@@ -155,8 +155,8 @@ class BinarySegmentation(BaseEstimator):
 
 
 def _taken(splits: NDArray, factor: float) -> NDArray[np.int64]:
-    """Take splits in their order until the gain of one does not exceed ``factor``. Returns the
-    segment ends that they give."""
+    """Take splits in their order, up to the first one whose gain does not exceed ``factor``.
+    Returns the ends of the segments between these splits."""
     stop = int(np.argmax(splits[:, 0] <= factor))
     return np.append(np.sort(splits[:stop, 1]), splits[-1, 1]).astype(np.int64)
 
@@ -200,9 +200,11 @@ class Member(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class Stranger(BaseEstimator):
-    """A class from outside this project, with ``fit(X, y)`` and ``predict_change_points(X)``.
+    """A method from outside this project: a class with ``fit(X, y)`` and
+    ``predict_change_points(X)``.
 
-    If it has ``classes_`` and ``predict(X)``, the names that it predicts are scored, too.
+    If the class also has ``classes_`` and ``predict(X)``, the names that it predicts are scored,
+    too.
 
     Parameters
     ----------

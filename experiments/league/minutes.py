@@ -23,8 +23,10 @@ _TRIES = 1000
 
 
 def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -> Iterator[Case]:
-    """For every number of minutes and every draw, yield the case with only so many minutes of its
-    training recordings.
+    """Yield a copy of the case for every number of minutes and every draw.
+
+    The training data of the copy are this number of minutes, drawn from the recordings for
+    training.
 
     Parameters
     ----------

@@ -101,8 +101,8 @@ def best_shift(logs: NDArray, data: PenaltyTargets) -> float:
     """Find the constant that gives the fewest errors on ``data`` when it is added to the predicted
     log penalties ``logs``. The search is exact.
 
-    The constants with the fewest errors form one or more intervals. The middle of the widest one is
-    returned.
+    The constants with the fewest errors form one or more intervals. The result is the middle of the
+    widest of these intervals.
     """
     events = [(s - z, d) for z, starts, errors in zip(logs, data.starts, data.errors)
               for s, d in zip(starts[1:], np.diff(errors))]  # fmt: skip

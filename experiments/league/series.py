@@ -21,9 +21,10 @@ def load_series(name: str, rows: int = 400) -> LabeledSequences:
 
     A series is scaled to mean 0 and deviation 1, and divided into blocks of equal length. Features
     of a block are its mean, the logarithms of its deviation and of the mean absolute first and
-    second differences, and its mean change. All are averages over the block and its two neighbors.
-    Labels are segment numbers, after boundaries are rounded to blocks. From TCPD we take the series
-    of one channel, with the annotator whose boundaries have the least mean loss against all others.
+    second differences, and its mean change. All these features are averages over the block and its
+    two neighbors. Labels are segment numbers, after boundaries are rounded to blocks. From TCPD we
+    take the series of one channel, with the annotator whose boundaries have the least mean loss
+    against all others.
     """
     parts: dict[str, tuple[NDArray, NDArray]] = {}
     if name == "tcpd":

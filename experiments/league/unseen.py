@@ -1,7 +1,7 @@
 """Cases in which test recordings have names that training never saw, and a metric for such cases.
 
 A classifier knows only the names of training, so it always names a segment with a new name wrongly.
-Its probabilities contain more: a new name gives a new mixture of the known ones, so the
+But for such a segment, it gives the known names a new mixture of probabilities. So these
 probabilities are good features for a metric.
 """
 
@@ -29,8 +29,8 @@ Arrays = Sequence[NDArray]
 def name_parts(
     data: LabeledSequences, n_parts: int, always: Sequence[str], seed: int
 ) -> list[list[str]]:
-    """Divide the names at random into parts, without the names in ``always``, which are never
-    removed."""
+    """Divide the names at random into parts. Names in ``always`` are in no part, because they are
+    never removed."""
     names = {str(name) for labels in data.labels for name in np.unique(labels.astype(str))}
     order = check_random_state(seed).permutation(sorted(names - set(always)))
     return [sorted(map(str, order[i::n_parts])) for i in range(n_parts)]
@@ -53,7 +53,7 @@ def cut_out(data: LabeledSequences, names: Sequence[str]) -> LabeledSequences | 
 def without_parts(
     train: LabeledSequences, unseen: Mapping[str, Any], n_folds: int, seed: int
 ) -> Iterator[tuple[str, LabeledSequences, list[tuple[Any, Any]]]]:
-    """Yield training recordings without a part of the names, for each part in turn, with folds.
+    """Cut each part of the names out of the training recordings in turn, and yield what remains.
 
     The data to fit to in a fold also lose one part of the remaining names, if this leaves two
     recordings. So the held-out data have names that are new to the models, like the test data.
@@ -69,7 +69,7 @@ def without_parts(
 
     Yields
     ------
-    a text with the names that are left out, the training data without them, and the folds
+    A text with the names that are left out, the training data without these names, and their folds.
     """
     always = unseen["always"]
     for names in name_parts(train, unseen["parts"], always, seed)[: unseen["turns"]]:

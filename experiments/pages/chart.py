@@ -79,7 +79,8 @@ def draw(*records: Mapping[str, Any]) -> Figure:
 
 
 def _rows(results: Mapping[str, Any]) -> list[tuple[str, dict[str, dict[str, Cell]]]]:
-    """For every table of the chart, a description of the data, and cells by method and column."""
+    """Return a pair for every table of the chart: a description of its data, and its cells by
+    method and column."""
     wanted = {table: words for (name, table), words in DATA.items() if name == results["name"]}
     tables = {t["name"]: t for t in reversed(results["tables"]) if t["measure"] == "partition_loss"}
     return [(words, results_table(results, tables[name])) for name, words in wanted.items()]
@@ -93,7 +94,7 @@ def _share(cells: Mapping[str, Mapping[str, Cell]], key: str) -> float:
 
 
 def _head(ax: Any, columns: list[str]) -> None:
-    """Write the title of its choice above each column. Above every group of titles, write for which
+    """Write above each column which choice it shows. Above every group of columns, write for which
     kind of data these choices are meant."""
     words = [word for choices in CHOICES.values() for word in choices.values()]
     ax.set_xticks(range(len(columns)), words, fontsize=9, color=INK)

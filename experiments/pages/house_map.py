@@ -86,7 +86,8 @@ def _is_for_types(details: object) -> bool:
 
 
 def _floor(name: str, uses: dict[str, set[str]], above: tuple[str, ...] = ()) -> int:
-    """The floor of a folder: the length of the longest chain of folders below it."""
+    """Return the floor of a folder, that is, the length of the longest chain of folders below
+    it."""
     below = [other for other in uses[name] if other not in above]
     return max((1 + _floor(other, uses, (*above, name)) for other in below), default=0)
 

@@ -28,7 +28,7 @@ def title_of(figure: Figure | SubFigure) -> str:
 
 
 def texts_of(picture: Path) -> dict[str, str]:
-    """The texts in a PNG file, read without its pixels."""
+    """Return the texts that a PNG file stores. The pixels are not read."""
     with Image.open(picture) as image:
         return {str(key): text for key, text in image.info.items() if isinstance(text, str)}
 

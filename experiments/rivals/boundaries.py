@@ -27,11 +27,12 @@ _LEAST = 1e-3  # probabilities stay this far from 0 and 1
 class BoundaryClassifier(BaseEstimator):
     """Classify every position as boundary or not, then take the best boundaries.
 
-    The classifier sees the row at a position and, for every width, the absolute differences between
-    the means of that many rows before and after the position, with their norm. It gives the
-    probability p_t that t is a boundary. The boundaries S maximize Σ_{t in S} (logit p_t − θ), with
-    at least d rows between them. The Viterbi algorithm finds them. θ and d are the pair with the
-    least mean ‖M − N‖² on groups left out.
+    The classifier sees the row at a position. For every width, it also sees the absolute
+    differences between the mean of this many rows before the position and the mean of as many rows
+    after it, and the norm of these differences. It gives the probability p_t that t is a boundary.
+    The boundaries S maximize Σ_{t in S} (logit p_t − θ), with at least d rows between them. The
+    Viterbi algorithm finds these boundaries. θ and d are the pair with the least mean ‖M − N‖² on
+    groups left out.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ class BoundaryClassifier(BaseEstimator):
         return [_cut(one, self.chosen_) for one in logits]
 
     def _rows(self, x: NDArray) -> NDArray[np.float64]:
-        """The features of each position 1, …, T − 1, as a row."""
+        """Return one row of features for each position 1, …, T − 1."""
         Z = self.scaler_.transform(x)
         sums = np.vstack([np.zeros(Z.shape[1]), np.cumsum(Z, axis=0)])
         t, parts = np.arange(1, len(Z)), [Z[1:]]
@@ -93,7 +94,7 @@ class BoundaryClassifier(BaseEstimator):
 
 
 def _marks(truth: Any) -> NDArray[np.bool_]:
-    """For every position 1, …, T − 1, whether a change is at most one row away."""
+    """Return for every position 1, …, T − 1 whether a change is at most one row away."""
     t = np.arange(1, truth.n_samples)
     changes = truth.change_points[:-1]
     return np.any(np.abs(t[:, None] - changes) <= _NEAR, axis=1)
@@ -107,8 +108,7 @@ def _logits(classifier: Any, rows: NDArray) -> NDArray[np.float64]:
 
 
 def _cut(logits: NDArray, pair: tuple[float, int]) -> NDArray[np.int64]:
-    """Choose the best segment ends for the threshold θ and the minimum distance d, which are
-    ``pair``."""
+    """Choose the best segment ends. ``pair`` has the threshold θ and the minimum distance d."""
     return best_boundaries(logits - pair[0], pair[1])
 
 
@@ -116,7 +116,7 @@ def best_boundaries(gains: NDArray, distance: int) -> NDArray[np.int64]:
     """Among positions that are at least ``distance`` apart, choose those with the largest total
     gain.
 
-    They are returned as segment ends, the last of which is n + 1.
+    The chosen positions are returned as segment ends, followed by n + 1.
     """
     n, values = len(gains), gains.tolist()
     best, taken = [0.0] * (n + 1), [False] * (n + 1)
@@ -181,8 +181,8 @@ class ArcCurve(BaseEstimator):
     """FLUSS: boundaries where few arcs pass between subsequences and their nearest neighbors.
 
     The curve of arcs, corrected for the edges, is averaged over the leading principal components.
-    Its valleys below a threshold are boundaries, at least ``width`` apart. The threshold is tuned
-    on training data.
+    Valleys of this curve below a threshold are boundaries, which are at least ``width`` apart. The
+    threshold is tuned on training data.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class AudioAndVideo(Comparison):
         return cases
 
     def table(self, name: str) -> Row:
-        """Fields of a table. They include the note of the configuration, and whether test
+        """Return the fields of a table, with the note of the configuration, and whether test
         recordings are independent."""
         fields = {"independent": self.config.get("independent", True)}
         return super().table(name) | fields | {"note": self.config.get("note", "")}
@@ -145,10 +145,11 @@ def folder_cases(
 ) -> list[Case]:
     """Read one case from the folders train, validation and test.
 
-    If there is no folder validation, the case has folds of the training recordings. If there is
-    one, it has two folds: to fit to the training recordings and score on the validation recordings,
-    and vice versa. If ``root`` is a list of such folders, each of them gives a case, and test
-    recordings of different folders are separate units.
+    Without a folder validation, the case has folds of the training recordings. With this folder,
+    the case has two folds. In one fold, models are fitted to the training recordings and scored on
+    the validation recordings. In the other fold, the two parts swap roles. If ``root`` is a list of
+    such folders, each of them gives a case, and test recordings of different folders are separate
+    units.
 
     Raises
     ------

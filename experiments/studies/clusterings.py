@@ -1,17 +1,20 @@
 """K-means under learned metrics: section 6.2 of the paper, on six tables.
 
-Protocol A is the paper's: learn on all of a table and cluster it again, with several K-means seeds.
-Protocol B: learn on a stratified half and cluster the other half, several times. Protocol C: learn
-on half of the classes, as two data sets of different classes, and cluster the other classes.
+Protocol A is the paper's: learn on a whole table and cluster the same table again, with several
+K-means seeds. Protocol B: learn on a stratified half and cluster the other half, several times.
+Protocol C: learn on half of the classes, as two data sets of different classes, and cluster the
+other classes.
 
 Every method is fitted to the features that vary: no value may occur in 99 % of the training
 samples. K-means then divides the transformed test data into the given number of clusters.
-Hyper-parameters are chosen on the training part only. Protocol A uses its training loss, with other
-K-means seeds. Protocol B uses stratified splits of the training half, which hold out a third of it.
-Protocol C holds out half of the training classes, drawn several times. The candidate of least mean
-‖M−N‖² replaces the first of the grid if it is better by more than one standard error of their
-difference, corrected for splits that share samples (Nadeau & Bengio 2003). The chosen candidate is
-fitted to the whole training part. Every protocol on every data table has a table of results.
+Hyper-parameters are chosen on the training part only. Protocol A compares the losses on the
+training table itself, with other K-means seeds than in the test. Protocol B uses stratified splits
+of the training half, which hold out a third of it. Protocol C holds out half of the training
+classes, drawn several times. The candidate with the least mean ‖M−N‖² is taken if it is better than
+the first candidate of the grid by more than one standard error of their difference. Otherwise the
+first candidate is taken. The standard error is corrected for splits that share samples (Nadeau &
+Bengio 2003). The chosen candidate is fitted to the whole training part. Every protocol on every
+data table has a table of results.
 """
 
 from __future__ import annotations
@@ -94,11 +97,11 @@ class Clustering(Procedure):
         return cases
 
     def fit(self, estimator: Any, data: Tables, method: Method) -> Any:
-        """Fit to the features that vary within some training table. Other features get no weight.
+        """Fit to the features that vary within at least one training table.
 
-        Features with the same value in more than 99 of 100 samples get no weight either: a weight
-        learned from a pixel that is set in two training images would be out of proportion in other
-        images.
+        Other features get no weight. A feature does not count as varying if more than 99 of 100
+        samples have the same value of it. For example, if a pixel is set in only two training
+        images, its learned weight would be far too large for other images.
         """
         varies = np.any([_share_of_others(table.X) > _RARE for table in data], axis=0)
         truths = [Partition.from_labels(table.y) for table in data]

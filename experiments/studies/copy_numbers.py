@@ -7,9 +7,10 @@ profiles only. The row "ours" is a consensus of all candidates of the search (:c
 Candidates whose design was guided by errors on these profiles are marked. In the first setting
 every method is scored twice: without the training annotations of the sequence, and with them as
 constraints (as in Hocking & Srivastava, Labeled optimal partitioning, Computational Statistics 38,
-2023). As constraints, the annotations also move the predicted penalty of the sequence. How far they
-may move it is chosen on held-out profiles: one annotation of a profile is left out at a time, the
-others move the penalty, and we count the annotations left out that are then violated.
+2023). As constraints, the annotations also move the predicted penalty of the sequence. How far the
+annotations may move this penalty is chosen on held-out profiles. One annotation of a profile is
+left out at a time, and the others move the penalty. Then we count how many of the annotations left
+out are violated.
 """
 
 from __future__ import annotations
@@ -132,12 +133,12 @@ class Remembered(StatelessTransformer):
 
 @dataclass(frozen=True)
 class Agreement:
-    """A consensus of the models of all candidates and folds. It predicts the segmentation of least
-    expected loss over their predictions.
+    """A consensus of the models of all candidates and folds.
 
-    All members of a family have the same weight, (least errors / errors)^p. The errors are those of
-    the family on held-out profiles. The power p is the one for which the consensus has the fewest
-    errors on these profiles.
+    Its segmentation has the least expected loss over the predictions of these models. All members
+    of a family have the same weight, (least errors / errors)^p. The errors are those of the family
+    on held-out profiles. The power p is the one for which the consensus has the fewest errors on
+    these profiles.
     """
 
     models_: list[Any]
@@ -207,10 +208,10 @@ class Neuroblastoma(Procedure):
         return methods
 
     def cases(self) -> list[Case]:
-        """Make the cases: those of held-out profiles, and one for each direction between the two
-        folds of the source. If the test profiles have a separate folder, make only one case, which
-        tests on them.
+        """Make the cases of held-out profiles, and two more cases.
 
+        In these two, each fold of the source is used once for training and once for test. If the
+        test profiles have a separate folder, make only one case, which tests on these profiles.
         Only sequences of at most ``choose_on`` points take part in the folds for choices.
         """
         longest = self.config.dataset.choose_on or np.inf
@@ -319,8 +320,8 @@ class Neuroblastoma(Procedure):
         return f"{model.representation!r}, {model.min_size}"
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:
-        """Count the errors on held-out profiles. With constraints, there is a count for every
-        weight by which the annotations of a sequence may move its penalty."""
+        """Count the errors on held-out profiles. With constraints, the annotations of a sequence
+        move its penalty by some weight, and there is a separate count for every weight."""
         logs = np.log(model.predict_penalties(held_out.data.sequences))
         paths = self._paths_of(model, held_out)
         cases = list(zip(paths, logs, held_out.known))
@@ -509,7 +510,8 @@ def _areas(columns: Mapping[str, Sequence[Outcome]]) -> tuple[Row, list[Row]]:
 
 
 def _area(outcomes: Sequence[Outcome]) -> float:
-    """The area under one curve for all sequences of some cases, by the trapezoidal rule."""
+    """Compute the area under the curve of some cases by the trapezoidal rule. One curve describes
+    the sequences of all these cases together."""
     curves = [curve for outcome in outcomes for curve in outcome.models["free"].curves]
     known = [fact for outcome in outcomes for fact in outcome.case.test.known]
     regions = [region for fact in known for region in fact.regions]

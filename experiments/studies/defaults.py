@@ -1,10 +1,10 @@
 """How defaults were chosen: every setting is fitted to many data sets. No test set is used.
 
 ``experiment=default_settings`` cross-validates ChangePointMetricLearner inside the training parts
-of three data sets. ``experiment=clustering_defaults`` makes sixty draws. Each has three classes of
-Letters, Digits or Libras, or the two of Breast cancer. Up to 27 samples of each class are for
-training, and the same number is held out. Iris and Wine, the small data sets of the results, are
-left out.
+of three data sets. ``experiment=clustering_defaults`` makes sixty draws. A draw has three classes
+of Letters, Digits or Libras, or the two classes of Breast cancer. Up to 27 samples of each class
+are used for training, and the same number is held out. Iris and Wine, the small data sets of the
+results, are left out.
 """
 
 from __future__ import annotations

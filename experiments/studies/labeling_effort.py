@@ -121,7 +121,8 @@ class Annotator(BaseEstimator):
     strategy : str
         A strategy of :func:`metriclearn.annotate.suggest`.
     fractions : sequence of float
-        Fractions of the samples to label. Each time one is reached, the metric is learned again.
+        Fractions of the samples to label. Each time a fraction is reached, the metric is learned
+        again.
     error : float
         Probability that a true change is overlooked, and also the probability that a stretch gets a
         false change.
@@ -176,7 +177,7 @@ class Annotator(BaseEstimator):
         return self
 
     def _answer(self, labels: NDArray, random: np.random.Generator) -> NDArray:
-        """Answer for a stretch: return the segment numbers of its samples, with some errors."""
+        """Return the answer for a stretch: the segment number of each sample, with some errors."""
         answer = labels.copy()
         for change in np.flatnonzero(np.diff(labels)) + 1:
             if random.random() < self.error:
@@ -188,7 +189,8 @@ class Annotator(BaseEstimator):
 
 def held_out(seed: int, data: LabeledSequences, n_test: int = 0) -> tuple[Any, Any]:
     """Divide recordings into training and test. The test groups are ``n_test`` groups that are the
-    same for all seeds. If ``n_test`` is 0, it is one group, which changes with the seed."""
+    same for all seeds. If ``n_test`` is 0, there is only one test group, which changes with the
+    seed."""
     cases = group_cases(data, n_test or 1, not n_test, 2, 0)
     case = cases[seed % len(cases)]
     return case.train, case.test
@@ -282,9 +284,9 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
     """Compute how far a fraction of the labels takes ours, as a percentage of the way from the loss
     of the Euclidean metric to the loss with all labels.
 
-    The result also has the labeled seconds that ours and random need for the same loss. ``worse``
-    lists the labeled fractions at which the loss of ours exceeds that of random by more than one
-    standard error of the paired differences.
+    The result also has how many labeled seconds ours and random need to reach the same loss.
+    ``worse`` lists the labeled fractions at which the loss of ours exceeds that of random by more
+    than one standard error of the paired differences.
 
     Parameters
     ----------

@@ -32,10 +32,10 @@ from metriclearn import Partition
 
 
 class PaperSetting(Comparison):
-    """The experiment on settings. Every pair of a setting and a strength is a method without
-    choices.
+    """The experiment on settings.
 
-    The rows of a setting show the results at its strength with the least validation loss.
+    Every pair of a setting and a strength is a separate method, so nothing is chosen within a
+    method. The rows of a setting show the results at its strength with the least validation loss.
     ``paper_setting.md`` has all strengths, with objective, gap and numbers of segments.
     """
 

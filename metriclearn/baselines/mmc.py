@@ -23,10 +23,10 @@ _SMOOTHING = 1e-10  # added to squared distances of order 1: their roots are the
 class MMC(StandardizedMetric):
     """The metric that separates different clusters the most, while similar pairs stay close.
 
-    It solves max_{B⪰0} Σ_D ‖x−x′‖_B such that Σ_S ‖x−x′‖²_B ≤ 1. S holds all pairs of samples in
+    MMC solves max_{B⪰0} Σ_D ‖x−x′‖_B such that Σ_S ‖x−x′‖²_B ≤ 1. S holds all pairs of samples in
     the same cluster, and D holds pairs of samples of the same data set in different clusters. Up to
     the scale of B this is min_{B⪰0} Σ_S ‖x−x′‖²_B − log Σ_D ‖x−x′‖_B, as in the paper for diagonal
-    B (section 2.1). The problem is convex. It is solved in a basis where Σ_S (x−x′)(x−x′)ᵀ is the
+    B (section 2.1). This problem is convex. We solve it in a basis where Σ_S (x−x′)(x−x′)ᵀ is the
     identity or, for diagonal B, has a unit diagonal. This does not change the solution, but scales
     the steps.
 
@@ -37,7 +37,8 @@ class MMC(StandardizedMetric):
     diagonal : bool
         Learn one weight per feature, that is, a diagonal B.
     max_pairs : int
-        Largest number of pairs in D. If there are more, this number is drawn at random.
+        Largest number of pairs in D. If there are more pairs, ``max_pairs`` of them are drawn at
+        random.
     max_iter : int
         Largest number of steps.
     tol : float

@@ -36,7 +36,7 @@ class MetricKMeans(MahalanobisClusterer):
     components_ : array (r, P)
     n_clusters_ : int or None
         The number of clusters K if all training sets have the same number, otherwise None. By
-        default ``predict`` finds this many clusters.
+        default ``predict`` finds K clusters.
 
     Raises
     ------

@@ -94,8 +94,8 @@ class SimilarityGridSearch(WeighedSimilarity):
     scales_ : (float, float)
         The chosen weights of ``first`` and of the other features.
     losses_ : array (n, n)
-        Entry (i, j) is the mean loss on the training images with the weight ``scales[i]`` for the
-        features ``first``, and ``scales[j]`` for the others.
+        Entry (i, j) is the mean loss on the training images if the features ``first`` have the
+        weight ``scales[i]`` and the other features have the weight ``scales[j]``.
     """
 
     first: Sequence[int] = (3, 4)

@@ -1,9 +1,10 @@
 """Augmentations: callables that change a batch of recordings at random.
 
 A recording is a pair of samples (T, P) and their labels. ``augmentation(recordings, random)``
-returns a changed recording for each given one. Here ``random`` is a ``numpy.random.Generator``. A
-row may hold a window of raw samples. Its columns are then the samples one after the other, each
-with all its channels (see :class:`Channels`).
+returns one changed recording for each of the recordings. Here ``random`` is a
+``numpy.random.Generator``. A row may hold a window of raw samples. The columns of such a row are
+all channels of the first sample, then all channels of the second sample, and so on (see
+:class:`Channels`).
 """
 
 from __future__ import annotations

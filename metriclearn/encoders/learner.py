@@ -59,7 +59,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     First, AdamW minimizes the hinge of :class:`StructuredHingeLoss` over θ and the penalty λ. The
     search for the best segmentations in this hinge is exact. Then the last layer is learned: a
     metric B on f_θ(X), and λ again. This is a convex problem, and ``solution_`` holds its
-    certificate. Recordings may have any lengths, and the encoder gets each as a whole.
+    certificate. Recordings may have any lengths, and the encoder gets each recording as a whole.
     ``transform`` returns f_θ(X)L with B = LLᵀ. All predictions are made from these features, as in
     the linear learners.
 
@@ -85,7 +85,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         The factor α, see :class:`StructuredHingeLoss`.
     retune : bool
         Whether to replace the penalty of the convex problem by the penalty with the least loss on
-        the training recordings. An exact search finds it, and needs complete labels.
+        the training recordings. An exact search finds this penalty, but only if the labels are
+        complete.
     n_epochs : int
         Number of passes over the recordings.
     batch_size : int
@@ -95,7 +96,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     weight_decay : float
         Weight decay of θ.
     augmentations : sequence of callables (recordings, random) -> recordings
-        They are applied to every batch, one after the other. See
+        The augmentations are applied to every batch, one after the other. See
         :mod:`metriclearn.encoders.augmentations`.
     validation : float
         Fraction of the groups of recordings that are held out when the encoder is trained. The
@@ -104,10 +105,11 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     patience : int
         Training stops after this number of epochs without a lower loss on the held-out groups.
     checkpoint : path, optional
-        File in which the state is saved after every epoch. The same call resumes from it.
+        File in which the state is saved after every epoch. If the same call is made again, training
+        resumes from this file.
     callbacks : sequence of callbacks
-        They are called in the same way as by the linear learners. A round is an epoch, and the
-        objective is the mean hinge.
+        The callbacks are called in the same way as by the linear learners. A round is an epoch, and
+        the objective is the mean hinge.
     device : str
         Device of the network, such as "cuda", in training and prediction. The search over
         segmentations always runs on the CPU.
@@ -116,8 +118,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     random_state : int, RandomState or None
         Seed of initial weights, order of the recordings, dropout and augmentations.
     verbose : bool, optional
-        If True, show a progress bar at once; if False, never. With None, it appears in a terminal
-        when fitting takes long.
+        If True, show a progress bar at once; if False, never. With None, the bar appears in a
+        terminal when fitting takes long.
 
     Attributes
     ----------
@@ -364,12 +366,12 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     def stream_source(self) -> StreamSource:
         """Return the parts of this learner that a stream needs.
 
-        The encoder gets each sample together with the neighboring rows on which its output depends.
+        The encoder gets each row together with the neighboring rows on which its output depends.
 
         Raises
         ------
         ValueError
-            If the number of these rows is unknown, or if there is no penalty.
+            If the number of these neighboring rows is unknown, or if there is no penalty.
         """
         source, network = super().stream_source(), self.encoder_
         reach = rows_seen(network)

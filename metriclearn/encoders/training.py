@@ -260,7 +260,8 @@ class ScoresOfNames(nn.Linear):
     def weights(self, classes: NDArray, scale: float = 1.0) -> NameWeights:
         """Convert the layer to the NameWeights that segmenters use.
 
-        The weights are multiplied by ``scale``. It differs from 1 if the network has an Ensemble.
+        The weights are multiplied by ``scale``. This factor differs from 1 if the network has an
+        Ensemble.
         """
         parts = (scale * self.weight, self.bias[:, None])
         coef = torch.cat(parts, dim=1).detach().cpu().double().numpy()

@@ -316,11 +316,11 @@ def _config(data: Mapping[str, Any]) -> str:
 
 
 def _labels(one: Task, segments: Sequence[Segment], plain: bool) -> NDArray[np.str_]:
-    """The label of every row. A row at the end of a region belongs to it, unless the next region
-    begins there.
+    """Return the label of every row.
 
-    ``plain`` means that all regions of the project have the same label. Then every region gets a
-    separate label, so that every boundary is learned from.
+    A row at the end of a region belongs to this region, unless the next region begins there.
+    ``plain`` means that all regions of the project have the same label. In this case every region
+    gets a separate label, so that the boundary between two adjacent regions is not lost.
     """
     names = [f"{one.name} {i}" if plain else label for i, (*_, label) in enumerate(segments)]
     labels = np.full(len(one.X), _UNKNOWN, dtype=f"U{max(map(len, [_UNKNOWN, *names]))}")

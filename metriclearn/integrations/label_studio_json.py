@@ -198,7 +198,7 @@ def read_tasks(
     config : str, optional
         The labeling configuration (XML). Time series need it.
     folder : path, optional
-        Folder of the tables of time series. From each, the time of the first row is read.
+        Folder of the tables of time series. The time of the first row is read from each table.
     rate : float
         Rows per second of tables without a time column.
     annotator : optional

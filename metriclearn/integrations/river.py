@@ -13,11 +13,11 @@ from metriclearn.estimators.prediction.stream import Streaming
 class StreamingChangePointDetector:
     """Follow a stream of samples, which are dictionaries, with a fitted segmenter.
 
-    It has the methods of river's detectors, so that it can replace them. River itself is not
-    needed. :meth:`learn_one` reads a sample. :meth:`predict_one` returns the number or the name of
-    a sample's segment, as far as it is known by now. A change-point is final if later samples do
-    not move it any more. ``drift_detected`` is True if the last sample made change-points final.
-    Then ``changes`` holds them.
+    This class has the methods of river's detectors, so that it can replace them. River itself is
+    not needed. :meth:`learn_one` reads a sample. :meth:`predict_one` returns the number or the name
+    of a sample's segment, as far as it is known by now. A change-point is final if later samples do
+    not move it any more. ``drift_detected`` is True if the last sample made change-points final. In
+    this case ``changes`` holds these change-points.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class StreamingChangePointDetector:
     Raises
     ------
     ValueError
-        For segmenters that cannot follow streams, and samples without the features of training.
+        If the segmenter cannot follow streams, or if a sample lacks a feature of the training.
 
     Examples
     --------
@@ -71,7 +71,8 @@ class StreamingChangePointDetector:
         self._n_final += len(self.changes)
 
     def predict_one(self, x: Mapping[Any, float]) -> Any:
-        """The segment of this sample if it is the next one: its number (from 0) or its name.
+        """Return the number (from 0) or the name of the segment of ``x`` if ``x`` is the next
+        sample.
 
         A copy of the stream reads the sample, so the stream does not change. The cost is a copy of
         the samples since the last final change-point, and a search for change-points in them.

@@ -165,11 +165,11 @@ class MetricChangePointDetector(BaseDetector):
 class MetricSegmenter(MetricChangePointDetector):
     """Cut series into segments with a metric and a segment penalty that are learned from labels.
 
-    Only the prediction differs from :class:`MetricChangePointDetector`: its column ``"ilocs"``
-    holds the segments as intervals closed on the left, and its column ``"labels"`` their numbers. A
-    :class:`~metriclearn.NamedSegmentLearner`, :class:`~metriclearn.baselines.FrameClassifier` or
-    :class:`~metriclearn.Consensus` learns the names of intervals from the column ``"labels"`` of y
-    and predicts names instead of numbers.
+    Only the prediction differs from :class:`MetricChangePointDetector`. The column ``"ilocs"`` of a
+    prediction holds the segments as intervals closed on the left. The column ``"labels"`` holds the
+    numbers of the segments. A :class:`~metriclearn.NamedSegmentLearner`,
+    :class:`~metriclearn.baselines.FrameClassifier` or :class:`~metriclearn.Consensus` learns the
+    names of intervals from the column ``"labels"`` of y and predicts names instead of numbers.
 
     Parameters
     ----------

@@ -59,8 +59,8 @@ def plot_convergence(
 ) -> Figure:
     """Draw the best objective and the certified lower bound against passes over the data.
 
-    The curves show the best values so far. The gap between the curves is shaded. The optimum is in
-    this gap.
+    The curves show the best values so far. The gap between the two curves is shaded, and the
+    optimum lies in this gap.
 
     Parameters
     ----------

@@ -143,7 +143,7 @@ def _read(signal: Any, n_samples: int) -> tuple[list[str], NDArray[np.float64]]:
 def _signal_label(names: Sequence[str], n_features: int) -> str:
     """Compose the label of the signal above the strips.
 
-    It names all lines from top to bottom, or only the first and the last row of a heat map.
+    The label names all lines from top to bottom, or only the first and the last row of a heat map.
     """
     words = "signal" if n_features == 1 else f"signal, {n_features} scaled features"
     if n_features > _MOST_LINES and names:
