@@ -25,8 +25,8 @@ array with its labels is one data set. A one-dimensional array is a signal with 
 parts of the package are baselines, clusterers, datasets, features, indices (measures of agreement),
 oracles, plots, similarities and solvers; see, for example, ``help(metriclearn.indices)``.
 
-``__init__.pyi`` lists the public names. They load on first use, so that importing metriclearn is
-fast.
+``__init__.pyi`` lists the public names. The names load on first use, so that importing metriclearn
+is fast.
 """
 
 import pkgutil

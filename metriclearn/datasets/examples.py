@@ -46,7 +46,7 @@ def load_example(name: str, **options: Any) -> Any:
     Returns
     -------
     LabeledSequences, LabeledImages or LabeledTable
-        The data set. Its class depends on the loader.
+        The data set. The class depends on the loader.
 
     Raises
     ------

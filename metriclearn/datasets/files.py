@@ -27,8 +27,9 @@ ENDINGS = (*SEPARATORS, ".parquet", ".npz")
 
 
 def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> pd.DataFrame:
-    """Read a text table. Its separator is the comma, tab or semicolon: the most frequent one in
-    its first line.
+    """Read a text table with commas, tabs or semicolons.
+
+    The separator is the most frequent one of these in the first line.
 
     Texts such as ``NA`` are not read as missing values, so they may be labels. If the separator is
     a semicolon, numbers may have decimal commas.
@@ -369,13 +370,13 @@ def finite_values(
 
 
 def sampling_rate(files: Sequence[Path], time: str) -> float:
-    """Number of rows per second in CSV files: 1 / (median step between their times).
+    """Return the number of rows per second in CSV files: 1 / (median step between their times).
 
     Parameters
     ----------
     files : sequence of paths
     time : str
-        Name of the column of times. It holds numbers in seconds, or time stamps.
+        Name of the column of times. The column holds numbers in seconds, or time stamps.
 
     Raises
     ------

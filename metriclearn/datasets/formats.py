@@ -223,11 +223,12 @@ FORMATS = {
 
 
 def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike) -> Path:
-    """Write the segments of a recording in one of the formats, and check that they can be read
-    back.
+    """Write the segments of a recording in one of the formats.
 
-    All formats except CSV require labels. If no segment has a label, these formats get segment
-    numbers instead. Times are accurate to a microsecond, in WebVTT to a millisecond.
+    The function checks that the segments can be read back.
+
+    All formats except CSV require labels. If no segment has a label, the numbers of the segments
+    are written as labels. Times are accurate to a microsecond, in WebVTT to a millisecond.
 
     Parameters
     ----------

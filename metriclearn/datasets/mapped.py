@@ -64,7 +64,7 @@ class _OnDisk:
 class SequenceFolder(_OnDisk):
     """Read sequences from a folder with one file per sequence. A file is read when it is indexed.
 
-    The folder has the layout of :func:`~metriclearn.datasets.load_files`. It may also hold
+    The folder has the layout of :func:`~metriclearn.datasets.load_files`. The folder may also hold
     sequences in two other formats. ``NAME.npy`` holds features (T, P), which are memory-mapped, and
     ``NAME.labels.npy`` holds their labels. ``NAME.zarr`` is a Zarr group with the arrays ``X`` and
     ``y``. Files are sorted by name.

@@ -420,7 +420,8 @@ def load_ami_turns(
 ) -> LabeledSequences:
     """Nine excerpts of meetings, labeled by speaker. Each set of speakers is a group.
 
-    They are test data of pyannote.audio, from the AMI Meeting Corpus (Carletta et al. 2005).
+    The excerpts are test data of pyannote.audio, from the AMI Meeting Corpus (Carletta et al.
+    2005).
 
     Parameters
     ----------

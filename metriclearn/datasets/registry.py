@@ -52,10 +52,10 @@ SOURCES = {name: Source(**table) for name, table in tomllib.loads(_TEXT).items()
 
 
 def data_folder(name: str, root: PathLike | None = None) -> Path:
-    """The folder that holds the files of data set ``name``.
+    """Return the folder that holds the files of data set ``name``.
 
-    It is ``root`` if given, else ``$METRICLEARN_DATA/name`` if that variable is set, else a folder
-    in the cache of the current user. The folder may not exist yet.
+    The folder is ``root`` if given, else ``$METRICLEARN_DATA/name`` if that variable is set, else a
+    folder in the cache of the current user. The folder may not exist yet.
 
     Parameters
     ----------

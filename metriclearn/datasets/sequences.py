@@ -139,7 +139,7 @@ class LabeledSequences(Items):
         return name_classes([runs(labels) for labels in self.labels])
 
     def without(self, label: str) -> Self:
-        """The data set without the samples of one label, such as "unknown".
+        """Return the data set without the samples of one label, such as "unknown".
 
         A sequence is cut where samples are removed. Every piece becomes a sequence with the name
         and the group of its source. So no boundary is learned where samples are missing.
@@ -241,13 +241,13 @@ def runs(labels: ArrayLike) -> list[str]:
 def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
     """Whether labels are names of classes, rather than of single segments.
 
-    The result is False if all labels are equal, or no label recurs. It is True if a label recurs
-    within a sequence. If labels recur only in different sequences, the result is True, with two
-    exceptions. In both exceptions, all labels end with a number. In the first exception, there are
-    more than eight different labels. In the second exception, the labels of every sequence count
-    its segments, such as shot 1, shot 2, … (not bare numbers), and sequences have different numbers
-    of segments. If all sequences have the same number of segments, such labels are taken for
-    phases, that is, classes.
+    The result is False if all labels are equal, or no label recurs. The result is True if a label
+    recurs within a sequence. If labels recur only in different sequences, the result is True, with
+    two exceptions. In both exceptions, all labels end with a number. In the first exception, there
+    are more than eight different labels. In the second exception, the labels of every sequence
+    count its segments, such as shot 1, shot 2, … (not bare numbers), and sequences have different
+    numbers of segments. If all sequences have the same number of segments, such labels are taken
+    for phases, that is, classes.
 
     Parameters
     ----------

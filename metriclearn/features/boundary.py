@@ -130,8 +130,8 @@ def _window_moments(Z: NDArray, h: int) -> tuple[NDArray, NDArray]:
     Returns two arrays (T+h, P). Rows that do not exist are left out. No large numbers are
     subtracted from each other, so even a high jump causes no rounding error in the windows after
     it. Every window consists of the end of one block of h rows and the beginning of the next.
-    Welford's updates give the moments of each part, and Chan's formula combines them. The cost is
-    O(TP).
+    Welford's updates give the moments of these two parts, and Chan's formula combines them. The
+    cost is O(TP).
 
     References
     ----------

@@ -86,10 +86,10 @@ def robust_scale(X: NDArray) -> NDArray[np.float64]:
 
 
 def noise_scale(X: NDArray) -> NDArray[np.float64]:
-    """Standard deviation of the noise around a piecewise constant signal, (T, P) -> (P,).
+    """Estimate the sd of the noise around a piecewise constant signal, (T, P) -> (P,).
 
-    It is computed from the median absolute difference of neighboring samples, which a few changes
-    hardly affect.
+    The estimate is the scaled median absolute difference of neighboring samples, which a few
+    changes hardly affect.
     """
     if len(X) < 2:
         return np.zeros(X.shape[1])
@@ -108,7 +108,7 @@ _SCALES = {"robust": robust_scale, "noise": noise_scale, "standard": lambda X: n
 
 
 def series_scale(X: NDArray, scale: Scale) -> NDArray[np.float64]:
-    """The scale σ of every column, (T, P) -> (P,). It is always positive.
+    """Compute the scale σ of every column, (T, P) -> (P,). The scale is always positive.
 
     If more than half of the values in a column are equal, the chosen scale may be 0. Then σ is the
     "robust" scale or, if that is 0 as well, the "standard" one. A constant column has σ = 1.

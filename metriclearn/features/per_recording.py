@@ -118,7 +118,7 @@ class JoinedFeatures(RecordingTransformer):
 class StandardizedRecordings(StatelessTransformer):
     """Standardize every column of a recording: subtract its mean, divide by its standard deviation.
 
-    This makes recordings by different microphones and cameras comparable. A constant column
+    Standardized recordings by different microphones and cameras are comparable. A constant column
     becomes zero. Nothing is fitted: every recording has a separate scale. O(TP).
     """
 

@@ -50,8 +50,8 @@ def regular(
     rate : float
         Rows per second.
     longest_gap : float
-        The longest gap that is interpolated, in seconds. It must be at least the usual time between
-        two rows.
+        The longest gap that is interpolated, in seconds. This limit must be at least the usual time
+        between two rows.
     time : str, optional
         The column of the times. By default the times are the index. Times are seconds, time stamps
         or durations.

@@ -92,11 +92,11 @@ def hausdorff(
 ) -> float:
     """Hausdorff distance between two sets of change-points.
 
-    It is the largest distance from a change-point of one segmentation to the nearest change-point
-    of the other. It is in samples, or divided by n if ``normalized=True``. Here the end n is not a
-    change-point. The distance is 0 if neither segmentation has a change-point, and inf if only one
-    of the two has any. It takes O((r + s) log(r + s)) time and O(r + s) memory for r and s
-    change-points.
+    The distance is the largest one from a change-point of either segmentation to the nearest
+    change-point of the other. The distance is in samples, or divided by n if ``normalized=True``.
+    Here the end n is not a change-point. The distance is 0 if neither segmentation has a
+    change-point, and inf if only one of the two has any. It takes O((r + s) log(r + s)) time and
+    O(r + s) memory for r and s change-points.
 
     Parameters
     ----------
@@ -189,10 +189,10 @@ def covering(
     """Covering of the true segments by the predicted ones, Σ_k |A_k| max_l J(A_k, B_l) / n.
 
     J is the Jaccard index |A ∩ B| / |A ∪ B| of a true segment A and a predicted segment B. The
-    covering is in (0, 1], and 1 for equal segmentations only. It is not symmetric. With several
-    annotators, their coverings are averaged. It takes O(r + s) time for each annotator, for r and s
-    sorted change-points. A Partition need not be contiguous, so the index also applies to regions
-    of images.
+    covering is in (0, 1], and 1 for equal segmentations only. The covering is not symmetric. With
+    several annotators, their coverings are averaged. The time is O(r + s) for each annotator, for r
+    and s sorted change-points. A Partition need not be contiguous, so the index also applies to
+    regions of images.
 
     Parameters
     ----------

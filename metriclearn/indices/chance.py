@@ -28,8 +28,8 @@ class Estimate(float):
     Attributes
     ----------
     standard_error : float
-        Standard error of the value. It is 0 for the methods "closed form" and "enumeration", which
-        are exact.
+        Standard error of the value. This error is 0 for the methods "closed form" and
+        "enumeration", which are exact.
     method : str
         "closed form", "enumeration" (of all tables) or "sampling" (of random tables).
 

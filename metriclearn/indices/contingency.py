@@ -135,8 +135,8 @@ def contingency_table(
 ) -> ContingencyTable:
     """Contingency table of two labelings, or of a given array of counts.
 
-    It takes O(n) time for integer labels, O(n log n) for others, and O(K + K′) for two contiguous
-    :class:`~metriclearn.problem.partition.Partition` objects.
+    The time is O(n) for integer labels, O(n log n) for other labels, and O(K + K′) for two
+    contiguous :class:`~metriclearn.problem.partition.Partition` objects.
 
     Parameters
     ----------

@@ -76,10 +76,10 @@ def dunn_score(
 def dunn_scores(
     X: ArrayLike, labels: Labels, *, metric: Any = None
 ) -> dict[tuple[str, str], float]:
-    """All 18 indices of :func:`dunn_score`, computed in one pass over the distances.
+    """Compute all 18 indices of :func:`dunn_score` in one pass over the distances.
 
-    It takes O(n² d) time. The n × n distances are computed in blocks of at most 32 MB. It needs
-    O(K²) memory in addition.
+    The time is O(n² d). The n × n distances are computed in blocks of at most 32 MB. The function
+    needs O(K²) memory in addition.
 
     Parameters
     ----------

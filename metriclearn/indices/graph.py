@@ -35,11 +35,11 @@ def random_walk_index(
     scaled. Time and memory are O(edges) for sparse S and O(n²) for dense S, even with thousands of
     clusters.
 
-    Contrary to the paper, it is not a metric. It can be 0 for different partitions (0000 and 0101
-    on a path of 4 nodes), and it can exceed VI on irregular graphs. It equals VI on the complete
-    graph with self-loops, and it is 0 if all edges are self-loops. Nodes of degree 0 have no
-    influence. In the table of section 5.2, the row RWI (random walk index) contradicts the paper's
-    definition. This function follows the paper's definition.
+    Contrary to the paper, the random walk index is not a metric. The index can be 0 for different
+    partitions (0000 and 0101 on a path of 4 nodes), and it can exceed VI on irregular graphs. The
+    index equals VI on the complete graph with self-loops, and it is 0 if all edges are self-loops.
+    Nodes of degree 0 have no influence. In the table of section 5.2, the row RWI (random walk
+    index) contradicts the paper's definition. This function follows the paper's definition.
 
     Parameters
     ----------
@@ -86,14 +86,14 @@ def vi_with_neighbors(
 
     Two nodes have the same type if they have the same label and, for every label, the same number
     of neighbors with this label. Each labeling thus gives a partition into types. VIN is the VI of
-    these two partitions (Eq. (21)), so it satisfies the triangle inequality. It is symmetric, and
+    these two partitions (Eq. (21)), so it satisfies the triangle inequality. VIN is symmetric, and
     it equals VI on a complete or an empty graph.
 
     The types are found by hashing. Every label gets four random 64-bit words. The hash of a node is
     a pair of sums modulo 2⁶⁴. A product with A sums the first two words over the labels of the
-    node's neighbors. Then the last two words of the node's own label are added to these sums. This
-    takes O(edges) time and O(n) memory besides A. For degrees up to d, a collision makes the result
-    wrong with probability below (n d)²/2¹²⁸.
+    node's neighbors. Then the last two words of the node's own label are added to these sums.
+    Hashing takes O(edges) time and O(n) memory besides A. For degrees up to d, a collision makes
+    the result wrong with probability below (n d)²/2¹²⁸.
 
     Contrary to the paper, VIN is only a pseudo-metric (on a path of 3 nodes, VIN(000, 010) = 0).
     The program in the paper multiplies A by the labels themselves, which fails for the label 0 and

@@ -83,8 +83,8 @@ def entropy(
 def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> float:
     """Mutual information I = Σ_kl (n_kl/n) ln(n n_kl / (a_k b_l)), Hussain & Meilă 2014, Eq. (5).
 
-    It is symmetric and in [0, min(H, H′)], where H and H′ are the entropies of the two partitions.
-    It is 0 if the partitions are independent.
+    Mutual information is symmetric and in [0, min(H, H′)], where H and H′ are the entropies of the
+    two partitions. It is 0 if the partitions are independent.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ def normalized_mutual_info_score(
 ) -> float:
     """Mutual information I divided by a normalizer. The default is 2 I / (H + H′).
 
-    It is symmetric, and in [0, 1] (in [0, 1/2] with ``"sum"``). If the normalizer is 0, the value
-    is 1 for equal partitions and 0 otherwise. Vinh, Epps & Bailey 2010 list the normalizers.
+    The index is symmetric, and in [0, 1] (in [0, 1/2] with ``"sum"``). If the normalizer is 0, the
+    value is 1 for equal partitions and 0 otherwise. Vinh, Epps & Bailey 2010 list the normalizers.
     scikit-learn does not have "joint" and "sum".
 
     Parameters
@@ -142,10 +142,10 @@ def adjusted_mutual_info_score(
 ) -> float:
     """Mutual information corrected for chance, (I − E[I]) / (normalizer − E[I]).
 
-    It is symmetric. For random labels with the same cluster sizes it is 0 on average, and for equal
-    partitions it is 1 (except with "sum"). See Vinh, Epps & Bailey 2010. If the normalizer equals
-    E[I], the ratio is 0/0, and the value is 1 for equal partitions and 0 for others. The time is
-    O(n + d d′ w), see :func:`expected_mutual_information`. Here d and d′ are the numbers of
+    The index is symmetric. For random labels with the same cluster sizes, it is 0 on average. For
+    equal partitions, it is 1 (except with "sum"). See Vinh, Epps & Bailey 2010. If the normalizer
+    equals E[I], the ratio is 0/0, and the value is 1 for equal partitions and 0 for others. The
+    time is O(n + d d′ w), see :func:`expected_mutual_information`. Here d and d′ are the numbers of
     distinct cluster sizes of the two partitions, and w is the number of counts that are summed for
     a pair of cluster sizes.
 
@@ -177,9 +177,9 @@ def adjusted_mutual_info_score(
 def variation_of_information(table: ContingencyTable, *, base: float | None = None) -> float:
     """Variation of information H(C|C′) + H(C′|C) = H + H′ − 2I, a metric on partitions.
 
-    It is in [0, ln n], and at most 2 ln max(K, K′). It is exactly 0 for equal partitions. See Meilă
-    2007, and Hussain & Meilă 2014, Eqs. (6) and (7). In their Eq. (6), the second H(C) must read
-    H(C′), and their table in section 5.2 uses base 10.
+    The value is in [0, ln n], and at most 2 ln max(K, K′). For equal partitions, it is exactly 0.
+    See Meilă 2007, and Hussain & Meilă 2014, Eqs. (6) and (7). In their Eq. (6), the second H(C)
+    must read H(C′), and their table in section 5.2 uses base 10.
 
     Parameters
     ----------
@@ -205,9 +205,10 @@ def normalized_variation_of_information(
 ) -> float:
     """Variation of information VI divided by a normalizer. The default is VI / H(C, C′).
 
-    It is symmetric, and 0 for equal partitions. With the default "joint" it equals 1 − I / H(C,
-    C′), see Vinh, Epps & Bailey 2010. With "joint" or "log_n", the index is a metric. With "joint",
-    "log_n" or "sum", the index is in [0, 1]. With the other normalizers, it can be 2 or more.
+    The index is symmetric, and 0 for equal partitions. With the default "joint" it equals 1 − I /
+    H(C, C′), see Vinh, Epps & Bailey 2010. With "joint" or "log_n", the index is a metric. With
+    "joint", "log_n" or "sum", the index is in [0, 1]. With the other normalizers, it can be 2 or
+    more.
 
     Parameters
     ----------
@@ -234,12 +235,12 @@ def normalized_variation_of_information(
 def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> float:
     """Expected mutual information E[I] of random labelings with the given cluster sizes.
 
-    It is in [0, min(H, H′)]; see Vinh, Epps & Bailey 2010, Eq. (24a). The count in a cell of the
-    random table has a hypergeometric distribution. The probabilities of the counts are computed by
-    recurrence from the mode and divided by their sum. This needs no factorials, and the absolute
-    error is about 1e-16 for any n. If the partitions have d and d′ distinct cluster sizes, the time
-    is O(d d′ w), where w ≤ 2e5 is the number of counts that are summed for a pair of sizes. If more
-    counts would have to be summed, a series is evaluated instead.
+    The value is in [0, min(H, H′)]; see Vinh, Epps & Bailey 2010, Eq. (24a). The count in a cell of
+    the random table has a hypergeometric distribution. The probabilities of the counts are computed
+    by recurrence from the mode and divided by their sum. This computation needs no factorials, and
+    its absolute error is about 1e-16 for any n. If the partitions have d and d′ distinct cluster
+    sizes, the time is O(d d′ w), where w ≤ 2e5 is the number of counts that are summed for a pair
+    of sizes. If more counts would have to be summed, a series is evaluated instead.
 
     Parameters
     ----------

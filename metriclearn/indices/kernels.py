@@ -18,9 +18,9 @@ _WIDE = 1e8  # variance above which two terms of a series are exact to rounding
 def expected_information(a: Ints, a_times: Ints, b: Ints, b_times: Ints, n: int) -> float:
     """Compute the expected mutual information of random labelings, in nats.
 
-    It is the sum of E[(m/n) ln(n m / (a b))] over all pairs of clusters, where the count m is
-    hypergeometric. ``a`` and ``b`` are the distinct cluster sizes of the labelings, and ``a_times``
-    and ``b_times`` tell how many clusters have each size.
+    The result is the sum of E[(m/n) ln(n m / (a b))] over all pairs of clusters, where the count m
+    is hypergeometric. ``a`` and ``b`` are the distinct cluster sizes of the labelings, and
+    ``a_times`` and ``b_times`` tell how many clusters have each size.
     """
     total = 0.0
     for i in range(len(a)):

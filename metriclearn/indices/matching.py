@@ -20,9 +20,9 @@ _DRAWN_CELLS = 4_000_000
 def misclassification_error(table: ContingencyTable) -> float:
     """Misclassification error 1 − max_π Σ_k n_{k,π(k)} / n over one-to-one matchings π.
 
-    It is a metric on partitions: symmetric, and 0 for equal partitions only. It is at most
-    1 − 1/max(K, K′). The best matching is found by linear assignment in at most O(K³) time. For
-    two segmentations, dynamic programming finds it in O(K + K′) time.
+    The error is a metric on partitions: symmetric, and 0 for equal partitions only. The error is at
+    most 1 − 1/max(K, K′). The best matching is found by linear assignment in at most O(K³) time.
+    For two segmentations, dynamic programming finds it in O(K + K′) time.
 
     Parameters
     ----------

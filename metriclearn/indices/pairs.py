@@ -23,10 +23,10 @@ _SAFE_SIZE = 3_000_000_000  # largest n whose square fits in 64 bits
 
 
 class PairCounts(NamedTuple):
-    """How many pairs of samples are together in both partitions, in only one, or in neither.
+    """Counts of the pairs of samples that are together in both partitions, in one, or in neither.
 
     A pair is together in a partition if both samples are in the same cluster. The numbers are
-    Python integers, which are exact for any number of samples. They sum to n(n−1)/2.
+    Python integers, which are exact for any number of samples. The four numbers sum to n(n−1)/2.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
     """Count the pairs of samples that are together in both partitions, in only one, or in neither.
 
     A pair is together in a partition if both samples are in the same cluster. The four counts sum
-    to C(n, 2) = n(n−1)/2, the number of all pairs. They are computed from the table by
-    N11 = Σ_kl C(n_kl, 2), N11 + N10 = Σ_k C(a_k, 2) and N11 + N01 = Σ_l C(b_l, 2).
+    to C(n, 2) = n(n−1)/2, the number of all pairs. The counts are computed from the table by N11 =
+    Σ_kl C(n_kl, 2), N11 + N10 = Σ_k C(a_k, 2) and N11 + N01 = Σ_l C(b_l, 2).
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
 def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
     """Numbers of ordered pairs, [[2 N00, 2 N01], [2 N10, 2 N11]], laid out as in scikit-learn.
 
-    The entries sum to n(n − 1). They are 64-bit integers if all entries fit, and exact Python
-    integers (dtype object) if not. In scikit-learn, large entries overflow.
+    The entries sum to n(n − 1). The entries are 64-bit integers if all of them fit, and exact
+    Python integers (dtype object) if not. In scikit-learn, large entries overflow.
 
     Parameters
     ----------
@@ -129,11 +129,11 @@ def rand_score(
 ) -> float:
     """Rand index (N11 + N00) / C(n, 2), the fraction of pairs on which two partitions agree.
 
-    It is symmetric, in [0, 1], and 1 for equal partitions only. For n = 1, where there are no
-    pairs, it is 1. It is not corrected for chance. For two contiguous
-    :class:`~metriclearn.problem.partition.Partition` objects with segment ends c and c*, it is
-    1 − Σ_ij n_ij |c_{i+1} − c*_{j+1}| / C(n, 2). In this case, the sum is computed exactly, in
-    128-bit integers, by merging the two lists of ends in O(K + K′) time and O(1) memory.
+    The index is symmetric, in [0, 1], and 1 for equal partitions only. For n = 1, where there are
+    no pairs, the index is 1. The index is not corrected for chance. For two contiguous
+    :class:`~metriclearn.problem.partition.Partition` objects with segment ends c and c*, it is 1 −
+    Σ_ij n_ij |c_{i+1} − c*_{j+1}| / C(n, 2). In this case, the sum is computed exactly, in 128-bit
+    integers, by merging the two lists of ends in O(K + K′) time and O(1) memory.
 
     Parameters
     ----------
@@ -209,10 +209,10 @@ def corrected_for_chance(n11: int, n10: int, n01: int, n00: int) -> float:
 def jaccard_score(table: ContingencyTable) -> float:
     """Jaccard index N11 / (N11 + N10 + N01) of the pairs of samples in the same cluster.
 
-    It is symmetric and in [0, 1]. Pairs that both partitions put into different clusters (N00) are
-    not counted. If all clusters of both partitions are single samples, the formula is 0/0, and the
-    value is 1. Dividing N11 by the number of all pairs, C(n, 2), would give the index of Russell
-    and Rao.
+    The index is symmetric and in [0, 1]. Pairs that both partitions put into different clusters
+    (N00) are not counted. If all clusters of both partitions are single samples, the formula is
+    0/0, and the value is 1. Dividing N11 by the number of all pairs, C(n, 2), would give the index
+    of Russell and Rao.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def jaccard_score(table: ContingencyTable) -> float:
 def fowlkes_mallows_score(table: ContingencyTable) -> float:
     """Fowlkes–Mallows index N11 / √((N11+N10)(N11+N01)), in [0, 1].
 
-    It is the geometric mean of precision and recall of the pairs in the same cluster, and it is
+    The index is the geometric mean of precision and recall of the pairs in the same cluster. It is
     symmetric. If all clusters of both partitions are single samples, the index is 1 (0 in
     scikit-learn). If all clusters of only one partition are single samples, the index is 0.
 
@@ -279,9 +279,9 @@ def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float
     """The loss ℓ = ‖M − N‖²_F / n of the metric-learning paper, or ‖M − N‖²_F itself.
 
     M = Y(YᵀY)⁻¹Yᵀ represents a partition with the assignment matrix Y, and N represents the other
-    partition in the same way. The loss is computed from
-    ‖M − N‖²_F = K + K′ − 2 Σ_kl n_kl² / (a_k b_l). It is symmetric, the square of a metric, 0 for
-    equal partitions only, and at most (K + K′ − 2) / n.
+    partition in the same way. The loss is computed from ‖M − N‖²_F = K + K′ − 2 Σ_kl n_kl² / (a_k
+    b_l). The loss ℓ is symmetric, 0 for equal partitions only, and at most (K + K′ − 2) / n. It is
+    the square of a metric.
 
     Parameters
     ----------

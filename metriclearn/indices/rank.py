@@ -112,12 +112,12 @@ def weighted_goodman_kruskal(
 ) -> float:
     """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|.
 
-    It compares the order of the values, like a rank correlation, and also their differences, like
-    Pearson correlation. The sums are over pairs i, j of positions. The differences a_i − a_j and
-    b_i − b_j are first divided by the ranges of a and b. w_ij is the sign of the product of the two
-    differences. ŵ_ij has the same sign, and |ŵ_ij| is the smaller absolute difference divided by
-    the larger. The index is ±1 if and only if b is an affine function of a. If the denominator is
-    0, the index is nan. It takes O(n²) time and O(n) memory.
+    The index compares the order of the values, like a rank correlation, and also their differences,
+    like Pearson correlation. The sums are over pairs i, j of positions. The differences a_i − a_j
+    and b_i − b_j are first divided by the ranges of a and b. w_ij is the sign of the product of the
+    two differences. ŵ_ij has the same sign, and |ŵ_ij| is the smaller absolute difference divided
+    by the larger. The index is ±1 if and only if b is an affine function of a. If the denominator
+    is 0, the index is nan. It takes O(n²) time and O(n) memory.
 
     Parameters
     ----------
@@ -197,10 +197,11 @@ def mann_whitney_u(
 
 @needs()
 def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> float:
-    """Normal score (U − n1 n2/2) / σ, where U is the smaller of u1 and u2. It is at most 0.
+    """Normal score (U − n1 n2/2) / σ, where U is the smaller of u1 and u2.
 
     σ² = n1 n2/12 · (N + 1) (1 − Σ(t³ − t)/(N³ − N)), where N = n1 + n2 and the sum is over groups
-    of t tied values. If all values are tied, the score is 0. It takes O(N log N) time.
+    of t tied values. The score is at most 0, and exactly 0 if all values are tied. It takes O(N log
+    N) time.
 
     Parameters
     ----------
@@ -238,8 +239,8 @@ _SIZE = number(1, 1000, whole=True)  # exact counts take n1 · n1 n2 steps on lo
 def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
     """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) of a statistic u.
 
-    The p-value is for samples without ties. It is computed with exact integers and one division, so
-    only the result is rounded. It takes O(n1 · n1 n2) time.
+    The p-value is for samples without ties. The p-value is computed with exact integers and one
+    division, so only the result is rounded. It takes O(n1 · n1 n2) time.
 
     Parameters
     ----------

@@ -256,9 +256,9 @@ def weighted_normalized_mutual_info_score(
     """Mutual information of weighted samples, divided by the mean of the two unweighted entropies.
 
     Samples have the weights of :func:`weighted_adjusted_rand_score`. The value is at least 0. As in
-    tsseg-eval, the entropies ignore the weights. So the value can be below 1 for equal partitions
-    if their segments differ in length (.72 for lengths 50 and 10). If both partitions have one
-    cluster, it is 1. It takes O(n log n) time.
+    tsseg-eval, the entropies ignore the weights. Therefore the value can be below 1 for equal
+    partitions if their segments differ in length (.72 for lengths 50 and 10). If both partitions
+    have one cluster, the value is 1. It takes O(n log n) time.
 
     Parameters
     ----------

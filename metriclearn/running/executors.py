@@ -330,7 +330,7 @@ class DaskExecutor:
     def __deepcopy__(self, memo: Any) -> Self:
         """Return the executor itself, because a connection is never copied.
 
-        So a clone of an estimator by scikit-learn has the same executor.
+        If scikit-learn clones an estimator, the clone therefore has the same executor.
         """
         return self
 

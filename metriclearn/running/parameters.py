@@ -239,7 +239,7 @@ class Needs:
     remedy: str = ""
 
     def check(self, who: str, name: str, value: Any) -> None:
-        """Raise a ValueError if the value is not accepted. Its message begins with ``who``."""
+        """Raise a ValueError if the value is not accepted. The message begins with ``who``."""
         try:
             accepted = self.accepts(value)
         except Exception:  # such as a number in place of a sequence

@@ -14,7 +14,7 @@ _PART = 2048  # data sets per task
 
 
 class StoredArray:
-    """One (T, P) data set on disk, which is read when it is converted to a numpy array.
+    """One (T, P) data set on disk. Converting it to a numpy array reads it.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         return self._check(item, int(self._places[i]), self.n_features)
 
     def subset(self, places: NDArray) -> StoredArrays:
-        """Select some of the arrays. Errors still name the indices in the whole sequence."""
+        """Select some of the arrays. Errors still give indices in the whole sequence."""
         part = copy.copy(self)
         part._places, part._inside = self._places[places], self._inside[places]
         if hasattr(self._source, "subset"):

@@ -123,8 +123,8 @@ def load_gesture_phase(
 def _convert(source: Path, folder: Path) -> None:
     """Make the two files from VIDEO_raw.csv and VIDEO_va3.csv in the publisher's archive.
 
-    Both have a row per frame, with the phase in the last column as a word or its initial (D, for
-    Portuguese descanso, is rest). VIDEO_raw.csv also has a time stamp.
+    Both CSV files have a row per frame. The last column is the phase, as a word or its initial (D,
+    for Portuguese descanso, is rest). VIDEO_raw.csv also has a time stamp.
     """
     pd = optional("pandas", "tables")
     arrays: dict[str, Any] = {}

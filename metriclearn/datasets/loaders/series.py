@@ -38,11 +38,11 @@ def load_beedance(
     root : path, optional
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     derived : bool
-        Add ten features that separate the regimes. All are computed over a centered window, and all
-        logarithms are natural. Each of the three channels has two features: the logarithm of the
-        mean absolute step between frames, and the logarithm of the root mean square change of this
-        step. The second of them is large while a bee waggles. Two more features describe how far
-        the heading deviates from its median over the whole track: the mean deviation, and the
+        Add ten features that separate the regimes. All ten are computed over a centered window, and
+        all logarithms are natural. Each of the three channels has two features: the logarithm of
+        the mean absolute step between frames, and the logarithm of the root mean square change of
+        this step. The second of them is large while a bee waggles. Two more features describe how
+        far the heading deviates from its median over the whole track: the mean deviation, and the
         logarithm of the root mean square deviation. The last two features describe the smoothed
         path: the mean turn in radians per frame (left and right differ in sign), and the logarithm
         of the mean speed. The direction of the path is not a feature, because a bee that turns left
@@ -93,7 +93,7 @@ def _dance(X: NDArray, window: int) -> NDArray[np.float64]:
 
 
 def _path(positions: NDArray, window: int) -> NDArray[np.float64]:
-    """Compute the mean turn and the log mean speed of the smoothed path, (T, 2)."""
+    """Compute the mean turn and the logarithm of the mean speed of the smoothed path, (T, 2)."""
     velocity = np.gradient(_moving_mean(positions, window), axis=0)
     direction = np.unwrap(np.arctan2(velocity[:, 1], velocity[:, 0]))
     values = np.column_stack([np.gradient(direction), np.hypot(*velocity.T)])
@@ -157,7 +157,7 @@ def load_mocap6(
 
 
 def _motion(X: NDArray, window: int, channels: list[str]) -> NDArray[np.float64]:
-    """Compute the moving mean and the log moving standard deviation of every column, (T, 2P)."""
+    """Compute the moving mean and the log of the moving sd of every column, (T, 2P)."""
     mean, square = (_moving_mean(Z, window) for Z in (X, X * X))
     deviation = np.sqrt(np.maximum(square - mean * mean, 0.0))
     floor = [_STILL_JOINT["translation" if ".t" in channel else "angle"] for channel in channels]

@@ -59,8 +59,8 @@ class AudioFeatures(RecordingTransformer):
     energy : bool
         Add the power of the frame, in dB.
     flatness : bool
-        Add the ratio of the geometric to the arithmetic mean of the power spectrum, in dB. It is
-        near 0 dB for noise, and far below 0 dB for tones.
+        Add the ratio of the geometric to the arithmetic mean of the power spectrum, in dB. The
+        ratio is near 0 dB for noise, and far below 0 dB for tones.
     contrast : bool
         Add the differences between peaks and valleys of the spectrum, in octaves from 200 Hz on
         (Jiang et al. 2002).

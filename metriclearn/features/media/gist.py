@@ -53,8 +53,8 @@ class Gist(StatelessTransformer):
 
     Every picture is converted to gray, whitened and normalized in contrast (:func:`prefilter`), and
     filtered by the bank. The modulus of each response is averaged over the cells of a grid of
-    blocks × blocks. This is done in single precision and for one batch of pictures at a time, with
-    a cost of O(n filters · size² log size).
+    blocks × blocks. The pictures are filtered in single precision, one batch at a time, with a cost
+    of O(n filters · size² log size).
 
     Parameters
     ----------

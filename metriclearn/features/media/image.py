@@ -364,7 +364,7 @@ class ImageFeatures(ComponentParameters):
     def nodes(self, image: ArrayLike) -> ImageNodes:
         """Find the nodes of one image, and compute their features.
 
-        This takes about 0.2 s for 300×225 pixels.
+        The computation takes about 0.2 s for 300×225 pixels.
 
         Raises
         ------

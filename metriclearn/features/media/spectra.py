@@ -49,8 +49,8 @@ def pitch_class_filters(sampling_rate: int, window: int) -> NDArray[np.float32]:
 
     A row belongs to a pitch class, and has a Gaussian bump at its pitch in every octave. The bump
     is one semitone wide, or one frequency bin if a bin is wider. Every column is scaled to norm 1,
-    and then multiplied by a Gaussian function of its octave that is largest at 880 Hz. These are
-    the weights of ``librosa.filters.chroma`` (Ellis 2007) with A = 440 Hz.
+    and then multiplied by a Gaussian function of its octave that is largest at 880 Hz. The weights
+    are the same as in ``librosa.filters.chroma`` (Ellis 2007) with A = 440 Hz.
     """
     frequencies = np.arange(1, window) * sampling_rate / window
     pitches = 12.0 * np.log2(frequencies / (440.0 / 16.0))
