@@ -109,9 +109,9 @@ def load_recordings(
     -----
     UserWarning
         If the last segment of a recording ends after the recording, if a segment is too short for a
-        row, or if it has the same label as the segment before it. Without ``gap``, there is also a
-        warning if the last segment ends before the middle of the recording, or if more than 2 % of
-        all time is in no segment.
+        row, or if a segment has the same label as the segment before it. Without ``gap``, there is
+        also a warning if the last segment ends before the middle of the recording, or if more than
+        2 % of all time is in no segment.
 
     See Also
     --------

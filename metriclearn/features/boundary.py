@@ -77,14 +77,18 @@ class BoundaryFeatures(StatelessTransformer):
 
     @property
     def looks_back(self) -> int | None:
-        """The row of a position depends on this many samples before it. None means that it depends
-        on the whole sequence."""
+        """The row of a position depends on this many samples before it.
+
+        None means that the row depends on the whole sequence.
+        """
         return max(self.windows, default=0) if self.unit == "data" else None
 
     @property
     def looks_ahead(self) -> int | None:
-        """The row of a position depends on this many samples from the position on. None means that
-        it depends on the whole sequence."""
+        """The row of a position depends on this many samples from the position on.
+
+        None means that the row depends on the whole sequence.
+        """
         return self.looks_back
 
     @needs(X=SEQUENCES)

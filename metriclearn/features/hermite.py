@@ -125,7 +125,7 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
     n_features_in_: int
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check parameters and remember the columns. Nothing else is learned."""
+        """Check the parameters, and remember the number and the names of the columns."""
         check_parameters(self)
         for i, series in enumerate(X if _is_list(X) else [X]):
             self._read(series, i == 0)
@@ -272,7 +272,7 @@ class SlidingMoments(_PerSeries):
     scale: Scale | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check parameters and remember the columns. Nothing else is learned."""
+        """Check the parameters, and remember the number and the names of the columns."""
         check_parameters(self)
         if self.trend is not None and self.trend <= self.window:
             raise ValueError(

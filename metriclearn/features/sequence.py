@@ -99,8 +99,10 @@ class SequenceFeatures(StatelessTransformer):
 
     @property
     def looks_back(self) -> int | None:
-        """The row of a position depends on this many samples before it. None means that it depends
-        on the whole sequence."""
+        """The row of a position depends on this many samples before it.
+
+        None means that the row depends on the whole sequence.
+        """
         return self.window
 
     @needs(X=SEQUENCES)

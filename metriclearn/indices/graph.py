@@ -2,8 +2,8 @@
 
 VI is the variation of information, and VIN stands for VI with neighbors.
 
-The indices use the edges, so they depend on where the labelings differ. Other functions build the
-graph from points or from the pixels of an image.
+The indices use the edges of the graph. Their values therefore depend on which nodes are labeled
+differently. Other functions build the graph from points or from the pixels of an image.
 
 References
 ----------

@@ -3,8 +3,8 @@
 A segment is a maximal run of equal labels. A label may occur in several segments. Some indices
 compare the names of the states, which are the labels. The clusters of a
 :class:`~metriclearn.problem.partition.Partition` have no names. True and predicted clusters are
-therefore matched one to one so that the overlap is largest, and each predicted cluster gets the
-name of its true cluster, or a new name if it has no true cluster. In a segmentation
+therefore matched one to one so that the overlap is largest. A predicted cluster gets the name of
+its true cluster, or a new name if it has no true cluster. In a segmentation
 ``Partition.from_change_points(ends)``, each segment is a cluster of its own.
 """
 

@@ -99,11 +99,11 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Context that gives a stream, and replaces the file ``path`` if the block ends without error.
+    """Context that opens a stream, and replaces the file ``path`` if the block ends without error.
 
     Until then, the stream writes to a hidden file ``.NAME.*.tmp`` next to ``path``. The hidden file
-    is locked while the process runs. If the process is killed, the hidden file is left behind. A
-    hidden file that is left behind is removed when ``path`` is written again.
+    is locked while the process runs. If the process is killed, the hidden file remains until
+    ``path`` is written again.
 
     Raises
     ------

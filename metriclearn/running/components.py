@@ -1,4 +1,4 @@
-"""Components of estimators: parameters that are objects with parameters of their own."""
+"""Components of estimators: parameters that are objects and have parameters themselves."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def new_figure(size: tuple[float, float]) -> Figure:
     """Make a figure of ``size`` inches.
 
     If pyplot was imported, it manages figures that are made in the main thread, so that
-    ``plt.show()`` and ``plt.savefig`` work. Other figures, for example those of servers and
-    threads, are freed after use.
+    ``plt.show()`` and ``plt.savefig`` work. Other figures, for example on servers and in threads,
+    are freed after use.
     """
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None or threading.current_thread() is not threading.main_thread():

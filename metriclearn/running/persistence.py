@@ -37,8 +37,9 @@ _RENAMED = {"LearnedPrice": "FeaturePenalty", "TorchChangePoints": "ChangePoints
 _RENAMED_ATTRIBUTES = {"price_": "feature_penalty_", "price": "penalty"}
 # classes that are gone -> the class to fit instead
 _REMOVED = {"DataPenaltyMetricLearner": "PenaltyLearner"}
-# Only training needs these attributes: augmentations, callbacks, executors, tensors on a device,
-# and the large paths of segmentations and of strengths.
+# Only training needs augmentations, callbacks, executors, the large paths of segmentations and of
+# strengths (path_, paths_), and the predictions for recordings that were left out (left_out_). A
+# stream computes kept_ from its other attributes.
 _LEFT_OUT = ("augmentations", "callbacks", "executor", "kept_", "left_out_", "path_", "paths_")
 
 # Types of scikit-learn that skops loads only on request. Predictions follow the indices in trees
@@ -57,10 +58,11 @@ _TRUSTED = [
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator to a ``.npz`` file.
 
-    The loaded estimator makes the same predictions. Some attributes that only training needs are
-    not stored: callbacks, executors, ``path_`` (the regularization path of a
-    ``ChangePointMetricLearnerCV``) and ``paths_`` (the segmentation paths of the training sequences
-    of a ``PenaltyLearner``).
+    The loaded estimator makes the same predictions. Attributes that only training needs are not
+    stored: augmentations, callbacks, executors, ``path_`` (the regularization path of a
+    ``ChangePointMetricLearnerCV``), ``paths_`` (the segmentation paths of the training sequences of
+    a ``PenaltyLearner``) and ``left_out_`` (the predictions of a ``Consensus`` for recordings that
+    were left out).
 
     Parameters
     ----------

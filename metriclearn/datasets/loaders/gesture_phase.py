@@ -64,10 +64,10 @@ def load_gesture_phase(
         metres). ``"both"`` gives all 50 features. With ``"va3"`` or ``"both"``, sequences start at
         frame 4 and have the labels that were published with the velocities.
     derived : bool
-        Add 28 features that are computed from the positions: the positions of hands and wrists
-        relative to spine and head (such as ``left_hand_from_spine_x``, approximately in metres),
-        and how far each hand and wrist moved since the last frame (such as ``left_hand_step``,
-        0 in the first frame).
+        Add 28 features that are computed from the positions. These features are the positions of
+        hands and wrists relative to spine and head (such as ``left_hand_from_spine_x``,
+        approximately in metres), and how far each hand and wrist moved since the last frame (such
+        as ``left_hand_step``, 0 in the first frame).
     group : {"user", "story", "video"}
         Which videos form a group: those of one user, those of one story, or each video alone. The
         group of video ``a1`` is then ``a``, ``1`` or ``a1``.

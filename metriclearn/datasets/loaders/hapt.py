@@ -26,7 +26,7 @@ Signals = NDArray[np.float64]
 
 
 def _band_energy(windows: Signals, low: float, high: float) -> Signals:
-    """The variance of every window due to frequencies f with low < f ≤ high Hz, (n, channels)."""
+    """Sum the power at frequencies f with low < f ≤ high Hz in every window, (n, channels)."""
     from scipy.signal import periodogram
 
     options = {"detrend": False, "scaling": "spectrum", "axis": 1}

@@ -88,9 +88,9 @@ def _gaze(track: NDArray) -> NDArray[np.float64]:
 def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequences:
     """Songs of a Bengalese finch, labeled as nine notes and silence, with a row every 4 ms.
 
-    Features are the powers in 32 mel bands from 500 to 12,000 Hz, in decibels relative to full
-    scale, and the change of each over 16 ms. Every bout of song is a group. All bouts are of one
-    bird.
+    Half of the features are the powers in 32 mel bands from 500 to 12,000 Hz, in decibels relative
+    to full scale. The other half are the changes of these powers over 16 ms. Every bout of song is
+    a group. All bouts are of one bird.
 
     Data: Koumura & Okanoya, Automatic recognition of element classes and boundaries in the birdsong
     with variable sequences, PLoS ONE 11(7), 2016. Cost O(rows).
@@ -185,9 +185,9 @@ def _chroma(values: NDArray) -> NDArray[np.float64]:
 def load_piano_keys(root: PathLike | None = None) -> LabeledSequences:
     """Movements of Mozart's piano sonatas, labeled by local key, with a row per quarter note.
 
-    Features are the square roots of the fractions of the sounding time that each of the twelve
-    pitch classes takes, over 2, 8 and 32 quarter notes. Labels are keys, such as ``G major``. Every
-    movement is a group.
+    Features describe the twelve pitch classes over 2, 8 and 32 quarter notes. A feature is the
+    square root of the fraction of the sounding time that a pitch class takes. Labels are keys, such
+    as ``G major``. Every movement is a group.
 
     Data: Hentschel, Neuwirth & Rohrmeier, The annotated Mozart sonatas, TISMIR 4(1), 2021. Cost
     O(rows).

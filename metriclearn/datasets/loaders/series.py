@@ -48,7 +48,7 @@ def load_beedance(
         of the mean speed. The direction of the path is not a feature, because a bee that turns left
         may face any direction.
     window : int
-        Number of frames in the window, odd.
+        Odd number of frames in the window.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def load_mocap6(
         Add the moving mean of every channel and the natural logarithm of its moving standard
         deviation, because exercises differ in the joints that swing. Then there are 36 features.
     window : int
-        Number of rows over which moving statistics are computed, odd. 15 rows are 1.5 s.
+        Odd number of rows over which moving statistics are computed. 15 rows are 1.5 s.
 
     Returns
     -------
