@@ -184,7 +184,7 @@ def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
 
 
 def typical_tolerance(lengths: Sequence[float] | NDArray, step: float = 0.0) -> float:
-    """Allowed error of a boundary: a tenth of the median segment length, but at least ``step``."""
+    """Return the allowed error of a boundary: a tenth of the median length, at least ``step``."""
     return max(float(np.median(lengths)) / 10, step)
 
 
@@ -235,7 +235,7 @@ def _texts(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def _clock(seconds: float) -> str:
-    """Time as hh:mm:ss.mmm."""
+    """Write a time as hh:mm:ss.mmm."""
     minutes, milliseconds = divmod(round(1000 * seconds), 60000)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{milliseconds / 1000:06.3f}"
 

@@ -188,7 +188,7 @@ class _Rows:
 
     @cached_property
     def array(self) -> NDArray:
-        """The whole file as a memory-mapped array."""
+        """The content of the file as a memory-mapped array."""
         return np.load(self._file, mmap_mode="r", allow_pickle=False)
 
     def __call__(self, span: NDArray) -> NDArray:

@@ -40,11 +40,11 @@ class Extractor(Protocol):
         ...
 
     def extract(self, path: PathLike, /) -> NDArray[np.float64]:
-        """Features of one file, (T, P)."""
+        """Compute the features of one file, (T, P)."""
         ...
 
     def get_feature_names_out(self) -> NDArray:
-        """Names of the P columns."""
+        """Return the names of the P columns."""
         ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

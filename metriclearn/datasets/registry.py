@@ -97,7 +97,7 @@ def fetch(
     root: PathLike | None = None,
     base_url: str | None = None,
 ) -> Path:
-    """Path of a file of data set ``name``. If the file is missing and public, it is downloaded.
+    """Find a file of data set ``name``, or download it if it is public, and return its path.
 
     A download is checked against the registered sha256 and tried up to three times. If the download
     is interrupted, no file is left. A file that already exists is not checked.
@@ -164,7 +164,7 @@ def fetch(
 
 
 def existing(name: str, part: str, root: PathLike | None = None) -> Path:
-    """Path of an existing file or folder of data set ``name``.
+    """Return the path of an existing file or folder of data set ``name``.
 
     Raises
     ------

@@ -30,7 +30,7 @@ class Items:
             )
 
     def __len__(self) -> int:
-        """N, the number of items."""
+        """Return N, the number of items."""
         return len(getattr(self, self.LISTS[0]))
 
     def __repr__(self) -> str:
@@ -233,13 +233,13 @@ class LabeledSequences(Items):
 
 
 def runs(labels: ArrayLike) -> list[str]:
-    """The label of every segment, that is, of every run of equal labels, in order."""
+    """Return the label of every segment, that is, of every run of equal labels, in order."""
     values = np.asarray(labels)
     return [str(value) for value in values[Partition.from_runs(values).change_points - 1]]
 
 
 def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
-    """Whether labels are names of classes, rather than of single segments.
+    """Return whether labels are names of classes, rather than of single segments.
 
     The result is False if all labels are equal, or no label recurs. The result is True if a label
     recurs within a sequence. If labels recur only in different sequences, the result is True, with

@@ -129,7 +129,7 @@ class BoundaryFeatures(StatelessTransformer):
 
 @njit(nogil=True, cache=True)
 def _window_moments(Z: NDArray, h: int) -> tuple[NDArray, NDArray]:
-    """For every b < T + h, compute the mean and Σ(z − mean)² of the rows b−h … b−1.
+    """Compute the mean and Σ(z − mean)² of the rows b−h … b−1, for every b < T + h.
 
     Returns two arrays (T+h, P). Rows that do not exist are left out. No large numbers are
     subtracted from each other, so even a high jump causes no rounding error in the windows after

@@ -98,12 +98,12 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
         return self.transformer_.transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
-        """Names of the new features, as the fitted transformer gives them."""
+        """Return the names of the new features, as the fitted transformer gives them."""
         return self.transformer_.get_feature_names_out(input_features)
 
 
 def _several(X: Any) -> bool:
-    """Whether X is a list of tables of samples, not one table."""
+    """Return whether X is a list of tables of samples, not one table."""
     if not isinstance(X, (list, tuple)) or not X:
         return False
     first: Any = X[0]

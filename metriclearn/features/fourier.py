@@ -29,7 +29,7 @@ Kernel = Literal["gaussian", "laplacian", "cauchy"]
 
 
 def fourier_features(X: ArrayLike, omega: ArrayLike, phase: ArrayLike) -> NDArray[np.float64]:
-    """φ(X) = √(2/D) cos(X ωᵀ + u), Algorithm 1 of Rahimi & Recht (2007), O(n d D).
+    """Compute φ(X) = √(2/D) cos(X ωᵀ + u), Algorithm 1 of Rahimi & Recht (2007), O(n d D).
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """φ(X), shape (n, D)."""
+        """Compute φ(X), shape (n, D)."""
         check_is_fitted(self)
         X = real_array(type(self).__name__, "X", X)
         validate_data(self, X, reset=False, skip_check_array=True)

@@ -40,7 +40,7 @@ Normalization = Literal["orthonormal", "paper"]
 def hermite_functions(
     x: ArrayLike, n_functions: int, normalization: Normalization = "orthonormal"
 ) -> NDArray[np.float64]:
-    """Values of the Hermite functions h_0 … h_{n−1} at x, shape (*x.shape, n), O(n) per value.
+    """Compute the Hermite functions h_0 … h_{n−1} at x, shape (*x.shape, n), O(n) per value.
 
     "orthonormal": h_i(x) = H_i(x) e^{−x²/2} / √(2^i i! √π) with the physicists' polynomials, so
     that ∫ h_i h_j = δ_ij. "paper": 2 √(2^i π i!) · 2^{i/2} He_i(x) e^{−x²/2} with the probabilists'
@@ -81,7 +81,7 @@ def hermite_functions(
 
 
 def robust_scale(X: NDArray) -> NDArray[np.float64]:
-    """Median absolute deviation of every column, times 1.4826, (T, P) -> (P,)."""
+    """Compute the median absolute deviation of every column, times 1.4826, (T, P) -> (P,)."""
     return np.median(np.abs(X - np.median(X, axis=0)), axis=0) / _NORMAL
 
 
@@ -139,7 +139,7 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
         return self._features(self._read(X, False))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names such as ``hermite1_COLUMN``, ``hermite2_COLUMN``, …, column by column."""
+        """Return names such as ``hermite1_COLUMN``, ``hermite2_COLUMN``, …, column by column."""
         check_is_fitted(self)
         columns = _check_feature_names_in(self, input_features)
         names = self._names()
@@ -152,7 +152,7 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
 
     @abstractmethod
     def _names(self) -> list[str]:
-        """Names of the features of one column, without the name of the column."""
+        """Return the names of one column's features, without the name of the column."""
 
     @abstractmethod
     def _features(self, X: NDArray) -> NDArray:
@@ -165,7 +165,7 @@ _ODD = Needs(
 
 
 def _is_list(X: Any) -> bool:
-    """Whether X is a list of several series, rather than a list of the rows of one series."""
+    """Return whether X is a list of several series, and not a list of the rows of one series."""
     return isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
 
 

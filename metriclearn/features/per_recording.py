@@ -27,11 +27,11 @@ class RecordingTransformer(StatelessTransformer, ABC):
 
     @abstractmethod
     def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
-        """Features of one file, (T, P)."""
+        """Compute the features of one file, (T, P)."""
 
     @abstractmethod
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names of the P columns. ``input_features`` is not used."""
+        """Return the names of the P columns. ``input_features`` is not used."""
 
     def transform(self, X: Any) -> Any:
         """Compute the features of one path, or of every path in a list. Row t begins at t/rate
@@ -111,7 +111,7 @@ class JoinedFeatures(RecordingTransformer):
         return np.hstack([array[: min(lengths)] for array in arrays])
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names of all columns, in the order of the extractors."""
+        """Return the names of all columns, in the order of the extractors."""
         return np.concatenate([e.get_feature_names_out() for e in self.extractors])
 
 

@@ -119,8 +119,10 @@ class SequenceFeatures(StatelessTransformer):
         return np.array(rows, dtype=np.float64).reshape(len(arrays), len(self.names))
 
     def _rows(self, X: NDArray, n_features: int) -> NDArray[np.float64]:
-        """Features of m stretches of T samples, (m, n_names). X (T, mP) holds the P columns of
-        every stretch, one stretch after another."""
+        """Compute the features of m stretches of T samples, (m, n_names).
+
+        X (T, mP) holds the P columns of every stretch, one stretch after another.
+        """
         values = [SEQUENCE_FEATURES[name](X).reshape(-1, n_features) for name in self.names]
         means = [one.mean(axis=1) for one in values]
         n_rows = X.shape[1] // n_features
@@ -143,5 +145,5 @@ class SequenceFeatures(StatelessTransformer):
         return rows
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names of the features, one per column."""
+        """Return the names of the features, one per column."""
         return np.array(list(self.names), dtype=object)

@@ -21,11 +21,11 @@ class Descriptor(Protocol):
     """Maps pictures (n, H, W, 3) of values from 0 to 255, or windows of sound (n, …), to (n, P)."""
 
     def transform(self, X: ArrayLike, /) -> NDArray[np.float64]:
-        """Descriptors, one row per picture or window."""
+        """Compute descriptors, one row per picture or window."""
         ...
 
     def get_feature_names_out(self) -> NDArray:
-        """Names of the P columns."""
+        """Return the names of the P columns."""
         ...
 
 

@@ -226,7 +226,7 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
 
 
 def _seconds(times: pd.Index) -> NDArray[np.float64]:
-    """Seconds since the first time, (T,)."""
+    """Return the seconds since the first time, (T,)."""
     pd = optional("pandas", "tables")
     since = times - times[0]
     if times.dtype.kind in "Mm":
@@ -244,8 +244,10 @@ def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
 
 
 def _grid(steps: NDArray, longest: float) -> NDArray[np.int64]:
-    """The row numbers i of the grid, from the first time to the last. Rows in long gaps are left
-    out, since such gaps may last months."""
+    """Return the row numbers i of the grid, from the first time to the last.
+
+    Rows in long gaps are left out, because such gaps may last months.
+    """
     stretches = np.split(steps, np.flatnonzero(np.diff(steps) > longest + _NEAR) + 1)
     firsts = [int(np.ceil(part[0] - _NEAR)) for part in stretches]
     lasts = [int(part[-1] + _NEAR) for part in stretches]

@@ -295,7 +295,7 @@ def annotation_error(
     regions: Iterable[Sequence[int]],
     n_samples: int | None = None,
 ) -> AnnotationError:
-    """Fraction of the annotated regions that have too many or too few change-points.
+    """Compute the fraction of the annotated regions that have too many or too few change-points.
 
     It takes O((s + m) log s) time for s change-points and m regions.
 

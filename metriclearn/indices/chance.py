@@ -117,7 +117,7 @@ def expected_under_permutation(
     n_permutations: int = 1000,
     random_state: int | np.random.Generator | None = 0,
 ) -> Estimate:
-    """Mean of an index over all relabelings of the samples that keep the cluster sizes.
+    """Compute the mean of an index over all relabelings with the same cluster sizes.
 
     There are closed forms for the Rand index, Fowlkes–Mallows, mutual information, variation of
     information and the loss ℓ. For any other index, the method depends on the number of contingency

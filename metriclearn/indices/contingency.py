@@ -122,7 +122,7 @@ class ContingencyTable:
 
     @property
     def equal(self) -> bool:
-        """Whether the two partitions are equal: every row and column has one non-empty cell."""
+        """Whether the partitions are equal: every row and every column has one non-empty cell."""
         return len(self.counts) == len(self.row_sizes) == len(self.column_sizes)
 
 
@@ -133,7 +133,7 @@ def contingency_table(
     contingency: Any = None,
     ignore_label: Hashable = None,
 ) -> ContingencyTable:
-    """Contingency table of two labelings, or of a given array of counts.
+    """Make the contingency table of two labelings, or of a given array of counts.
 
     The time is O(n) for integer labels, O(n log n) for other labels, and O(K + K′) for two
     contiguous :class:`~metriclearn.problem.partition.Partition` objects.

@@ -101,7 +101,7 @@ def _music(pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
 
 
 def _timed(pair: Pair, rate: float, ignore_label: Hashable) -> Iterator[tuple[NDArray, NDArray]]:
-    """For both labelings, yield the start and end of every segment in seconds, and its state."""
+    """Yield (start, end, state) of every segment for both labelings, with times in seconds."""
     for labels in pair:
         segments, names = state_sequences.runs(labels, ignore_label)
         ends = segments.change_points

@@ -129,7 +129,7 @@ def vi_with_neighbors(
 
 @needs(radius=number())
 def epsilon_graph(X: ArrayLike, radius: float) -> Any:
-    """Graph that links points at most ``radius`` apart, without self-loops.
+    """Make a graph that links points at most ``radius`` apart, without self-loops.
 
     In few dimensions it takes about O(n log n + edges) time. Section 5.2 of the paper links points
     whose similarity exp(−d²) exceeds a threshold s. For this graph, pass ``radius = sqrt(−log s)``.
@@ -157,7 +157,7 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
 
 
 def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
-    """Graph that links two points if either is among the nearest neighbors of the other.
+    """Make a graph that links two points if either is among the nearest neighbors of the other.
 
     In few dimensions it takes about O(n log n) time, with the search trees of scikit-learn.
 
@@ -196,7 +196,7 @@ def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
     reach=number(0, whole=True),
 )
 def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) -> Any:
-    """Graph that links pixels of a grid that are at most ``reach`` apart on every axis.
+    """Make a graph that links pixels of a grid that are at most ``reach`` apart on every axis.
 
     There are no self-loops. ``reach=2`` is the 5×5 neighborhood of section 5.3 of the paper. It
     takes O(pixels (2 reach + 1)^axes) time.

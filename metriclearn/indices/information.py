@@ -233,7 +233,7 @@ def normalized_variation_of_information(
 
 
 def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> float:
-    """Expected mutual information E[I] of random labelings with the given cluster sizes.
+    """Compute the expected mutual information E[I] of random labelings with given cluster sizes.
 
     The value is in [0, min(H, H′)]; see Vinh, Epps & Bailey 2010, Eq. (24a). The count in a cell of
     the random table has a hypergeometric distribution. The probabilities of the counts are computed

@@ -47,7 +47,7 @@ def misclassification_error(table: ContingencyTable) -> float:
 
 @of_partitions
 def plot_contingency(table: ContingencyTable) -> Figure:
-    """Heat map of a contingency table, with matched clusters on the diagonal.
+    """Plot a heat map of a contingency table, with matched clusters on the diagonal.
 
     Rows and columns are ordered by the best one-to-one matching of the clusters. The shade of a
     cell is the fraction of the true cluster that is in the predicted cluster. In small tables, the

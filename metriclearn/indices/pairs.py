@@ -92,7 +92,7 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
 
 @of_partitions
 def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
-    """Numbers of ordered pairs, [[2 N00, 2 N01], [2 N10, 2 N11]], laid out as in scikit-learn.
+    """Count the ordered pairs, [[2 N00, 2 N01], [2 N10, 2 N11]], laid out as in scikit-learn.
 
     The entries sum to n(n − 1). The entries are 64-bit integers if all of them fit, and exact
     Python integers (dtype object) if not. In scikit-learn, large entries overflow.

@@ -275,7 +275,7 @@ def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
     alpha=Needs("an alpha between 0 and 1", lambda alpha: 0 < Fraction(str(alpha)) < 1),
 )
 def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | None:
-    """Largest U that is significant at the two-sided level alpha, or None if no U is significant.
+    """Find the largest U that is significant at the two-sided level alpha, or None if no U is.
 
     It takes O(n1 · n1 n2) time and compares exact rational numbers. A widespread printed table is
     wrong at level .05 for sizes (4, 20), (9, 10), (14, 17) and (17, 14).
@@ -398,7 +398,7 @@ def _permutation_p(u1: float, n1: int, n2: int, ranks: NDArray[np.float64]) -> f
 
 
 def _u_counts(n1: int, n2: int) -> Sequence[int]:
-    """For each U = 0 … n1 n2, count the arrangements of the two samples that give this U.
+    """Count the arrangements of the two samples that give U, for each U = 0 … n1 n2.
 
     The counts are the coefficients of the Gaussian binomial, computed as exact integers.
     """

@@ -73,7 +73,7 @@ class Stability:
         return stability_summary(self.distances)["median"]
 
     def quantile(self, level: float = 0.9) -> float:
-        """Quantile of the distances, by linear interpolation."""
+        """Compute a quantile of the distances, by linear interpolation."""
         return float(np.quantile(self.distances, level))
 
     def plot(self) -> Figure:
@@ -111,7 +111,7 @@ def stability(
     n_jobs: int | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> Stability:
-    """Bootstrap stability of a clustering method.
+    """Measure the bootstrap stability of a clustering method.
 
     Each replicate is a clustering of n points drawn with replacement. By default, a replicate is
     compared with the clustering of all points. Only the drawn points count. With
@@ -176,7 +176,7 @@ def stability_pairwise(
     *,
     absent: Hashable = None,
 ) -> list[float]:
-    """Distances between all pairs of labelings, on the points that both of them label.
+    """Compute the distances between all pairs of labelings, on the points that both of them label.
 
     :func:`stability` calls this function for ``compare="pairwise"``.
 
@@ -213,7 +213,7 @@ def stability_reference(
     *,
     absent: Hashable = None,
 ) -> list[float]:
-    """Distance of every labeling to a reference labeling, on the points that both of them label.
+    """Compute the distance of every labeling to a reference, on the points that both of them label.
 
     :func:`stability` calls this function for ``compare="reference"``.
 
@@ -244,7 +244,7 @@ def stability_reference(
 
 
 def stability_summary(values: ArrayLike) -> dict[str, float]:
-    """Mean, median and 90 % quantile of distances.
+    """Compute the mean, the median and the 90 % quantile of distances.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ _SECONDS = number()
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an error was caused by Ctrl-C.
+    """Return whether an error was caused by Ctrl-C.
 
     If Ctrl-C is pressed in compiled code, or while this code is loaded, a SystemError is raised,
     whose cause is the KeyboardInterrupt.

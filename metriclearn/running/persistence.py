@@ -293,7 +293,7 @@ def _module_class(path: str, who: str) -> type:
 
 
 def _is_public(cls: type) -> bool:
-    """Whether a class is an estimator or dataclass that metriclearn defines, or a pipeline."""
+    """Return whether a class is a pipeline, or metriclearn's own estimator or dataclass."""
     if cls in _COMPOSED:
         return True
     home = import_module(cls.__module__) if cls.__module__.startswith("metriclearn.") else None
@@ -331,7 +331,7 @@ def _class_at(path: str, kind: str) -> type:
 
 @cache
 def _parameters_of(cls: type) -> frozenset[str]:
-    """Names of parameters. Cached, as a consensus stores hundreds of models of a few classes."""
+    """Return the names of parameters. Cached, because a consensus has hundreds of models."""
     return frozenset(signature(cls).parameters)
 
 
@@ -398,7 +398,7 @@ def _decode(value: Any, parts: _Parts) -> Any:
 
 
 def _is_from_scikit_learn(value: Any) -> bool:
-    """Whether an object is an estimator whose class scikit-learn itself defines."""
+    """Return whether an object is an estimator whose class scikit-learn itself defines."""
     return isinstance(value, BaseEstimator) and type(value).__module__.startswith("sklearn.")
 
 

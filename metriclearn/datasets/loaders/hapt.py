@@ -203,7 +203,7 @@ def _window_features(signals: Signals, window: int, features: str) -> Signals:
 
 
 def _owners(name: str, spans: NDArray, n_samples: int, window: int) -> NDArray[np.int64]:
-    """For every window, the number of the segment or gap that contains most of its samples.
+    """Return the number of the segment or gap that contains most samples of each window.
 
     Segments (``spans``) and gaps are numbered together in order of time: the gap before the first
     segment is 0, the first segment 1, the gap after it 2, and so on.

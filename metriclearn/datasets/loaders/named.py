@@ -70,7 +70,7 @@ def load_gazecom(root: PathLike | None = None, step: int = 5) -> LabeledSequence
 
 
 def _gaze(track: NDArray) -> NDArray[np.float64]:
-    """Displacement, straightness and deviation of the gaze at three scales, and the confidence."""
+    """Compute displacement, straightness and deviation of the gaze. Append the confidence."""
     place = track[:, :2].astype(np.float64) / 10.0 / _DEGREE
     steps = np.linalg.norm(np.diff(place, axis=0, prepend=place[:1]), axis=1)
     columns = []
@@ -220,7 +220,7 @@ def load_piano_keys(root: PathLike | None = None) -> LabeledSequences:
 
 
 def _profiles(rows: NDArray) -> NDArray[np.float64]:
-    """Square roots of the fractions of the twelve pitch classes at three scales, (T, 36)."""
+    """Compute the square roots of pitch-class fractions at three scales, (T, 36)."""
     columns = []
     for scale in (2, 8, 32):
         sums = uniform_filter1d(rows[:, :12].astype(np.float64), scale, axis=0, mode="nearest")

@@ -266,7 +266,7 @@ class SoundWindows(RecordingTransformer):
     sampling_rate: int = 16000
 
     def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
-        """Features of one file, (T, P).
+        """Compute the features of one file, (T, P).
 
         Raises
         ------
@@ -289,5 +289,5 @@ class SoundWindows(RecordingTransformer):
         return np.vstack(parts)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """The names of the descriptor's columns."""
+        """Return the names of the descriptor's columns."""
         return self.descriptor.get_feature_names_out()

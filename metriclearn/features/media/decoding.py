@@ -114,7 +114,7 @@ def video_frames(
 
 
 def duration(path: PathLike) -> float:
-    """Length of a recording in seconds according to its header, or 0 if the header has none.
+    """Return the length of a recording in seconds from its header, or 0 if the header has none.
 
     Raises
     ------

@@ -21,7 +21,7 @@ _GRAY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 
 
 def gabor_bank(orientations: tuple[int, ...], size: int) -> NDArray[np.float64]:
-    """The transfer functions of all filters of the bank, (Σ orientations, size, size).
+    """Compute the transfer functions of all filters of the bank, (Σ orientations, size, size).
 
     Frequencies are in the order of ``numpy.fft.fftfreq``. Scale i = 0, 1, … has K_i orientations.
     At the frequency with radius r (cycles per picture) and angle θ, the filter of orientation
@@ -106,7 +106,7 @@ class Gist(StatelessTransformer):
         return np.vstack(parts).astype(np.float64)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names such as ``gist_s0_o3_r1_c2``: scale 0, orientation 3, cell in row 1, column 2."""
+        """Return names such as ``gist_s0_o3_r1_c2``: scale 0, orientation 3, row 1, column 2."""
         cells = [f"r{r}_c{c}" for r in range(self.blocks) for c in range(self.blocks)]
         filters = [f"s{s}_o{o}" for s, count in enumerate(self.orientations) for o in range(count)]
         return np.array([f"gist_{g}_{cell}" for g in filters for cell in cells], dtype=object)
@@ -141,7 +141,7 @@ def prefilter(pictures: NDArray[np.float64], cutoff: float = 4.0) -> NDArray[np.
 
 
 def gray(X: ArrayLike) -> NDArray[np.float64]:
-    """Luminance of pictures, (n, H, W, 3) or (n, H, W) -> (n, H, W)."""
+    """Compute the luminance of pictures, (n, H, W, 3) or (n, H, W) -> (n, H, W)."""
     pictures = real_array("Gist", "pictures", X, None)
     if pictures.ndim == 4 and pictures.shape[3] == 3:
         pictures = pictures @ _GRAY

@@ -90,7 +90,7 @@ class Group(Protocol):
         ...
 
     def __call__(self, picture: Picture) -> NDArray:
-        """Features of the nodes, (S, p)."""
+        """Compute the features of the nodes, (S, p)."""
         ...
 
 
@@ -395,7 +395,7 @@ class ImageFeatures(ComponentParameters):
         return [name for group in self.groups for name in group.names]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
-        """The names of the P features as an array."""
+        """Return the names of the P features as an array."""
         return np.asarray(self.names, dtype=object)
 
 

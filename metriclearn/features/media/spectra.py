@@ -21,7 +21,7 @@ def decibels(power: NDArray) -> NDArray:
 def spectral_contrast(
     power: NDArray[np.float32], sampling_rate: int, lowest: float, n_bands: int
 ) -> NDArray[np.float32]:
-    """Ratio of spectral peaks to valleys in octave bands, (frequencies, n) -> (n_bands + 1, n).
+    """Compute the ratio of peaks to valleys in octave bands, (frequencies, n) -> (n_bands + 1, n).
 
     The mean of the largest 2 % of the magnitudes in a band (one bin at least) is divided by the
     mean of the smallest 2 %. The ratio is in dB of magnitudes, as in
@@ -45,7 +45,7 @@ def spectral_contrast(
 
 
 def pitch_class_filters(sampling_rate: int, window: int) -> NDArray[np.float32]:
-    """Weights of the frequencies in the pitch classes C, C♯ … B, (12, window // 2 + 1).
+    """Compute the weights of the frequencies in the pitch classes C, C♯ … B, (12, window // 2 + 1).
 
     A row belongs to a pitch class, and has a Gaussian bump at its pitch in every octave. The bump
     is one semitone wide, or one frequency bin if a bin is wider. Every column is scaled to norm 1,
@@ -65,7 +65,7 @@ def pitch_class_filters(sampling_rate: int, window: int) -> NDArray[np.float32]:
 
 
 def pitch_classes(power: NDArray, filters: NDArray) -> NDArray:
-    """The fraction of the power of each frame in each pitch class, (12, n), or 0 in silence.
+    """Compute the fraction of each frame's power in each pitch class, (12, n), or 0 in silence.
 
     ``filters`` come from :func:`pitch_class_filters`.
     """

@@ -69,7 +69,7 @@ class ColorHistogram(StatelessTransformer):
         return np.sqrt(np.hstack(shares))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names such as ``hue2_r0_c1``: the third hue bin in row 0, column 1 of the grid."""
+        """Return names such as ``hue2_r0_c1``: the third hue bin in row 0, column 1 of the grid."""
         cells = [f"r{r}_c{c}" for r in range(self.blocks) for c in range(self.blocks)]
         names = [f"{name}{i}" for name in ("hue", "saturation", "value") for i in range(self.bins)]
         return np.array([f"{name}_{cell}" for cell in cells for name in names], dtype=object)
@@ -161,5 +161,5 @@ class VideoFeatures(RecordingTransformer):
         return np.vstack(rows)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names of all columns, descriptor by descriptor."""
+        """Return the names of all columns, descriptor by descriptor."""
         return np.concatenate([d.get_feature_names_out() for d in self.descriptors])
