@@ -52,7 +52,7 @@ class NamedColumns(np.ndarray):
 
     @classmethod
     def of(cls, array: NDArray, names: Iterable[str]) -> NamedColumns:
-        """A view of the array with names (P,) for its columns."""
+        """Return a view of the array whose columns have the given names (P,)."""
         named = array.view(cls)
         named.columns = list(names)
         return named
@@ -67,9 +67,9 @@ class DataSets:
     arrays : list of float64 arrays or StoredArrays
         Stored arrays are read only when they are needed, see :mod:`metriclearn.running.stored`.
     single : bool
-        Whether the user passed one (T, P) array, and so expects one result.
+        Whether the user passed one (T, P) array. If so, methods return one result, not a list.
     feature_names : array of str or None
-        Column names, if the data came as data frames.
+        Names of the columns if the user passed data frames, else None.
     executor : Executor, optional
         Reads stored arrays and computes their lengths and scales.
     """
@@ -99,17 +99,17 @@ class DataSets:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """T_i, (N,)."""
+        """The number of samples T_i of every data set, (N,)."""
         if isinstance(self.arrays, StoredArrays):
             return self.measures.lengths
         return np.array(list(map(len, self.arrays)))
 
     def as_passed(self, results: list[Any]) -> Any:
-        """The single result if the user passed one data set, else the list of results."""
+        """Return the only result if the user passed a single data set, else the list of results."""
         return results[0] if self.single else results
 
     def subset(self, places: NDArray) -> Self:
-        """The data sets at the given positions, with their lengths and scales."""
+        """Return only the data sets at the given positions, with their lengths and scales."""
         if isinstance(self.arrays, StoredArrays):
             chosen = replace(self, arrays=self.arrays.subset(places))
         else:
@@ -118,10 +118,10 @@ class DataSets:
         return chosen
 
     def pooled_deviation(self, who: str, weights: NDArray | None = None) -> NDArray:
-        """Standard deviations of features within data sets, pooled over all samples, (P,).
+        """Compute the standard deviation of each feature within data sets, (P,).
 
-        They are deviations from the mean of each data set. A feature that is constant in every data
-        set gets ∞: divided by ∞, it has no weight.
+        Squared deviations from the mean of each data set are pooled over all samples. A feature
+        that is constant in every data set gets the deviation ∞. Division by ∞ makes it 0.
 
         Parameters
         ----------
@@ -152,7 +152,8 @@ class DataSets:
     def varying(self, estimator: Any) -> tuple[Self, NDArray]:
         """Leave out the features that are constant in every data set.
 
-        Returns the data sets without them, and which features are kept, (P,).
+        Returns the data sets without these features, and an array (P,) that is true for each
+        feature that is kept.
         """
         who = type(estimator).__name__
         deviations = self.pooled_deviation(who)
@@ -166,7 +167,7 @@ class DataSets:
 
 
 def _check_rows(who: str, X: list[Any]) -> None:
-    """Raise a ValueError if X is a list of the rows of one data set and their lengths differ."""
+    """Raise a ValueError if X lists the rows of one data set and not all rows are equally long."""
     if all(isinstance(row, (list, tuple)) for row in X):
         sizes = sorted({len(row) for row in X})
         if len(sizes) > 1:
@@ -197,7 +198,7 @@ def read_data_sets(
     single_precision : bool
         Whether to keep float32 arrays as they are. If not, all arrays become float64.
     missing : bool
-        Whether to allow NaN for unknown values, which the caller handles.
+        Whether NaN is allowed for unknown values. If so, the caller must handle them.
     executor : Executor, optional
         Computes the lengths and scales of data sets that are read one at a time.
 
@@ -244,7 +245,7 @@ def read_data_sets(
 
 
 def check_features(estimator: Any, data: Data) -> Data:
-    """Return the data if they have the features to which an estimator has been fitted.
+    """Check that data have the features to which an estimator was fitted, and return the data.
 
     Raises
     ------
@@ -274,7 +275,7 @@ def check_features(estimator: Any, data: Data) -> Data:
 def check_range(who: str, what: str, values: NDArray, most: float) -> None:
     """Raise a ValueError unless all ``values`` are between 1/``most`` and ``most``.
 
-    Within these limits their squares can be added.
+    The squares of such values can be added without overflow.
     """
     if values.size and not 1.0 / most <= values.min() <= values.max() <= most:
         raise ValueError(
@@ -286,7 +287,7 @@ def check_range(who: str, what: str, values: NDArray, most: float) -> None:
 def keep_features(estimator: Any, data: DataSets) -> None:
     """Store the number and the names of the features of the data, as scikit-learn does.
 
-    States learned in an earlier fit belong to the old metric, so they are removed.
+    It also removes the states of an earlier fit, because they were learned under the old metric.
     """
     estimator.n_features_in_ = data.n_features
     vars(estimator).pop("states_", None)
@@ -311,11 +312,11 @@ def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
 
 
 def _sort_of(X: Any) -> str:
-    """The kind of X: "one" data set, a list of "several", or a "lazy" sequence of data sets.
+    """Tell whether X is "one" data set, "several" data sets, or a "lazy" sequence of data sets.
 
-    A lazy sequence has ``__len__`` and ``__getitem__``, but is not an array, list or table. Several
-    data sets are an array of three dimensions, or a list or array of objects that contains an
-    array, a table or a list of lists.
+    "lazy" means that X has ``__len__`` and ``__getitem__``, but is not an array, list or table.
+    "several" means that X is an array of three dimensions, or that X is a list or an array of
+    objects and contains an array, a table or a list of lists.
     """
     if hasattr(X, "columns"):
         return "one"

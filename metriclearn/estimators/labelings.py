@@ -25,12 +25,12 @@ _NO_LIST = (str, bytes, Mapping, Set, type)
 
 
 def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
-    """Check that there is one labeling for each data set, and return these as they were passed.
+    """Check that there is one labeling for each data set, and return the labelings unchanged.
 
     Raises
     ------
     ValueError
-        If there are no labelings, or not one for each data set.
+        If y is None, or is not a list with one labeling for each data set.
     """
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
@@ -61,7 +61,7 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
 def read_labelings(
     who: str, y: Any, data: DataSets, *, segments: bool, partial: bool = False
 ) -> list[Any]:
-    """Read one labeling of the right length for each data set as a partition.
+    """Convert one labeling for each data set to a partition, and check its length.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def read_labelings(
         Name used in errors.
     y : sequence of (T_i,) labels, of Partition or of PartialPartition; or a single one
         With ``segments``, a labeling may also be a list of change-points as in ruptures: increasing
-        whole numbers up to T_i. This is never ambiguous: the only list that could be both is
-        1, 2, …, T_i, and it means the same partition as change-points and as labels.
+        whole numbers up to T_i. Only the list 1, 2, …, T_i can be read as labels and as
+        change-points, and both readings mean the same partition.
     data : DataSets
     segments : bool
         Whether every run of equal labels is a cluster. If not, all samples with equal labels form
@@ -85,7 +85,8 @@ def read_labelings(
     Raises
     ------
     ValueError
-        If lengths differ, or labels are missing (None or NaN; −1 unless ``partial``).
+        If a labeling and its data set differ in length, or if labels are missing. Missing labels
+        are None, NaN and, unless ``partial``, −1.
     """
     truths: list[Any] = []
     for i, (length, labels) in enumerate(zip(data.lengths, list_labelings(who, y, data))):
@@ -157,7 +158,9 @@ def _read_labeling(
 def read_labeled(
     estimator: Any, X: Any, y: Any = None, *, segments: bool | None = None, partial: bool = False
 ) -> tuple[Any, DataSets, list[Any]]:
-    """Check parameters, data and, unless ``segments`` is None, labels.
+    """Check and read the parameters and data of an estimator, and its labels if there are any.
+
+    ``segments=None`` means that there are no labels.
 
     Returns
     -------
@@ -183,7 +186,7 @@ def read_labeled(
 def read_counts(
     who: str, name: str, given: Any, data: Any, *, optional: bool, min_size: int = 1
 ) -> list[int | None]:
-    """Read one number of clusters for each data set, or None where this is allowed.
+    """Read one number of clusters, or None if this is allowed, for each data set.
 
     Parameters
     ----------
@@ -228,7 +231,7 @@ def read_counts(
 
 
 def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray | None:
-    """Check one nonnegative weight per data set, not all zero."""
+    """Check that each data set has one nonnegative weight, and that not all weights are zero."""
     if sample_weight is None:
         return None
     weights = real_array(who, "sample_weight", sample_weight, 1)
@@ -247,7 +250,7 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
 
 
 def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
-    """Read the groups of ``n`` sequences as numbers, (n,); by default each one is a group."""
+    """Number the groups of ``n`` sequences, (n,). By default each sequence is a group."""
     units = np.arange(n)
     if groups is not None:
         try:
@@ -268,9 +271,9 @@ def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
 
 
 def sample_labels(labeling: Any, length: int) -> NDArray | None:
-    """The labels of the samples, (T,), or None if a labeling has another form.
+    """Return the labels of the samples, (T,), or None if there is no label for each sample.
 
-    Other forms are partitions, change-points and partial labels.
+    Partitions, change-points and PartialPartitions have no label for each sample.
     """
     if isinstance(labeling, (Partition, PartialPartition)):
         return None
@@ -281,10 +284,11 @@ def sample_labels(labeling: Any, length: int) -> NDArray | None:
 def read_names(
     who: str, y: Any, data: DataSets, truths: Sequence[Any], classes: NDArray | None = None
 ) -> tuple[list[NDArray[np.int64]], NDArray]:
-    """Read the name of every sample as a code, −1 where it is unknown.
+    """Convert the name of every sample to a code; −1 means that the name is unknown.
 
-    Names are labels that mean the same in all data sets. Partitions, change-points and partial
-    labels have no names. Also returns the sorted names (C,); the code c stands for names[c].
+    Names are labels that mean the same in all data sets. Partitions, change-points and
+    PartialPartitions have no names. Also returns the sorted names (C,); the code c stands for
+    names[c].
 
     Parameters
     ----------

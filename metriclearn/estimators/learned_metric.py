@@ -1,4 +1,4 @@
-"""Methods that all estimators with a fitted metric have, and metrics computed from covariances."""
+"""Methods of all estimators with a fitted metric, and functions that compute covariances."""
 
 from __future__ import annotations
 
@@ -38,10 +38,13 @@ class LearnedMetric(  # type: ignore[call-arg]
     ComponentParameters,
     auto_wrap_output_keys=None,
 ):
-    """The methods of metric-learn, for a fitted ``components_`` = Lᵀ, (r, P), with B = LLᵀ.
+    """The methods that estimators have in the package metric-learn.
 
-    Methods that take several data sets also take one (T, P) array, and then return one result.
-    Subclasses fit ``components_`` and call :func:`~metriclearn.estimators.data_sets.keep_features`.
+    They use the fitted ``components_`` = Lᵀ, (r, P), where B = LLᵀ is the metric.
+
+    A method that takes several data sets also takes a single (T, P) array. It then returns one
+    result instead of a list. Subclasses fit ``components_`` and call
+    :func:`~metriclearn.estimators.data_sets.keep_features`.
     """
 
     components_: NDArray
@@ -59,7 +62,7 @@ class LearnedMetric(  # type: ignore[call-arg]
         return data.as_passed([self._to_frame(a @ self.components_.T, X) for a in data.arrays])
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
-        """The learned distance √((x−x′)ᵀB(x−x′)) for every pair, (n, 2, P) -> (n,)."""
+        """Compute the learned distance √((x−x′)ᵀB(x−x′)) of every pair, (n, 2, P) -> (n,)."""
         check_is_fitted(self)
         pairs = real_array(type(self).__name__, "pairs", pairs, None)
         if pairs.shape[1:] != (2, self.n_features_in_):
@@ -70,10 +73,11 @@ class LearnedMetric(  # type: ignore[call-arg]
         return np.linalg.norm((pairs[:, 0] - pairs[:, 1]) @ self.components_.T, axis=1)
 
     def get_metric(self) -> Callable[..., float]:
-        """The learned distance as a function ``metric(u, v, squared=False)`` of two samples.
+        """Return a function ``metric(u, v, squared=False)`` that computes the learned distance.
 
-        Pass it to scikit-learn, for example ``NearestNeighbors(metric=learner.get_metric())``. The
-        returned function does not change if the learner is fitted again.
+        u and v are two samples. The function can be passed to scikit-learn, for example as
+        ``NearestNeighbors(metric=learner.get_metric())``. It does not change if the learner is
+        fitted again.
         """
         check_is_fitted(self)
         components = self.components_.copy()
@@ -86,7 +90,7 @@ class LearnedMetric(  # type: ignore[call-arg]
         return metric
 
     def get_mahalanobis_matrix(self) -> NDArray:
-        """The matrix B = LLᵀ, (P, P), which applies to data in their original units."""
+        """Return the matrix B = LLᵀ, (P, P), for data in their original units."""
         check_is_fitted(self)
         return self.components_.T @ self.components_
 
@@ -116,7 +120,7 @@ class LearnedMetric(  # type: ignore[call-arg]
         return len(self.components_)
 
     def read_data(self, X: Any) -> DataSets:
-        """Read data, and check that they have the features to which the estimator was fitted."""
+        """Read data, and check that they have the features of the training data."""
         return check_features(self, read_data_sets(type(self).__name__, X))
 
     def _to_frame(self, Z: NDArray, X: Any) -> Any:
@@ -131,9 +135,9 @@ class LearnedMetric(  # type: ignore[call-arg]
 
 
 def spread(components: NDArray, varies: NDArray) -> NDArray:
-    """Extend components from the Q features that vary, (r, Q), to all P features, (r, P).
+    """Extend components (r, Q) of the Q features that vary to components (r, P) of all features.
 
-    ``varies`` (P,) is true for the features that vary. All others get the weight 0.
+    ``varies`` (P,) is true for the features that vary. All other features get the weight 0.
     """
     whole = np.zeros((len(components), len(varies)))
     whole[:, varies] = components
@@ -143,10 +147,10 @@ def spread(components: NDArray, varies: NDArray) -> NDArray:
 def covariances(
     arrays: Sequence[NDArray], truths: Sequence[Partition], weights: NDArray | None = None
 ) -> tuple[NDArray, NDArray]:
-    """The total covariance, (P, P), and the covariance within clusters, (P, P).
+    """Compute the total covariance and the covariance within clusters, both (P, P).
 
-    The total covariance is around the mean of each data set. Both are pooled over all samples, with
-    the weights of the data sets. O(TP²).
+    The total covariance is around the mean of each data set. Both matrices are pooled over all
+    samples, with the weights of the data sets. O(TP²).
     """
     weights = np.ones(len(arrays)) if weights is None else weights
     mass = sum(weight * len(array) for weight, array in zip(weights, arrays))
@@ -157,10 +161,11 @@ def covariances(
 
 
 def principal_components(arrays: Sequence[NDArray], n_components: int) -> tuple[NDArray, NDArray]:
-    """The leading eigenvalues of the pooled correlation matrix, (r,), and components Lᵀ, (r, P).
+    """Compute the leading eigenvalues (r,) and components Lᵀ (r, P) of the correlation matrix.
 
-    The components are the eigenvectors, divided by the standard deviations of the features so that
-    they apply to unscaled data. The entries of constant features are not divided. O(TP² + P³).
+    Correlations are pooled over all data sets. Each component is an eigenvector whose entries are
+    divided by the standard deviations of the features, so components apply to unscaled data. The
+    entries of constant features are not divided. O(TP² + P³).
     """
     rows = [center(array) for array in arrays]
     covariance = sum(Z.T @ Z for Z in rows) / sum(map(len, rows))
@@ -176,10 +181,10 @@ def whitening(
 ) -> NDArray:
     """Compute W, (r, P), with W S Wᵀ = I; O(P³).
 
-    The rows of W are directions, ordered by the total variance along them, the largest first.
-    ``n_components`` is the number of directions to keep. S is (1 − ``shrinkage``) ``within`` +
-    ``shrinkage`` times the diagonal of ``within``. This helps with few samples. We add 1e-12 of the
-    total variances to S, because features may be constant within clusters.
+    The rows of W are directions. They are ordered by decreasing total variance. ``n_components`` is
+    the number of directions to keep. S is (1 − ``shrinkage``) ``within`` + ``shrinkage`` times the
+    diagonal of ``within``. Shrinkage helps if there are few samples. We add 1e-12 of the total
+    variances to the diagonal of S, because features may be constant within clusters.
     """
     floor = 1e-12 * np.diag(total)
     S = (1 - shrinkage) * within + np.diag(shrinkage * np.diag(within) + floor)

@@ -11,15 +11,18 @@ segmentations it is :class:`~metriclearn.problem.losses.KnownLoss`; for clusteri
 to labeled samples. On unlabeled stretches the hinge has no margin: it only requires that no M has a
 higher score than H_i. Given H, F is convex in w, and equals Eq. (9) if all labels are known. Given
 w, the best H_i is the partition with the highest score that agrees with known_i. This alternation
-is the concave-convex procedure for the latent structured hinge
-max_M [α ℓ + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), and F is an upper bound on that hinge.
+is the concave-convex procedure of Yu & Joachims (2009) for the latent structured hinge
 
-The completion step finds the best H_i if its oracle is exact, as for change-points. It keeps an old
-completion unless the new one has a higher score. Neither step raises F if the loss does not depend
-on the completions. With a loss that depends on them, new completions may raise F. The alternation
-then ends, and the old completions are kept. The metric step starts from the present w. If the loss
-does not depend on the completions, this step also reuses its earlier cuts: only their linear part
-−s_w(H) changes.
+    max_M [α ℓ + s_w(M)] − max_H s_w(H).
+
+F is an upper bound on the objective with this hinge.
+
+The completion step finds the best H_i if its oracle is exact, as for change-points. An old
+completion is replaced only by one with a higher score. If the loss does not depend on the
+completions, neither step raises F. Otherwise new completions may raise F. The alternation then
+ends, and the old completions are kept. The metric step starts from the present w. If the loss does
+not depend on the completions, the metric step also reuses its earlier cuts, in which only the
+linear part −s_w(H) changes.
 
 References: R. Lajugie, S. Arlot, F. Bach, Large-Margin Metric Learning for Partitioning Problems,
 section 5.2; C.-N. Yu and T. Joachims, Learning structural SVMs with latent variables, ICML 2009.
@@ -67,9 +70,9 @@ class FirstMetric(Protocol):
         fit: FitComponents | None = None,
         cut: CutKnown | None = None,
     ) -> NDArray:
-        """The components Lᵀ, (r, P), of the first metric.
+        """Return the components Lᵀ, (r, P), of the first metric.
 
-        A class that learns this metric from the labeled parts needs both functions: ``cut`` cuts
+        A class needs both functions if it learns this metric from the labeled parts: ``cut`` cuts
         these parts out, and ``fit`` learns from them with the settings of the learner.
         """
         ...
@@ -95,22 +98,24 @@ class PrincipalStart(BaseEstimator):
     n_components: int = 10
 
     def components(self, arrays: Sequence[NDArray], *_: Any) -> NDArray:
-        """Leading eigenvectors of the pooled correlation matrix, divided by the standard
-        deviations."""
+        """Compute the leading eigenvectors of the pooled correlation matrix.
+
+        They are divided by the standard deviations of the features.
+        """
         return principal_components(arrays, self.n_components)[1]
 
 
 class KnownStart(BaseEstimator):
     """Start from a metric that is learned from the labeled parts only.
 
-    The labeled parts of a sequence are its annotated stretches, each of which becomes a separate
-    data set. The labeled samples of a table become one data set. If all labels in these data sets
-    are known, learning from them is the convex problem for full labels, so no wrong completion can
-    affect it. A stretch may contain annotated regions in which the positions of changes are
-    unknown. Its labels are then completed under principal components first. If the labeled parts
-    contain no changes, principal components are used instead of a learned metric. On one draw of
-    the synthetic data with 30 % of the labels, the validation loss was 0.25, 0.44 and 1.11 for
-    three regularizers, against 1.32, 1.04 and 1.69 with principal components.
+    The labeled parts of a sequence are its annotated stretches, and each stretch becomes a separate
+    data set. All labeled samples of a table together become one data set. If all labels in these
+    data sets are known, learning from them is the convex problem for full labels, so no wrong
+    completion can affect it. A stretch may contain annotated regions in which the positions of
+    changes are unknown. Its labels are then completed under principal components first. If the
+    labeled parts contain no changes, principal components are used instead of a learned metric. On
+    one draw of the synthetic data with 30 % of the labels, three regularizers had the validation
+    losses 0.25, 0.44 and 1.11. With principal components they had 1.32, 1.04 and 1.69.
 
     See Also
     --------
@@ -130,10 +135,10 @@ class KnownStart(BaseEstimator):
         fit: FitComponents,
         cut: CutKnown,
     ) -> NDArray:
-        """The components learned from the labeled parts.
+        """Learn components from the labeled parts.
 
-        They are principal components if these parts contain no change, or if the learned metric is
-        zero.
+        If these parts contain no change, or if the learned metric is zero, return principal
+        components instead.
         """
         pieces: list[Piece] = []
         weights: list[float] = []
@@ -153,14 +158,17 @@ class KnownStart(BaseEstimator):
 
 
 def labeled_samples(array: NDArray, known: PartialPartition) -> list[Piece]:
-    """The labeled samples of a table as a list of one piece, empty for fewer than two samples."""
+    """Return the labeled samples of a table as one piece in a list.
+
+    The list is empty if fewer than two samples are labeled.
+    """
     rows = np.flatnonzero(known.labels >= 0)
     return [(array[rows], Partition.from_labels(known.labels[rows]))] if len(rows) > 1 else []
 
 
 @dataclass(eq=False, repr=False)
 class Alternation(BaseEstimator):
-    """How to alternate between completing labels and learning the metric.
+    """Settings for the alternation between completing labels and learning the metric.
 
     Parameters
     ----------
@@ -171,8 +179,8 @@ class Alternation(BaseEstimator):
         The metric for the first completion: ``KnownStart()``, or ``PrincipalStart()`` as in the
         paper.
     checkpoint : str or None
-        A file in which the state is saved after every metric step. An interrupted run of the same
-        problem resumes from it, with the same result.
+        A file in which the state is saved after every metric step. After an interruption, a new run
+        of the same problem resumes from this file, and gives the same result.
 
     Raises
     ------
@@ -197,17 +205,17 @@ class Alternation(BaseEstimator):
 
 @dataclass
 class AlternationTrace:
-    """The progress of the alternation, one entry per metric step.
+    """The progress of the alternation, with one entry for each metric step.
 
     Attributes
     ----------
     completed, learned : list of float
         F after completing and after learning: completed[0] ≥ learned[0] ≥ completed[1], and so on.
-        The first value, completed[0], is F of the first completion at the solver's start, where the
-        metric is zero or small.
+        The first value, completed[0], is F of the first completion under the metric at which the
+        solver starts. This metric is zero or small.
     changed : list of int
-        Number of data sets whose completion differs from the previous one. The first entry is the
-        number of all data sets.
+        Number of data sets that got a different completion in this step. The first entry counts all
+        data sets.
     reason : str
         "settled" (completions repeat), "stalled" (new completions would raise F),
         "max_alternations", or the solver's "interrupted" or "callback".
@@ -226,17 +234,17 @@ class Turns(Iteration):
     """Alternate between completing labels and learning the metric until completions repeat.
 
     Every round except the first completes the labels anew, and every round learns the metric. After
-    ``run``, the attribute ``hinge`` is the hinge with its last completions, and ``trace`` is the
-    record of all steps.
+    ``run``, the attribute ``hinge`` is the hinge with the last completions, and ``trace`` holds all
+    steps.
 
     Parameters
     ----------
     problem : Problem
-        Its risk is a :class:`StructuredHinge` with the first completions and a separate function
-        for every data set.
+        Its risk is a :class:`StructuredHinge` with the first completions. The hinge does not group
+        data sets, so there are cuts for every data set.
     solve : callable (Problem) -> Solution
-        Minimizes the problem for the present completions. It starts from the solution for earlier
-        completions if the problem has one.
+        Minimizes the problem for the present completions. If the problem has a solution for earlier
+        completions, the search starts from it.
     settings : Alternation
     """
 
@@ -252,7 +260,7 @@ class Turns(Iteration):
         self.rows = np.empty((0, 3))
 
     def identity(self) -> Sequence[Any]:
-        """The values by which a checkpoint recognizes its problem.
+        """Return the values that identify the problem of a checkpoint.
 
         They are the cuts at w = 0, the settings of the hinge, and the first completions.
         """
@@ -261,7 +269,7 @@ class Turns(Iteration):
         return *cuts, self.hinge.identity, *(truth.labels for truth in truths), *_names(truths)
 
     def begin(self) -> None:
-        """Remember the first completions, so that a later round detects a repetition."""
+        """Store the first completions, so that later rounds can detect a repetition."""
         self.seen = [list(self.hinge.truths)]
 
     def step(self) -> None:
@@ -290,16 +298,19 @@ class Turns(Iteration):
             raise Stop(self.last.reason)
 
     def record(self) -> None:
-        """Log the step. It returns nothing, because the solver has already reported its rounds."""
+        """Log the step, and return None, because the solver has already reported its rounds."""
         _, learned, changed = self.rows[-1]
         _LOGGER.info("metric step %d: F %.6g, %d new completions", self.round, learned, changed)
 
     def solved(self) -> bool:
-        """False, because only the next completion shows whether the alternation has converged."""
+        """Return False: only the next completion shows whether the alternation has converged."""
         return False
 
     def solution(self, reason: str) -> Solution:
-        """The solution of the last metric step, marked as interrupted if the alternation was."""
+        """Return the solution of the last metric step.
+
+        If the alternation was interrupted, the reason of the solution is "interrupted".
+        """
         completed, learned = self.rows[:, :2].T.tolist()
         changed = self.rows[:, 2].astype(int).tolist()
         reason = "max_alternations" if reason == "max_rounds" else reason
@@ -307,7 +318,7 @@ class Turns(Iteration):
         return replace(self.last, reason=reason) if reason == "interrupted" else self.last
 
     def state(self) -> dict[str, Any]:
-        """The steps so far, the last solution with its trace and cuts, and the completions."""
+        """Return the steps, the completions and the last solution with its trace and cuts."""
         truths = self.hinge.truths
         solution = vars(self.last) | {"trace": self.last.trace.rows}
         solution["labels"] = np.concatenate([truth.labels for truth in truths])
@@ -317,7 +328,7 @@ class Turns(Iteration):
         return super().state() | solution | ({} if cuts is None else cuts._asdict())
 
     def restore(self, state: dict[str, NDArray]) -> None:
-        """Restore the result of :meth:`state`: the steps, the last solution and the completions."""
+        """Restore the steps, the completions and the last solution from a :meth:`state`."""
         if not state:
             return
         super().restore({name: state[name] for name in super().state()})
@@ -339,5 +350,5 @@ class Turns(Iteration):
 
 
 def _names(truths: Sequence[Any]) -> list[NDArray]:
-    """The names of the samples of every data set; empty if segments have no names."""
+    """List the names of the samples of every data set; empty if segments have no names."""
     return [truth.sample_names for truth in truths if isinstance(truth, NamedPartition)]

@@ -57,11 +57,11 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     compute the hinge exactly. New sequences are segmented exactly with the learned B and λ.
 
     The defaults (one weight per feature, L1 of strength 1e-3 on standardized features, learned
-    penalty) are within one standard error of the best setting in 3-fold cross-validation on the
-    training parts of the synthetic sequences, HAPT and Gesture Phase. The command
-    ``python -m experiments.run experiment=default_settings`` measures this; the results are in
-    docs/results/default_settings.md. With few correlated features, as in HAPT, ``FullMetric()`` and
-    ``SquaredFrobenius(0.1)`` are better.
+    penalty) are within one standard error of the best setting. This was measured by 3-fold
+    cross-validation on the training parts of the synthetic sequences, HAPT and Gesture Phase. The
+    command ``python -m experiments.run experiment=default_settings`` repeats the measurement, and
+    docs/results/default_settings.md shows the results. With few correlated features, as in HAPT,
+    ``FullMetric()`` and ``SquaredFrobenius(0.1)`` are better.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         Penalty λ ≥ 0 of a segment. With "learned", λ is a variable of the convex problem. With
         ``FeaturePenalty(features)``, the learned penalty depends on the sequence and the boundary.
     loss_scale : float
-        α > 0, the scale of ℓ inside the margin. If the penalty is learned, B and λ are proportional
-        to α. With squared norms, α also multiplies the strength; with L1 and trace it has no other
-        effect.
+        α > 0, the scale of ℓ inside the margin. Unless ``penalty`` is a number, B/α and λ/α solve
+        the problem with α = 1. The strength of this problem is α · ``strength`` for squared norms,
+        and ``strength`` for L1 and trace.
     n_segments : None or "given"
         With "given", the number of segments is known: in training it comes from the labels, and
         :meth:`predict` has a parameter for it. With None, it is unknown, and each segment has a
@@ -98,9 +98,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         Objects with the methods ``on_round(progress)``, which may return True to stop the solver,
         and ``on_end(solution)``, see :mod:`metriclearn.running.callbacks`.
     n_jobs : int, optional
-        Number of threads that evaluate sequences in parallel, as in joblib. BLAS uses one thread if
-        there are several such threads or fewer than 500 features, because more BLAS threads would
-        only wait for each other.
+        Number of threads that evaluate sequences in parallel, as in joblib. BLAS uses a single
+        thread if several sequences are evaluated at once or if there are fewer than 500 features.
+        More BLAS threads would only wait for each other.
     executor : Executor, optional
         Determines where data sets are kept and where oracles run, for example
         ``DaskExecutor(client)``; replaces ``n_jobs``. See :mod:`metriclearn.running.executors`.
@@ -115,13 +115,13 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     penalty_ : float or None
         λ; None after fitting with ``n_segments="given"``.
     feature_penalty_ : FeaturePenalty or None
-        If ``penalty`` is a FeaturePenalty, a fitted copy with the learned weights ``coef_``. Its
-        penalties of changes are added to λ. None for other penalties.
+        A fitted copy of ``penalty`` with the learned weights ``coef_``, if ``penalty`` is a
+        FeaturePenalty. Its penalties of changes are added to λ. Otherwise None.
     training_losses_ : dict of str to float
         Mean ℓ of the learned metric ("learned"), of "one segment" and of the "Euclidean" metric
         with the best of ten penalties. The mean is over the sequences that begin within the first
-        5,000 training samples. Empty with partial labels, with given numbers of segments, and with
-        an ``executor``.
+        5,000 training samples. The dictionary is empty with partial labels, with given numbers of
+        segments, and with an ``executor``.
     completions_ : list of int arrays (T_i,), or None
         The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
@@ -176,9 +176,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 
     @classmethod
     def paper(cls, **parameters: Any) -> Self:
-        """A learner with the exact setting of the paper, ``penalty=1`` and ``loss_scale=1``.
+        """Make a learner with the exact setting of the paper, ``penalty=1`` and ``loss_scale=1``.
 
-        The notes of the class explain why it predicts too few segments for noisy data.
+        This learner predicts too few segments for noisy data, see the notes of the class.
         """
         return cls(**{"penalty": 1.0, "loss_scale": 1.0, **parameters})
 
@@ -195,8 +195,8 @@ class Segmentations(Task):
     def read(self, X: Any, y: Any) -> Training:
         """Read sequences and labels; every run of equal labels is a segment.
 
-        Labeled segments shorter than ``min_size`` raise an error. No search could return them, so
-        the hinge would not be an upper bound on the loss.
+        A labeled segment shorter than ``min_size`` is an error: no search returns such a segment,
+        so the hinge would not be an upper bound on the loss.
         """
         learner, who = self.learner, type(self.learner).__name__
         data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
@@ -219,9 +219,9 @@ class Segmentations(Task):
         return Training(data, truths)
 
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
-        """Complete labels by the best segmentations that agree with them, under a first metric.
+        """Find the best segmentations under a first metric that agree with the partial labels.
 
-        The penalty is the one at which segmentations that are computed without the labels have the
+        The penalty is chosen first: at this penalty, segmentations that ignore the labels have the
         least loss on the labeled parts.
         """
         learner, arrays, truths = self.learner, training.data.arrays, training.truths
@@ -238,11 +238,11 @@ class Segmentations(Task):
         ]
 
     def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
-        """Mean ℓ of the fitted learner, of a single segment, and of the Euclidean metric.
+        """Compute the mean ℓ of the fitted learner, of one segment and of the Euclidean metric.
 
-        The means are over the data sets that begin within the first ``_COMPARED`` samples, so they
-        take little time compared with a fit. For the Euclidean metric, features are standardized,
-        and the best of ten penalties is used.
+        The means are over the data sets that begin within the first ``_COMPARED`` samples.
+        Computing them takes little time compared with a fit. For the Euclidean metric, features are
+        standardized, and the best of ten penalties is used.
         """
         # We compute them only if all labels are known and the data are in this process.
         here = fitted.completions_ is None and self.learner.executor is None
@@ -272,7 +272,7 @@ class Segmentations(Task):
         return losses
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], Any]:
-        """The features, loss and oracles of the hinge.
+        """Return the features, loss and oracles of the hinge.
 
         With partial labels the loss is on the labeled parts only.
         """
@@ -300,9 +300,9 @@ WITHOUT_FEATURE_PENALTY = Needs(
 
 
 def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
-    """Cut out the maximal stretches that constraints cover, each with its labels.
+    """Cut out the stretches that constraints cover, and return each with its labels.
 
-    Constraints that share a position are in one stretch.
+    Constraints that share a position are in the same stretch.
     """
     covered = np.zeros(known.n_samples + 1, dtype=np.int64)
     for region in known.constraints:

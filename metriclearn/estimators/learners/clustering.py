@@ -34,11 +34,11 @@ _LEAST_WITHIN = 1e-2
 
 @runtime_checkable
 class RelaxableOracle(Oracle, Protocol):
-    """An oracle that computes the maximum in the hinge of clusterings, and has a ``relaxation``.
+    """An oracle for the maximum in the hinge of clusterings, with a ``relaxation``.
 
-    The oracle may be exact or not. ``over_partitions`` is true if the oracle always returns
-    partitions. ``relaxation`` is an oracle whose values are upper bounds on the maximum over
-    partitions; it may be the oracle itself.
+    The oracle finds this maximum exactly or approximately. ``over_partitions`` is true if the
+    oracle always returns partitions. ``relaxation`` is an oracle whose values are upper bounds on
+    the maximum over partitions. It may be the same oracle.
     """
 
     over_partitions: bool
@@ -53,20 +53,20 @@ class RelaxableOracle(Oracle, Protocol):
 class Certificate:
     """An upper bound on the objective of the fitted metric, and a lower bound for all metrics.
 
-    The objective F has the exact hinge, which is a maximum over partitions. Computing it takes too
-    long except for small data. The relaxed objective F̄ ≥ F has the maximum over projections
-    instead.
+    The objective F contains the exact hinge, which is a maximum over partitions. F can be computed
+    for small data only, because this maximum takes too long to find. The relaxed objective F̄ ≥ F
+    contains the maximum over projections instead.
 
     Attributes
     ----------
     upper : float
-        F̄ of the fitted metric. It is an upper bound on F of this metric.
+        The relaxed objective F̄ of the fitted metric, an upper bound on its objective F.
     lower_bound : float
-        A lower bound that holds for all metrics: on F if ``over_partitions``, else on F̄. With
-        partial labels it holds for the final completions.
+        A lower bound on the objective of every metric. The objective is F if ``over_partitions``,
+        else F̄. With partial labels, the bound holds for the final completions.
     over_partitions : bool
         Whether all cuts of the solver came from partitions, as with a local search. A local search
-        may miss the maximum, so the gap of the learner's ``solution_`` is no bound for F.
+        may miss the maximum, so the gap in the learner's ``solution_`` does not bound F.
     """
 
     upper: float
@@ -75,9 +75,9 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """upper − lower_bound: the objective of the metric exceeds the optimum by at most this.
+        """An upper bound on how far the objective of the metric is above the optimum.
 
-        The objective is F if ``over_partitions``, else F̄.
+        It is ``upper`` − ``lower_bound``. The objective is F if ``over_partitions``, else F̄.
         """
         return self.upper - self.lower_bound
 
@@ -110,11 +110,12 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         ``BundleDual`` (certified) or ``ProjectedSubgradient``.
     penalty : "learned" or float
         Penalty λ ≥ 0 of a cluster, if K is unknown. With "learned", λ is a variable of the convex
-        problem. As in Eq. (7), the penalty does not depend on the size of a cluster, so learn it
-        from data sets about as large as the data sets that you want to cluster.
+        problem. The penalty of a cluster does not depend on its size (Eq. 7). The training data
+        sets should therefore be about as large as the data sets that will be clustered.
     loss_scale : float
-        α > 0, the scale of ℓ inside the margin. B and λ are proportional to α. With squared norms,
-        α also multiplies the strength; with L1 and trace it has no other effect.
+        α > 0, the scale of ℓ inside the margin. Unless ``penalty`` is a number, B/α and λ/α solve
+        the problem with α = 1. The strength of this problem is α · ``strength`` for squared norms,
+        and ``strength`` for L1 and trace.
     n_clusters : "given", int or None
         With "given", K is known: in training it comes from the labels, and :meth:`predict` has a
         parameter for it. With a number, training is the same, and the number is the default K of
@@ -122,7 +123,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     oracle : Oracle
         Computes the maximum in the hinge: ``SpectralRelaxation`` (an upper bound, the default),
         ``LocalSearch`` (a lower bound) or ``Averaged`` (a weighted mean of the two). The notes
-        compare them.
+        compare these oracles.
     standardize : bool
         Divide features by their pooled standard deviation within the clusters before learning;
         ``components_`` includes this scaling and applies to unscaled data.
@@ -131,8 +132,9 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         completes the labels and keeps those that are given. The loss is then a sum over only those
         rows of M − N that belong to labeled samples
         (:class:`~metriclearn.problem.losses.FrobeniusLoss`). K is the number of different labels in
-        each data set. Whatever ``oracle`` is, the hinge is relaxed to projections, and leading
-        eigenvectors solve the relaxed problem. This parameter is not used with full labels.
+        each data set. With partial labels, ``oracle`` is not used: the hinge is relaxed to
+        projections, and leading eigenvectors solve the relaxed problem. With full labels,
+        ``alternation`` is not used.
     callbacks : sequence of callbacks
         See :mod:`metriclearn.running.callbacks`.
     n_init : int
@@ -158,7 +160,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         K of the training data sets if it is the same for all of them, else None.
     solution_ : Solution
         The result of the solver: objective, lower bound, gap, trace and reason for stopping. The
-        hinge is computed by ``oracle``, so objectives may be bounds on the exact ones.
+        ``oracle`` may compute only bounds on the hinge. The objectives are then bounds, too.
     completions_ : list of int arrays (T_i,), or None
         The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
@@ -184,11 +186,11 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     The strength was chosen on 60 small tables: 3 classes drawn from Letters, Digits or Libras, or
     the two classes of Breast cancer, with a few dozen samples of each class for training and as
     many held out. It is the largest strength within one standard error of the best
-    (docs/results/clustering_defaults.md). On these tables relaxation, local search and their
-    average do equally well, and the relaxation is the fastest by far. On all of Digits the average
-    is better, also in
-    :class:`~metriclearn.estimators.learners.whitened.WhitenedClusteringLearner`. The choice to
-    scale features by deviations within clusters, not by total deviations, was made on held-out
+    (docs/results/clustering_defaults.md). On the 60 tables, relaxation, local search and their
+    average do equally well, and the relaxation is the fastest by far. On the whole data set Digits
+    the average is better than the relaxation. This is also true in
+    :class:`~metriclearn.estimators.learners.whitened.WhitenedClusteringLearner`. We divide features
+    by deviations within clusters instead of total deviations, because this was better on held-out
     quarters of Iris and of Wine.
 
     Examples
@@ -222,7 +224,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
     @property
     def certificate_(self) -> Certificate:
-        """Bounds on the metric's objective, from the solver's bounds."""
+        """Bounds on the objective of the fitted metric and on the optimum."""
         check_is_fitted(self)
         lower_bound = float(self.solution_.lower_bound)
         over_partitions = self.oracle.over_partitions and self.completions_ is None
@@ -230,7 +232,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
     @property
     def task(self) -> Clusterings:
-        """The task for samples without order: all samples with equal labels are one cluster."""
+        """The task for samples without order, in which samples with equal labels form a cluster."""
         return Clusterings(self, self.n_clusters is not None, (True, 'n_clusters="given"'))
 
 
@@ -249,14 +251,14 @@ class Clusterings(Task):
 
     @property
     def completion(self) -> ConstrainedKMeans:
-        """K-means that considers only partitions that agree with the labels."""
+        """An oracle that completes labels: K-means over partitions that agree with the labels."""
         return ConstrainedKMeans(self.learner.n_init, random_state=self.learner.random_state)
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
-        """The features, loss and oracles of the hinge.
+        """Return the features, loss and oracles of the hinge.
 
-        With partial labels, the loss is on the labeled samples only, and the relaxed problem is
-        solved exactly by leading eigenvectors.
+        With partial labels, the loss is on the labeled samples only, and leading eigenvectors solve
+        the relaxed problem exactly.
         """
         terms = {"features": LinearFeatures(self.learner.metric), "loss": FrobeniusLoss()}
         if training.truths[0].partial_labels is None:
@@ -264,7 +266,7 @@ class Clusterings(Task):
         return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}, None
 
     def scale(self, training: Training, unit_bits: int = 20) -> NDArray:
-        """Pooled standard deviations within clusters, but at least 1 % of the total deviations."""
+        """Return deviations within clusters, but at least 1 % of the pooled deviations."""
         scale = super().scale(training, unit_bits)
         if not self.learner.standardize:
             return scale

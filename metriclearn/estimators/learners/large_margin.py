@@ -1,7 +1,7 @@
 """The steps that are the same for all large-margin learners.
 
-A learner reads data, completes labels, states the problem, minimizes it, keeps the result and
-reports it.
+A learner reads data, completes labels, states the problem, solves it, stores the result and reports
+it.
 
 Everything that differs between change-points (ordered samples), clustering (unordered samples) and
 normalized cuts (nodes) is in the learner's :class:`~metriclearn.estimators.learners.task.Task`.
@@ -91,8 +91,8 @@ _HARDLY_BETTER, _WORSE = 0.95, 1.1
 class LargeMarginLearner(LearnedMetric, ABC):
     """Learn a metric B and the penalty λ of a cluster from labeled data sets.
 
-    The learner solves the problem of Eq. (9) of Lajugie, Arlot & Bach, which is convex except for
-    normalized cuts. Every subclass defines the property ``task``.
+    The learner solves the problem of Lajugie, Arlot & Bach, Eq. (9). Except for normalized cuts,
+    this problem is convex. Every subclass defines the property ``task``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -129,7 +129,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     @property
     @abstractmethod
     def task(self) -> Task:
-        """The :class:`Task` for this kind of labels. It reads the parameters of the learner."""
+        """The :class:`Task` for the labels of this learner. It reads the learner's parameters."""
 
     def fit(
         self,
@@ -144,18 +144,18 @@ class LargeMarginLearner(LearnedMetric, ABC):
         Parameters
         ----------
         X : sequence of (T_i, P) arrays or data frames, or one (T, P) array
-            Any other object with ``__len__`` and ``__getitem__`` is read lazily, one data set at a
-            time, and again in every round. Only Dask workers read it once and keep their data sets
-            in memory. A (T,) array is a signal with one feature.
+            A (T,) array is a signal with one feature. Any other object with ``__len__`` and
+            ``__getitem__`` is read lazily, one data set at a time, and again in every round. Dask
+            workers, however, read their data sets once and keep them in memory.
         y : sequence of (T_i,) labels, Partition or PartialPartition, or a single one
             Labels are any hashable values; −1 means that the label is unknown. The labels of a
             sequence can also be change-points as in ruptures: increasing integers up to T_i.
         sample_weight : array (N,), optional
             Weight of every data set. Data sets of weight 0 are left out.
         groups : array (N,), optional
-            Group of every data set, such as the user who recorded it. Cross-fitting never divides
-            a group. Only learners that also learn the names of segments use cross-fitting; the
-            others only check that there are two groups or more.
+            Group of every data set, such as the user who recorded it. Cross-fitting never divides a
+            group. Learners that also learn the names of segments use cross-fitting. All other
+            learners only check that there are at least two groups.
 
         Raises
         ------
@@ -187,19 +187,19 @@ class LargeMarginLearner(LearnedMetric, ABC):
 
 @dataclass(frozen=True)
 class Statement:
-    """A problem for the solver, and the numbers that convert its solution to units of the data.
+    """A problem for a solver, and the numbers that convert the solution to units of the data.
 
     Attributes
     ----------
     problem : Problem
     training : Training
-        The training data; partial labels have been completed.
+        The training data, whose partial labels have been completed.
     scale : array (P,)
         Features are divided by ``scale * problem.cone.unit``. ``scale`` holds standard deviations
         or, without ``standardize``, ones. It is ∞ for constant features.
     extra : FeaturePenalty, NameWeights or None
-        A further term of the score that is learned together with the metric. It is linear in its
-        weights, which have not been learned yet.
+        A further term of the score that is learned together with the metric. The term is linear in
+        its weights, which are still unknown.
     """
 
     problem: Problem
@@ -234,10 +234,10 @@ def read_training(
 
 
 def complete_labels(learner: LargeMarginLearner, training: Training) -> Training:
-    """Complete partial labels under a first metric; returns training data with these labels.
+    """Complete partial labels under a first metric, and return training data with these labels.
 
-    If the labels of any data set are partial, full labels of other data sets are also converted to
-    partial labels, which then have no unknown parts.
+    If one data set has partial labels, full labels of other data sets are also converted to partial
+    labels. These then have no unknown parts.
 
     Raises
     ------
@@ -258,8 +258,8 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
     def fit(arrays: list[NDArray], truths: list[Any], weights: NDArray, **changes: Any) -> NDArray:
         """Fit a copy of the learner to pieces of the data, and return its components.
 
-        The copy has no callbacks and no progress bar. If labels of the pieces are partial, it
-        completes them under principal components.
+        The copy has no callbacks and no progress bar. Partial labels of the pieces are first
+        completed under principal components.
         """
         start = Alternation(start=PrincipalStart())
         quiet = replace(learner, alternation=start, callbacks=(), verbose=False, **changes)
@@ -271,7 +271,7 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
 
 
 def state_problem(learner: LargeMarginLearner, training: Training) -> Statement:
-    """State the problem that a learner has to solve for its training data.
+    """Formulate the problem that a learner has to solve for its training data.
 
     This function neither solves the problem nor changes the learner.
     """
@@ -306,11 +306,12 @@ def state_problem(learner: LargeMarginLearner, training: Training) -> Statement:
 def minimize(
     learner: LargeMarginLearner, statement: Statement
 ) -> tuple[LargeMarginLearner, Solution]:
-    """Solve the problem; returns a fitted copy of the learner, and the solution with its cuts.
+    """Solve the problem. Returns a fitted copy of the learner, and the solution with its cuts.
 
-    With partial labels, completing labels and learning the metric alternate. The solver gets the
-    callbacks and a progress bar. BLAS uses one thread if there are fewer than 500 features or if
-    several threads evaluate data sets, because more BLAS threads would only wait for each other.
+    With partial labels, steps that complete the labels alternate with steps that learn the metric.
+    The solver gets the callbacks and a progress bar. BLAS uses a single thread if several data sets
+    are evaluated at once or if there are fewer than 500 features. More BLAS threads would only wait
+    for each other.
     """
     fitted, problem = copy.copy(learner), statement.problem
     keep_features(fitted, statement.training.data)
@@ -357,9 +358,9 @@ def with_metric(
     w: NDArray,
     solution: Solution | None = None,
 ) -> LargeMarginLearner:
-    """Copy a learner, and give the copy the metric and the penalty of a point ``w`` of the cone.
+    """Copy a learner, and set the metric and the penalty of the copy to those of a point ``w``.
 
-    Callbacks get such a copy after a round, and ``solution`` is then None.
+    Callbacks get such a copy after each round. ``solution`` is None in this case.
     """
     fitted, cone = copy.copy(learner), statement.problem.cone
     metric, penalty = cone.split(w)
@@ -381,7 +382,7 @@ def with_metric(
 
 
 def report(learner: LargeMarginLearner, statement: Statement) -> None:
-    """Log how fitting ended, and warn if the result is degenerate or the solver stopped early."""
+    """Log why fitting ended, and warn if the result is degenerate or the solver stopped early."""
     solution, who, problem = learner.solution_, type(learner).__name__, statement.problem
     rounds = len(solution.trace.objective)
     # If a problem is not convex, the solver's bound does not hold for the original problem.
@@ -416,7 +417,7 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
 
 
 def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str | None:
-    """The key in ``_CONCERNS`` of the warning to give about a fit, or None to give none."""
+    """Return the key of the warning about a fit in ``_CONCERNS``, or None for no warning."""
     truths, varies = problem.risk.truths, np.isfinite(learner.scale_)
     counts = np.array(list(map(attrgetter("n_clusters"), truths)))
     lengths = np.array(list(map(attrgetter("n_samples"), truths)))
@@ -446,9 +447,9 @@ def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str 
 
 
 def _leaves_penalty_open(learner: LargeMarginLearner, problem: Problem) -> bool:
-    """Whether a penalty one third lower than the learned one fits the labels as well.
+    """Tell whether a penalty one third below the learned penalty fits the labels as well.
 
-    It fits as well if the risk increases by no more than the solver's gap.
+    This is the case if the lower penalty increases the risk by no more than the solver's gap.
     """
     solution, cone = learner.solution_, problem.cone
     if not (cone.learns_penalty and solution.converged and learner.completions_ is None):

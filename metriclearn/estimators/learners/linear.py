@@ -1,4 +1,4 @@
-"""Metrics that are computed from covariances; each is an estimator with ``components_`` = Lᵀ."""
+"""Estimators that compute a metric from covariances, and store it as ``components_`` = Lᵀ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from metriclearn.running.parameters import Needs, either, number
 
 
 class MetricOfData(LearnedMetric, ABC):
-    """Learn a metric without labels; subclasses compute its ``_components(data)``, (r, P)."""
+    """Learn a metric without labels. Subclasses define ``_components(data)``, (r, P)."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one or several (T, P) arrays in at most O(TP² + P³); y is not used."""
@@ -39,7 +39,7 @@ class MetricOfData(LearnedMetric, ABC):
 
     @abstractmethod
     def _components(self, data: DataSets) -> NDArray:
-        """Lᵀ of the metric B = LLᵀ."""
+        """Compute Lᵀ of the metric B = LLᵀ."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -56,13 +56,13 @@ class Euclidean(MetricOfData):
     Parameters
     ----------
     standardize : bool
-        False leaves the features as they are.
+        Whether to divide. With False, features stay unchanged.
 
     Attributes
     ----------
     components_ : array (P, P)
-        A diagonal matrix of the inverse standard deviations of the features; 0 for features that
-        are constant in every data set.
+        A diagonal matrix with the inverse standard deviations of the features. The entry is 0 for a
+        feature that is constant in every data set.
 
     Raises
     ------
@@ -71,7 +71,8 @@ class Euclidean(MetricOfData):
 
     References
     ----------
-    Mahalanobis, On the generalised distance in statistics, 1936; this is its diagonal case.
+    Mahalanobis, On the generalised distance in statistics, 1936. ``Euclidean`` is its diagonal
+    case.
     """
 
     standardize: bool = True
@@ -116,7 +117,7 @@ class PrincipalComponents(MetricOfData):
     whiten: bool = False
 
     def _components(self, data: DataSets) -> NDArray:
-        """Leading eigenvectors of the pooled correlation matrix, divided by standard deviations."""
+        """Compute the principal components of standardized features, for unscaled data."""
         variances, components = principal_components(data.arrays, self.n_components)
         if not self.whiten:
             return components
@@ -134,18 +135,18 @@ class RelevantComponents(LearnedMetric):
     Parameters
     ----------
     n_components : int, optional
-        Number of directions to keep. Directions are kept if their variance within chunklets is a
-        small fraction of their total variance (Fisher). By default all are kept.
+        Number of directions to keep. The directions with the smallest variance within chunklets,
+        divided by their total variance (Fisher), are kept. By default all directions are kept.
     diagonal : bool
         Use only variances, so that the metric has one weight per feature. ``shrinkage`` and
         ``n_components`` are then ignored.
     shrinkage : float in [0, 1]
         s: Ĉ is replaced by (1 − s)Ĉ + s·(diagonal of Ĉ). This is useful if there are few samples.
     contiguous : bool
-        How labels that are not a Partition are read. With True, as for sequences, each run of equal
-        labels is a chunklet, and so is each known segment of a PartialPartition. With False, as for
-        tables, all samples with the same label form a chunklet. The samples in a ``same`` span of a
-        PartialPartition then also belong together. All other samples are in no chunklet.
+        How labels that are not a Partition are read. True is for sequences: each run of equal
+        labels is a chunklet, and each known segment of a PartialPartition is a chunklet. False is
+        for tables: all samples with the same label form a chunklet, and the samples in a ``same``
+        span of a PartialPartition belong together. All other samples are in no chunklet.
 
     Attributes
     ----------
@@ -204,9 +205,9 @@ class RelevantComponents(LearnedMetric):
 
 
 def _chunklets(known: Partition | PartialPartition, contiguous: bool) -> tuple[Partition, int]:
-    """A partition into chunklets, and the number of samples in chunklets.
+    """Return a partition into chunklets, and the number of samples in chunklets.
 
-    In the partition, each sample outside of chunklets forms a separate group.
+    Each sample that is in no chunklet forms a separate group of the partition.
     """
     if isinstance(known, Partition):
         return known, known.n_samples

@@ -42,21 +42,21 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     The similarity of superpixels or pixels i and j is W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)). B
     is learned as in section 5.1 of Lajugie, Arlot & Bach. The best partition maximizes Tr W_B M
     over M. Training minimizes the structured hinge of this maximization, with the loss ‖M − N‖²_F
-    of the full-resolution label maps. The concave part of the hinge, −Tr W_B N, is repeatedly
-    replaced by its tangent (CCCP). Images are then divided by normalized cuts under the learned
+    of the full-resolution label maps. Each outer step replaces the concave part of the hinge, −Tr
+    W_B N, by its tangent (CCCP). Images are then divided by normalized cuts under the learned
     similarity.
 
     Data sets are (H, W, 3) RGB images, :class:`ImageNodes` or (T, P) arrays. Their labels are
     (H, W) label maps, (T,) labels, or a Partition or PartialPartition of the pixels row by row; −1
     means that a label is unknown.
 
-    We depart from the paper in two ways, because with the paper's α = 1, training leads to a nearly
-    diagonal W, which is useless. First, similarities are divided by the number of pixels. Then α
-    (``loss_scale``) has the order of magnitude of their eigenvalues at any resolution. Second,
-    several starts are tried, because the objective is not convex. The relaxed M may have negative
-    entries. Then even the majorant, which has the tangent in place of the concave part, is not
-    convex in B. So every outer step is checked: ``solution_.trace`` never increases, but there is
-    no lower bound.
+    We depart from the paper in two ways, because α = 1 as in the paper leads to a nearly diagonal
+    W, which is useless. First, we divide similarities by the number of pixels. The eigenvalues of W
+    then have the order of magnitude of α (``loss_scale``) at any resolution. Second, we try several
+    starts, because the objective is not convex. An outer step minimizes a majorant, which has the
+    tangent in place of the concave part. The relaxed M may have negative entries. The majorant is
+    then not convex in B either. Every outer step is therefore checked: ``solution_.trace`` never
+    increases, but there is no lower bound.
 
     Parameters
     ----------
@@ -81,29 +81,30 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     loss_scale : float
         α > 0, relative to a similarity of trace 1.
     normalized : bool
-        Whether to train on D^(-1/2) W D^(-1/2). The degrees D are constant within an outer step
-        unless ``ramp`` is set.
+        Whether to train on D^(-1/2) W D^(-1/2). Without ``ramp``, the degrees D are constant within
+        an outer step.
     ramp : bool
-        Replace Tr W_B N in the hinge by max_M Tr W_B M. The hinge then is the difference of two
-        maxima, one with the loss and one without it. For α → 0 this difference, divided by α, tends
-        to the loss of the relaxed prediction (structured ramp loss, Do et al. 2008; direct loss,
-        McAllester, Hazan & Keshet 2010). The ramp suits labels that no metric separates by a
-        margin, such as tens of regions in an image. For such labels the ordinary hinge is least for
-        a metric near 0. With the ramp, the objective is minimized by descent, without majorants.
+        Replace Tr W_B N in the hinge by max_M Tr W_B M. The hinge is then the difference of two
+        maxima, one with the loss and one without it. If this difference is divided by α, its limit
+        for α → 0 is the loss of the relaxed prediction (structured ramp loss, Do et al. 2008;
+        direct loss, McAllester, Hazan & Keshet 2010). The ramp suits labels that no metric
+        separates by a margin, such as tens of regions in an image. For such labels the minimum of
+        the ordinary hinge is near the metric 0. With the ramp, the objective is minimized by
+        descent, without majorants.
     balance : float
         b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b). For a sample in cluster k, n_k is
         the number of labeled samples in k, and n is the number of all labeled samples. b = 0 gives
-        the loss of the paper, in which all regions have the same influence. With b = −1 their
-        influence is proportional to their sizes, as in the covering index. With b = 1 small regions
-        have more influence.
+        the loss of the paper, in which all regions have the same influence. With b = −1 the
+        influence of a region is proportional to its size, as in the covering index. With b = 1
+        small regions have more influence than large ones.
     starts : sequence of float
-        Training begins at several metrics: the Euclidean metric of standardized features times each
-        of these factors. It continues from the one with the least objective.
+        Training starts at several metrics: the Euclidean metric of standardized features, times
+        each of these factors. It keeps the start that leads to the least objective.
     standardize : bool
         Divide features by their pooled within-image standard deviation before learning. If False,
-        all features are divided by the same number, the power of 2 nearest to the largest of these
-        deviations. Training then starts at the Euclidean metric after this division, times each of
-        the ``starts``.
+        all features are divided by the same number, the power of 2 nearest to the largest deviation
+        of a feature. Training then starts at the Euclidean metric of the divided features, times
+        each of the ``starts``.
     alternation : Alternation
         How to alternate between completing partial labels (−1 where unknown) and learning. The loss
         is then a sum over only those rows of M − N that belong to labeled samples, and K is the
@@ -127,8 +128,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     solution_ : Solution
         The result of the solver from the best start, with objective and trace.
     start_objectives_ : list of (float, float)
-        For each entry of ``starts``, a pair of this entry and the objective reached from it. The
-        objective is that after the trial rounds, or the final one if there are no trial rounds.
+        For each entry of ``starts``, a pair of the entry and of the objective that training reached
+        from this start: after the trial rounds if there are any, else at the end.
     completions_ : list of label maps or label arrays, or None
         The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
@@ -156,8 +157,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     >>> X = [array + 3.0 * np.outer(labels, (1, 0)) for array in noise]
     >>> learner = NormalizedCutMetricLearner().fit(X, [labels, labels])
 
-    The clusters overlap, so the score −‖M − N‖² is not 0. It is about as good as the score of a
-    threshold halfway between the true means, 0 and 3:
+    The clusters overlap, so the score −‖M − N‖² is not 0. The score is about as good as that of a
+    simple rule, which splits samples halfway between the true means 0 and 3:
 
     >>> from metriclearn.indices import partition_loss
     >>> halfway = [partition_loss(labels, x[:, 0] > 1.5, normalized=False) for x in X]
@@ -207,17 +208,17 @@ class Cuts(Task):
         return Training(data, read_node_labels(who, y, data, learner.balance))
 
     def scale(self, training: Training, unit_bits: int = 1) -> NDArray:
-        """The numbers by which features are divided, all 1 for given similarities."""
+        """Return the numbers by which features are divided. Given similarities are divided by 1."""
         if self.learner.similarity.given:
             return np.ones(training.data.n_features)
         return super().scale(training, unit_bits)
 
     def samples(self, training: Training, scale: NDArray, penalty: Any = None) -> list[Nodes]:
-        """The nodes of every image."""
+        """Return the nodes of every image."""
         return list(map(self.learner.scaled, training.data.arrays, repeat(scale)))
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
-        """The terms of the hinge, with features of the similarity in place of linear features."""
+        """Return the terms of the hinge, whose joint features are those of the similarity."""
         learner = self.learner
         unknown = any(map(attrgetter("partial_labels"), training.truths))
         approximate = unknown or learner.balance
@@ -231,13 +232,13 @@ class Cuts(Task):
         return terms, None
 
     def start(self, cone: MetricCone, training: Any = None, scale: Any = None) -> NDArray:
-        """The Euclidean metric. Solvers start at this metric times each of the ``starts``."""
+        """Return the Euclidean metric. Solvers start at its products with the ``starts``."""
         return self.learner.metric.identity(cone.n_features)
 
     def complete(self, training: Training, fit: Any = None) -> list[Any]:
-        """Complete labels under a first metric, which is divided by its number of components.
+        """Complete labels under a first metric.
 
-        Given similarities get equal weights.
+        The metric is divided by its number of components. Given similarities get equal weights.
         """
         learner, truths = self.learner, training.truths
         scale = self.scale(training)
@@ -278,6 +279,6 @@ class Cuts(Task):
         return components * np.sqrt(len(components))
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution | None) -> None:
-        """Set the eigenvalue threshold, from which ``predict`` finds the number of regions."""
+        """Set the eigenvalue threshold by which ``predict`` finds the number of regions."""
         counts = list(map(attrgetter("n_clusters"), problem.risk.truths))
         fitted.set_threshold(problem.risk.samples, counts, problem.cone.unit)

@@ -1,11 +1,11 @@
-"""Tasks: everything in large-margin learning that depends on the kind of labels.
+"""Tasks: the part of large-margin learning that depends on the kind of labels.
 
 The kinds are change-points, clusterings and normalized cuts. A :class:`Task` is a small object that
 knows the parameters of a learner and does not change them. It reads data and labels, makes the
 samples and the terms of the hinge, chooses where solvers start, and completes partial labels.
 Everything else is the same for all learners and is in
-:mod:`metriclearn.estimators.learners.large_margin`. The methods here suit sequences and tables; the
-task of normalized cuts overrides those that do not suit images.
+:mod:`metriclearn.estimators.learners.large_margin`. The methods of ``Task`` suit sequences and
+tables. The task of normalized cuts overrides the methods that do not suit images.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNIT_BITS = 20
 
 @dataclass(frozen=True)
 class Training:
-    """Labeled data sets, read and checked.
+    """Labeled data sets that have been read and checked.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Training:
     truths : list of Partition, PartialPartition or NodeLabels (N,)
         The labels of each data set.
     weights : array (N,) or None
-        Positive weights; the largest is 1.
+        Positive weights of the data sets. The largest weight is 1.
     groups : int array (N,) or None
         The group of every data set. Cross-fitting never divides a group. If None, each data set is
         a separate group.
@@ -72,15 +72,15 @@ class Task(ABC):
         Whether the number of clusters is known in training and prediction, so that clusters have no
         penalty.
     completes : tuple (bool, str)
-        The first item is the value that ``count_is_given`` must have in learning from partial
-        labels. The second item is the setting that leads to this value, such as
-        ``"n_segments=None"``, for error messages.
+        The first item is the value of ``count_is_given`` for which partial labels can be completed.
+        The second item names the setting with this value, such as ``"n_segments=None"``, in error
+        messages.
     one_is_few : bool
         Whether to warn if a single data set does not determine the penalty.
     starts : sequence of float or None
-        For objectives that are not convex: the result of :meth:`start` is multiplied by each of
-        these factors, and the objective is minimized from each product. Such objectives have no
-        lower bound. None for convex objectives.
+        None for convex objectives. An objective that is not convex is minimized from several
+        starts: the result of :meth:`start` times each of these factors. Such an objective has no
+        lower bound.
     """
 
     learner: Any
@@ -95,15 +95,19 @@ class Task(ABC):
 
     @abstractmethod
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
-        """Complete partial labels for the first time, under a metric that ``fit`` may learn."""
+        """Complete partial labels before the first metric step.
+
+        ``fit`` can learn the metric for this completion.
+        """
 
     def scale(self, training: Training, unit_bits: int = _UNIT_BITS) -> NDArray:
-        """The numbers (P,) by which features are divided: their pooled standard deviations.
+        """Return the number by which each feature is divided, (P,).
 
-        They are ∞ for constant features. Without ``standardize`` all other features are divided by
-        the same number, the power of 2^``unit_bits`` nearest to the largest deviation. With the
-        default ``unit_bits`` this number is 1 for most data. Dividing by a power of 2 causes no
-        rounding errors.
+        With ``standardize`` it is the pooled standard deviation of the feature. A constant feature
+        is divided by ∞. Without ``standardize`` all other features are divided by the same number,
+        the power of 2^``unit_bits`` nearest to the largest deviation. With the default
+        ``unit_bits`` this number is 1 for most data. Dividing by a power of 2 causes no rounding
+        errors.
         """
         data, who = training.data, type(self.learner).__name__
         short = np.flatnonzero(data.lengths < 2)
@@ -131,9 +135,9 @@ class Task(ABC):
     spans_truths: ClassVar[bool] = False
 
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
-        """The samples of all data sets, with the cumulative sums that oracles need.
+        """Return the samples of all data sets, with the cumulative sums that oracles need.
 
-        Stored data sets are not read here, but one at a time when they are needed.
+        Stored data sets are not read at once. Each is read when it is needed.
         """
         make: Callable[..., Samples] = Samples
         if extra is not None:
@@ -147,20 +151,21 @@ class Task(ABC):
 
     @abstractmethod
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], Any]:
-        """The joint features, loss and oracles of the hinge, as keyword arguments of HingeTerms.
+        """Return the joint features, loss and oracles of the hinge, as arguments of HingeTerms.
 
-        Also returns the term of the score that is learned in addition to the metric, or None. It is
-        fitted except for its weights, which are learned later, together with the metric. ``unit``
-        is the number by which features are divided in learning without ``standardize``, else 1.
+        Also returns the term of the score that is learned in addition to the metric, or None. The
+        weights of this term are learned later, together with the metric; everything else in it has
+        been fitted. Without ``standardize``, learning divides features by ``unit``. With
+        ``standardize``, ``unit`` is 1.
         """
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
-        """The point w at which solvers start: a zero metric, or a small multiple of the identity.
+        """Return the point w at which solvers start: a zero metric or a multiple of the identity.
 
-        If numbers of clusters are given, it is a multiple of the identity, because all partitions
-        would have the same score under a zero metric. It is scaled so that the scores of samples
-        are about as large as the loss. If the given numbers are so large that every sample is a
-        cluster, only one partition is possible, and the metric starts at 0.
+        If numbers of clusters are given, the metric is a multiple of the identity, because all
+        partitions would have the same score under a zero metric. The multiple is chosen so that the
+        scores of samples are about as large as the loss. If the given numbers are so large that
+        every sample is a cluster, only one partition is possible, and the metric starts at 0.
 
         If numbers of clusters are not given, the metric starts at 0. A learned penalty starts just
         above the loss scale times the largest loss that one more cluster can add. A single cluster
@@ -181,15 +186,15 @@ class Task(ABC):
         return cone.join(small * cone.metric.coordinates(np.eye(cone.n_features)), 0.0)
 
     def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
-        """Training losses of a fitted learner and of simple baselines, by name.
+        """Compute the training losses of a fitted learner and of simple baselines, by name.
 
-        The dictionary is empty if a task does not compute them.
+        The dictionary is empty if a task does not compute losses.
         """
         return {}
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution | None) -> None:
-        """Set the fitted attributes that only this task has; the metric has been set before.
+        """Set the fitted attributes that only this task has, after the metric has been set.
 
-        During training, ``solution`` is None, and callbacks get the fitted copy.
+        ``solution`` is None during training, when callbacks get the fitted copy.
         """
         return

@@ -1,7 +1,7 @@
-"""Large-margin learning of C after a linear map W of the features: B = WᵀCW.
+"""Large-margin learning of a metric B = WᵀCW for features that are first mapped by W.
 
-W is the whitening within segments or clusters (relevant component analysis), or the components of a
-given metric.
+W whitens the covariance within segments or clusters (relevant component analysis), or contains the
+components of a given metric. C is learned with large margin.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _REFERRED = ChangePointMetricLearner(
 
 
 class MappedLearner(LearnedMetric, ABC):
-    """Learn a metric B = WᵀCW: the matrix C is learned with large margin from the features X Wᵀ.
+    """Learn a metric B = WᵀCW: map features to X Wᵀ, then learn C from these with large margin.
 
     A subclass has a parameter ``learner``, which learns C. The subclass defines how labels are
-    read, computes W, and may change ``learner`` before it is fitted.
+    read, computes W, and may change the parameters of ``learner`` before the fit.
     """
 
     # Whether every run of equal labels is a segment; if not, all equal labels are one cluster.
@@ -72,7 +72,7 @@ class MappedLearner(LearnedMetric, ABC):
         """Compute W, (r, P), from the data sets of positive weight."""
 
     def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
-        """The learner of C, not fitted yet."""
+        """Return a learner of C that is not fitted yet."""
         return clone(self.learner)
 
     def fit(
@@ -80,9 +80,9 @@ class MappedLearner(LearnedMetric, ABC):
     ) -> Self:
         """Compute W, then learn C. The arguments are the same as for the learner of C.
 
-        Features that are constant in every data set get no weight. C is learned with the weights of
-        the data sets. :class:`WhitenedClusteringLearner` also whitens with these weights. Otherwise
-        W does not depend on them, except that data sets of weight 0 are left out.
+        Features that are constant in every data set get no weight. Data sets of weight 0 are left
+        out. The weights of the other data sets count in learning C, and in the whitening by
+        :class:`WhitenedClusteringLearner`.
 
         Raises
         ------
@@ -116,14 +116,15 @@ class MappedLearner(LearnedMetric, ABC):
         return self
 
     def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
-        """Set the fitted attributes other than the components."""
+        """Set the fitted attributes except ``components_``."""
         self.penalty_ = self.learner_.penalty_
 
 
 class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
     """A mapped learner for change-points.
 
-    If the parameter ``retune`` of the subclass is true, the penalty is chosen again after learning.
+    A subclass has a parameter ``retune``. If it is true, the penalty is chosen again after
+    learning.
     """
 
     _segments = True
@@ -146,20 +147,20 @@ class WhitenedMetricLearner(MappedSegmenter):
 
     The metric is B = WᵀCW, where W whitens the covariance within segments (RCA). The whitened
     directions are ordered by their variance between segments, relative to the variance within
-    segments. C is learned with large margin: the objective is Eq. (9) of Lajugie, Arlot & Bach. If
-    features are correlated, as in sound and pictures, it is far better to regularize C than B,
-    because W removes variation that is unrelated to the labels. The cost is O(TP² + P³) in addition
-    to the inner learner.
+    segments. C is learned with large margin (Lajugie, Arlot & Bach, Eq. 9). If features are
+    correlated, as in sound and pictures, regularizing C is far better than regularizing B, because
+    W removes variation that is unrelated to the labels. The cost is O(TP² + P³) in addition to the
+    inner learner.
 
     Parameters
     ----------
     learner : ChangePointMetricLearner
-        Learns C. With ``standardize=False``, whitened features are not scaled again.
+        Learns C. Set its ``standardize=False``, or whitened features are scaled once more.
     shrinkage : float in [0, 1]
         Weight of the diagonal in the covariance within segments, as in
         :class:`~metriclearn.baselines.RelevantComponents`.
     n_components : int, optional
-        Number of whitened directions to keep, the first ones; by default all are kept.
+        Number of whitened directions to keep, starting with the first. By default all are kept.
     retune : bool
         Whether to replace the learned penalty by the one with the least training loss. An exact
         search finds it.
@@ -202,25 +203,25 @@ class WhitenedMetricLearner(MappedSegmenter):
 class ReferenceMetricLearner(MappedSegmenter):
     """Learn a metric near a reference metric, such as PCA, RCA or the Euclidean metric.
 
-    The objective is Eq. (9) of Lajugie, Arlot & Bach, with another regularizer. Let W be the
+    The objective is that of Lajugie, Arlot & Bach, Eq. (9), with another regularizer. Let W be the
     components of the reference. The metric is B = WᵀCW, and C minimizes
 
         Σ_i s_i L_i(C, λ) + (μ/2) ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r), λ ≥ 0.
 
     Here s_i are the weights of the sequences, and c = α/λ₀ sets the scale of C. α is the scale of
     the loss. λ₀ is the penalty with the least training loss under the reference metric. An exact
-    search finds it. Whatever the units, a large μ gives the reference metric up to a factor. A
-    small μ gives the metric that fits the labels best within the span of W. So with a strength
-    chosen on held-out sequences, the result is usually at least as good as the reference. The cost
-    is one fit of the reference, and one of the inner learner in r dimensions.
+    search finds it. A large μ gives the reference metric up to a factor, for data in any unit. A
+    small μ gives the metric that fits the labels best within the span of W. If the strength is
+    chosen on held-out sequences, the result is therefore usually at least as good as the reference.
+    The cost is one fit of the reference, and one fit of the inner learner in r dimensions.
 
     Parameters
     ----------
     reference : estimator with ``fit(X, y)`` and ``components_``
-        For example :class:`PrincipalComponents`, or ``RelevantComponents()`` or ``Euclidean()`` of
+        For example ``PrincipalComponents()``, ``RelevantComponents()`` or ``Euclidean()`` of
         :mod:`metriclearn.baselines`.
     learner : ChangePointMetricLearner
-        Learns C. Its regularizer is replaced by the one in the formula.
+        Learns C. Its regularizer is replaced by the second term of the formula.
     strength : float
         μ > 0.
     retune : bool
@@ -276,50 +277,51 @@ class ReferenceMetricLearner(MappedSegmenter):
 class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     """Learn a full metric after relevant component analysis, for few samples.
 
-    The metric is B = WᵀCW, where W whitens a covariance S, and C is learned with large margin: the
-    objective is Eq. (9) of Lajugie, Arlot & Bach. K-means looks for round clusters of similar
-    extent. Whitening by the covariance within clusters (RCA, ``between=0``) makes clusters round. A
-    strongly regularized C then weights directions in proportion to how much clusters differ along
-    them. After whitening by the total covariance (``between=1``), a strongly regularized C gives
-    the same weight to all directions along which clusters differ. The metric is then nearly that of
-    :class:`~metriclearn.baselines.ClosedFormMetric`.
-    ``shrinkage=1`` gives the same result as :class:`ClusteringMetricLearner`. The defaults had
-    nearly the least loss on 60 small tables (docs/results/clustering_defaults.md). With the default
-    oracle, which includes a local search, the result depends slightly on the order of the samples.
-    The cost is O(TP² + P³) in addition to the inner learner.
+    The metric is B = WᵀCW. W whitens a covariance S. C is learned with large margin (Lajugie, Arlot
+    & Bach, Eq. 9). K-means looks for round clusters of similar extent. Whitening by the covariance
+    within clusters (RCA, ``between=0``) makes clusters round. If C is then regularized strongly,
+    the weight of a direction is proportional to how much clusters differ along it. After whitening
+    by the total covariance (``between=1``), a strongly regularized C gives the same weight to all
+    directions along which clusters differ. This metric is nearly the same as that of
+    :class:`~metriclearn.baselines.ClosedFormMetric`. With ``shrinkage=1`` and the same oracle, the
+    result is that of :class:`ClusteringMetricLearner`.
+
+    The defaults had nearly the least loss on 60 small tables (docs/results/clustering_defaults.md).
+    The default oracle includes a local search, so the result depends slightly on the order of the
+    samples. The cost is O(TP² + P³) in addition to the inner learner.
 
     With ``toward`` = μ, C minimizes
 
         Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r).
 
-    With the mapped data sets Z_i = X_i Wᵀ, the scale is c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩. So
-    under C = cI, the scores c⟨Z_i Z_iᵀ, N_i⟩ of the labels have the sum 2α Σ_i K_i. The losses have
-    a smaller sum, because α‖M − N_i‖² ≤ 2α(K_i − 1) for all partitions M into K_i clusters. The
-    factor h, α times the mean of K_i/T_i, has the order of magnitude of the hinge. Whatever the
-    units and the number of samples, a large μ gives the metric of RCA or of a ``reference``, up to
-    a factor. A large μ also keeps directions in which the training clusters do not differ, because
-    other clusters may differ there.
+    Z_i = X_i Wᵀ are the mapped data sets, and the scale is c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩.
+    Under C = cI, the scores c⟨Z_i Z_iᵀ, N_i⟩ of the labels then have the sum 2α Σ_i K_i. The losses
+    have a smaller sum, because α‖M − N_i‖² ≤ 2α(K_i − 1) for all partitions M into K_i clusters.
+    The factor h is α times the mean of K_i/T_i, which has the order of magnitude of the hinge. A
+    large μ gives the metric of RCA or of a ``reference``, up to a factor, for any units and any
+    number of samples. A large μ also keeps directions in which the training clusters do not differ:
+    clusters in other data may differ there.
 
     Parameters
     ----------
     learner : ClusteringMetricLearner
-        Learns C. With ``standardize=False``, whitened features are not scaled again.
-        :meth:`predict` uses its ``n_init`` and ``random_state``.
+        Learns C. Set its ``standardize=False``, or whitened features are scaled once more.
+        :meth:`predict` uses ``n_init`` and ``random_state`` of ``learner``.
     n_clusters : "given", int or None
         As in :class:`ClusteringMetricLearner`; replaces the ``n_clusters`` of the learner.
     shrinkage : float in [0, 1]
-        Weight of the diagonal in S, as in :class:`~metriclearn.baselines.RelevantComponents`;
-        useful if there are few samples.
+        Weight of the diagonal in S, as in :class:`~metriclearn.baselines.RelevantComponents`. A
+        larger weight helps if there are few samples.
     between : float in [0, 1]
         S is the covariance within clusters plus ``between`` times the covariance between clusters.
-        With 0, S is the covariance within clusters; with 1 it is the total covariance.
+        If ``between`` is 0, S is the covariance within clusters. If it is 1, S is the total
+        covariance.
     reference : estimator with ``fit(X, y)`` and ``components_``, optional
-        An estimator whose components are W, in place of a whitening, for example
-        ``ClosedFormMetric(0.1)`` of :mod:`metriclearn.baselines`. ``shrinkage`` and ``between`` are
-        then ignored.
+        An estimator whose components replace the whitening W, for example ``ClosedFormMetric(0.1)``
+        of :mod:`metriclearn.baselines`. ``shrinkage`` and ``between`` are then ignored.
     toward : float, optional
-        μ > 0 in the formula above. By default the learner's regularizer is used, which draws C to
-        zero.
+        μ > 0 in the formula above. By default the regularizer of ``learner`` is used instead, which
+        draws C toward 0.
 
     Attributes
     ----------

@@ -51,9 +51,9 @@ class StandardWindows:
         return cls(context, mean * unit, np.where(varies, deviation * unit, np.inf))
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """The standardized window of every sample as a row, (T, (2·context + 1)·P).
+        """Return the standardized window of every sample as a row, (T, (2·context + 1)·P).
 
-        The first and the last sample are repeated beyond the ends.
+        Windows that reach beyond an end contain copies of the first or the last sample.
         """
         # Neighboring samples are next to each other, so the rows are views of one flat array.
         width = (2 * self.context + 1) * X.shape[1]
@@ -63,8 +63,8 @@ class StandardWindows:
     def scores(self, X: NDArray, coef: NDArray) -> NDArray[np.float64]:
         """Compute ``transform(X) @ coef.T`` for weights ``coef`` (C, (2·context + 1)·P).
 
-        The wide result of :meth:`transform` is never stored. Instead there is one product for each
-        position in the window.
+        To save memory, the result of :meth:`transform` is not stored. Instead we add up one product
+        for each position in the window.
         """
         padded, weights = self._padded(X), coef.reshape(len(coef), -1, X.shape[1])
         total = np.zeros((len(X), len(coef)))
@@ -73,7 +73,7 @@ class StandardWindows:
         return total
 
     def _padded(self, X: NDArray) -> NDArray[np.float64]:
-        """Standardized samples, extended at both ends by copies of the first and the last one."""
+        """Standardize samples, and extend both ends by copies of the first and the last sample."""
         T, context = len(X), self.context
         padded = np.empty((T + 2 * context, X.shape[1]))
         standard = padded[context : context + T]
@@ -103,7 +103,7 @@ class NeighborFeatures(ComponentParameters):
 
     See Also
     --------
-    FramePosteriors : probabilities of a classifier in place of the features.
+    FramePosteriors : computes probabilities of names with a classifier instead.
 
     References
     ----------
@@ -127,17 +127,17 @@ class NeighborFeatures(ComponentParameters):
     def fit(
         self, arrays: Sequence[NDArray], codes: Any = None, groups: NDArray | None = None
     ) -> Self:
-        """Compute means and deviations of training data; names and groups are not used."""
+        """Compute the means and deviations of training data. Names and groups are not used."""
         check_parameters(self)
         self.windows_ = StandardWindows.of(self.context, arrays)
         return self
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """The emission features φ of every sample, (T, Q)."""
+        """Compute the emission features φ of every sample, (T, Q)."""
         return np.hstack([self.windows_.transform(X), np.ones((len(X), 1))])
 
     def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
-        """The features φ of the training recording ``index``, computed as for a new recording."""
+        """Compute the features φ of a training recording in the same way as for a new recording."""
         return self.transform(X)
 
 
@@ -145,12 +145,12 @@ class NeighborFeatures(ComponentParameters):
 class FramePosteriors(ComponentParameters):
     """Emission features: log-probabilities of names from a classifier, and a constant.
 
-    The classifier sees a sample and its neighbors in time. Features are standardized by means and
-    deviations of all training recordings. The probabilities of a training recording come from a
-    model that was fitted without its group (cross-fitting). Otherwise scores would be learned from
-    probabilities that are too confident, because a classifier memorizes its training data. If the
-    other groups have fewer than two names, the model is fitted to all groups. The probabilities of
-    a new recording are the mean over the models of all folds.
+    The classifier reads a sample and its neighbors in time. Before that, features are standardized
+    with the means and deviations of all training recordings. The probabilities of a training
+    recording come from a model that was fitted without its group (cross-fitting). Otherwise scores
+    would be learned from probabilities that are too confident, because a classifier memorizes its
+    training data. If the other groups have fewer than two names, the model is fitted to all groups.
+    The probabilities of a new recording are the mean over the models of all folds.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class FramePosteriors(ComponentParameters):
 
     See Also
     --------
-    NeighborFeatures : the features themselves.
+    NeighborFeatures : uses the features themselves, without a classifier.
 
     References
     ----------
@@ -254,12 +254,12 @@ class FramePosteriors(ComponentParameters):
         return self
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """The emission features φ of every sample of a new recording, (T, C + 1)."""
+        """Compute the emission features φ of every sample of a new recording, (T, C + 1)."""
         rows = self.windows_.transform(X)
         return self._logs(np.mean([self._probabilities(m, rows) for m in self.models_], axis=0))
 
     def held_out(self, X: NDArray, index: int) -> NDArray[np.float64]:
-        """The features φ of training recording ``index``, by models fitted without its group."""
+        """Compute the features φ of a training recording by models fitted without its group."""
         rows, folds = self.windows_.transform(X), self.fold_of_[index][: len(X)]
         probabilities = np.empty((len(X), self.n_names_))
         for fold in np.unique(folds):
@@ -268,7 +268,7 @@ class FramePosteriors(ComponentParameters):
         return self._logs(probabilities)
 
     def _probabilities(self, model: Any, rows: NDArray) -> NDArray[np.float64]:
-        """A model's probabilities (T, C), which are 0 for names that its training data lack."""
+        """Return a model's probabilities (T, C): 0 for names that are not in its training data."""
         probabilities = np.zeros((len(rows), self.n_names_))
         probabilities[:, model.classes_] = model.predict_proba(rows)
         return probabilities
@@ -280,17 +280,18 @@ class FramePosteriors(ComponentParameters):
 
 
 def discriminant(rows: NDArray, names: NDArray) -> tuple[NDArray, NDArray]:
-    """Linear discriminant analysis: weights (C, Q) and offsets (C,) of the logits of names.
+    """Compute the weights (C, Q) and offsets (C,) of names by linear discriminant analysis.
 
-    Neighboring rows are similar, so the number of independent rows is small compared with the
-    number of features. For such data the covariance is shrunk as in Ledoit & Wolf (Journal of
-    Multivariate Analysis 88, 2004). O(n Q²).
+    They give the logits of names. Neighboring rows are similar, so there are few independent rows
+    compared with the number of features. The covariance is therefore shrunk as in Ledoit & Wolf
+    (Journal of Multivariate Analysis 88, 2004). O(n Q²).
 
     Parameters
     ----------
     rows : array (n, Q)
     names : array (n,)
-        At least two different names; weights and offsets are in their sorted order.
+        The name of every row. There must be at least two different names. Weights and offsets are
+        in the order of the sorted names.
     """
     # This import is slow, and few users need it.
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -309,7 +310,7 @@ def discriminant(rows: NDArray, names: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def default_classifier() -> Any:
-    """A random forest, which needs no tuning and no scaling of features."""
+    """Make a random forest, because it needs no tuning and no scaling of features."""
     from sklearn.ensemble import RandomForestClassifier
 
     return RandomForestClassifier(200, min_samples_leaf=3, n_jobs=-1, random_state=0)
@@ -335,7 +336,7 @@ class NameWeights:
         τ; τ[c, c′] is the cost of a segment with name c′ after a segment with name c, in addition
         to the penalty of a segment. The diagonal is ∞ if neighbors must differ.
     unit : float
-        The value of τ that corresponds to a weight of 1 in the solver; 0 if τ is not learned.
+        The value of τ for a weight of 1 in the solver, or 0 if τ is not learned.
     """
 
     emissions: Any
@@ -347,15 +348,15 @@ class NameWeights:
 
     @property
     def n_columns(self) -> int:
-        """Number of nonnegative weights that a solver learns.
+        """The number of nonnegative weights that a solver learns.
 
-        Each entry of W and of τ is the difference of two of these weights.
+        Each entry of W and of τ is the difference of two weights.
         """
         n_names = len(self.classes)
         return 2 * n_names * (self.n_features + (n_names if self.unit else 0))
 
     def weighted(self, weights: NDArray) -> NameWeights:
-        """A copy with the W and τ that follow from a solver's weights (n_columns,)."""
+        """Return a copy whose W and τ are computed from the weights of a solver, (n_columns,)."""
         of_names, of_transitions = np.split(weights, [2 * self.coef.size])
         positive, negative = of_names.reshape(2, *self.coef.shape)
         transitions = self.transitions
@@ -366,7 +367,7 @@ class NameWeights:
         return replace(self, coef=positive - negative, transitions=transitions)
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
-        """Scores of the names of every sample of a new recording, (T, C)."""
+        """Compute the score of every name in every sample of a new recording, (T, C)."""
         if type(self.emissions) is NeighborFeatures:  # another class may override transform
             return self.emissions.windows_.scores(X, self.coef[:, :-1]) + self.coef[:, -1]
         return self.emissions.transform(X) @ self.coef.T

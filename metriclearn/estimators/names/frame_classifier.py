@@ -39,14 +39,14 @@ _WIDTHS = np.array([1, 3, 5, 7, 11, 15, 21, 31, 45, 63, 91, 127])
 
 @dataclass(eq=False, repr=False)
 class FrameClassifier(Streaming, SegmenterWithoutMetric):
-    """Classify every sample with its neighbors in time, then smooth the names.
+    """Classify every sample together with its neighbors in time, then smooth the names.
 
     This is the standard way to find segments with names. A classifier of scikit-learn predicts the
-    name of every sample from a window of features. Then the names are smoothed, by the Viterbi
-    algorithm with a penalty for every change of name, or by the most frequent name within a moving
-    window. By default, this penalty or the width of the window is the one with the least mean loss
-    ‖M − N‖²_F on groups that are left out in turn. At the end, the classifier is fitted again to
-    all recordings.
+    name of every sample from a window of features. Then the names are smoothed: by the Viterbi
+    algorithm, with a penalty for every change of name, or by the most frequent name within a moving
+    window. By default, we choose the penalty or the width of the window with the least mean loss
+    ‖M − N‖²_F on groups that are left out in turn. At the end, the classifier is fitted to all
+    recordings.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
     width_ : int or None
         Width of the window, in samples; None if ``smoothing`` is "viterbi".
     losses_ : array (candidates,) or None
-        Mean loss of every penalty or width that was tried on the groups left out; None if
+        Mean loss on the groups left out, for every penalty or width that was tried. None if
         ``amount`` is a number.
 
     Raises
@@ -115,7 +115,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
     n_folds: int = 5
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Learn from recordings with labels that mean the same in all of them.
+        """Learn from labeled recordings. A label must mean the same in all of them.
 
         Parameters
         ----------
@@ -166,7 +166,8 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
     def tune_together(models: Sequence[FrameClassifier], parts: Sequence[tuple[Any, Any]]) -> None:
         """Set the same penalty or width for several models.
 
-        It is the one with the least mean loss if each model predicts its own part of the data.
+        Each model predicts its own part of the data. The penalty or width with the least mean loss
+        over all parts is chosen.
 
         Parameters
         ----------
@@ -174,8 +175,8 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
             Fitted models with the same parameters.
         parts : sequence of (X, y)
             Recordings and labels, as for :meth:`tune_penalty`. The first pair is for the first
-            model, and so on. If there are fewer pairs than models, the other models get the same
-            penalty, too.
+            model, and so on. There may be fewer pairs than models. All models get the same penalty
+            or width.
         """
         logs, truths = [], []
         for model, (X, y) in read_parts(FrameClassifier, models, parts):
@@ -187,7 +188,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
             model._set(chosen).losses_ = losses
 
     def _least_loss(self, logs: Sequence[NDArray], truths: Sequence[Any]) -> tuple[float, NDArray]:
-        """The penalty or width of least mean loss, and the losses of all candidates."""
+        """Return the penalty or width with the least mean loss, and the loss of every candidate."""
         candidates = _PENALTIES if self.smoothing == "viterbi" else _WIDTHS
         losses = []
         for candidate in candidates:
@@ -202,25 +203,25 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return self
 
     def predict(self, X: Any) -> Any:
-        """The label of every sample, (T,) for each recording."""
+        """Return the label of every sample, (T,) for each recording."""
         return self._of_each(X, lambda found: self.classes_[found.sample_names])
 
     def predict_change_points(self, X: Any) -> Any:
-        """The ends of all segments of every recording, including T, as in ruptures."""
+        """Return the ends of all segments of every recording, including T, as in ruptures."""
         return self._of_each(X, lambda found: found.change_points)
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the labels for every sample, before smoothing, (T, C)."""
+        """Return probabilities of the labels for every sample, before smoothing, (T, C)."""
         data = self.read_data(X)
         return data.as_passed([np.exp(self._logs(array)) for array in data.arrays])
 
     def stream_source(self) -> StreamSource:
-        """The source for a stream. It computes log-probabilities of names and has no metric.
+        """Return a source of log-probabilities of names for a stream. It has no metric.
 
         Raises
         ------
         ValueError
-            If smoothing is by the most frequent name in a window.
+            If ``smoothing`` is "mode".
         """
         if self.penalty_ is None:
             raise ValueError(
@@ -234,13 +235,13 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return StreamSource(read, *terms, self.context, self.context)
 
     def segmented(self, data: DataSets, n_segments: None = None) -> list[NamedPartition]:
-        """The segments of every recording, with their names as codes of ``classes_``."""
+        """Segment every recording. The names of the segments are codes of ``classes_``."""
         return self.segmented_at(data, [self.penalty_])[0]
 
     def segmented_at(
         self, data: DataSets, penalties: Sequence[float | None], n_segments: None = None
     ) -> list[list[NamedPartition]]:
-        """The results of :meth:`segmented` under each of several values of ``penalty_``."""
+        """Return the result of :meth:`segmented` for each of several values of ``penalty_``."""
         logs = list(map(self._logs, data.arrays))
         return [[self._smoothed(one, penalty) for one in logs] for penalty in penalties]
 
@@ -249,9 +250,9 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return data.as_passed(list(map(result, self.segmented(data))))
 
     def _logs(self, array: NDArray) -> NDArray[np.float64]:
-        """Log-probabilities of the names for every sample, (T, C).
+        """Compute log-probabilities of the names for every sample, (T, C).
 
-        Very small probabilities are raised to a positive bound, so −∞ never occurs.
+        Very small probabilities are replaced by a positive lower bound, so all values are finite.
         """
         rows = self.windows_.transform(array)
         probabilities = np.zeros((len(rows), len(self.classes_)))
@@ -259,9 +260,9 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return np.log(np.maximum(probabilities, LEAST))
 
     def _smoothed(self, logs: NDArray, candidate: float | None) -> Any:
-        """The segmentation with names that follows from log-probabilities (T, C) by smoothing.
+        """Smooth log-probabilities (T, C) to a segmentation with names.
 
-        The candidate is a penalty or a width.
+        ``candidate`` is the penalty or the width of the smoothing.
         """
         candidate = self.width_ if candidate is None else candidate
         assert candidate is not None

@@ -50,7 +50,7 @@ _SHARED = ("metric", "regularizer", "solver", "penalty", "loss_scale", "min_size
 
 @dataclass(eq=False, repr=False)
 class NamedSegmentLearner(ChangePointMetricLearner):
-    """Learn a metric, scores of names and a penalty from recordings whose labels recur.
+    """Learn a metric, scores of names and a penalty from recordings in which labels recur.
 
     Use it for labels that mean the same in all recordings, such as *walking* and *sitting*. Let S
     be the cumulative sums of the samples, and φ_t the emission features of sample t. The score of a
@@ -58,12 +58,12 @@ class NamedSegmentLearner(ChangePointMetricLearner):
 
         (1/T) Σ_{(s,u], c} [ ‖S_u − S_s‖²_B / (u−s) + Σ_{t in (s,u]} ⟨W_c, φ_t⟩ − λ ],
 
-    is linear in (B, W, λ). One certified convex problem learns all three. It minimizes the hinge of
-    :class:`~metriclearn.ChangePointMetricLearner`, but the loss is ‖M − N‖² plus β for every sample
-    with a wrong name. Boundaries and names are predicted together and exactly. The regularizer
-    applies to W as it does to B. With ``transitions``, the sum Σ τ(c, c′) over all pairs of
-    neighboring segments with names c and c′ is subtracted from the score. The costs τ are learned
-    in the same problem.
+    is linear in (B, W, λ). B, W and λ are learned together in one certified convex problem. Its
+    hinge is that of :class:`~metriclearn.ChangePointMetricLearner`, but the loss is ‖M − N‖² plus β
+    for every sample with a wrong name. An exact search predicts boundaries and names together. The
+    regularizer applies to W as well as to B. With ``transitions``, the sum Σ τ(c, c′) over all
+    pairs of neighboring segments with names c and c′ is subtracted from the score. The costs τ are
+    learned in the same problem.
 
     Parameters
     ----------
@@ -73,16 +73,17 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         ``FeaturePenalty``.
     emissions : NeighborFeatures or FramePosteriors
         Computes φ of every sample. The probabilities of a classifier, ``FramePosteriors``, are
-        often better than the features themselves.
+        often better than the features themselves (``NeighborFeatures``).
     name_loss : float or None
-        β; by default the number of segments divided by the number of samples in the training data.
+        β. By default it is the number of segments in the training data, divided by the number of
+        samples.
     transitions : bool
         Whether to learn the cost of a segment named c′ after a segment named c, in addition to λ.
     neighbors_differ : bool
-        Whether two neighboring segments must have different names; not possible with partial
-        labels. Both ``transitions`` and this option make the exact search slower. Each sample then
-        costs O(C²), plus O(r + C) for every position at which the current segment may begin and
-        that has not been pruned. Computing margins takes one search for each boundary.
+        Whether two neighboring segments must have different names. This is not possible with
+        partial labels. Both ``transitions`` and ``neighbors_differ`` make the exact search slower:
+        each sample takes O(C²), plus O(r + C) for every position that has not been pruned as a
+        start of the current segment. Computing margins takes one search for each boundary.
 
     Attributes
     ----------
@@ -135,13 +136,15 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
     @property
     def task(self) -> NamedSegmentations:
-        """The task in which runs of equal labels are segments, named by these labels."""
+        """The task for sequences: a run of equal labels is a segment with this label as name."""
         return NamedSegmentations(
             self, self.n_segments == "given", (False, "n_segments=None"), True
         )
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
-        """Learn probabilities of change-points and names from labeled data not used for training.
+        """Calibrate probabilities of change-points and names on labeled data.
+
+        The data should not have been used for training.
 
         Change-points are calibrated as in :meth:`ChangePointMetricLearner.calibrate`. For names,
         the two parameters of :class:`~metriclearn.estimators.names.probabilities.NameCalibration`
@@ -161,8 +164,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         Raises
         ------
         ValueError
-            If no sample has a label that occurred in training, and in the cases of
-            :meth:`ChangePointMetricLearner.calibrate`.
+            If no sample has a label that occurred in training, or if
+            :meth:`ChangePointMetricLearner.calibrate` raises an error.
         """
         super().calibrate(X, y, tolerance)
         data = self.read_data(X)
@@ -176,9 +179,9 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         return self
 
     def predict_proba(self, X: Any, n_segments: Any = None) -> Any:
-        """Probabilities of the names of ``classes_`` for every sample, (T, C) for each data set.
+        """Return probabilities of the names in ``classes_``, (T, C) for each data set.
 
-        All samples of a predicted segment have the same probabilities. These are computed from the
+        All samples of a predicted segment have the same probabilities, which are computed from the
         scores of the names for the whole segment.
 
         Parameters
@@ -203,7 +206,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         return data.as_passed([np.repeat(known.of(*one), one[1], axis=0) for one in scored])
 
     def _scored(self, data: DataSets, n_segments: Any) -> list[tuple[NDArray, NDArray]]:
-        """For every data set, the scores of names (K, C) and the lengths (K,) of its segments."""
+        """Return the scores of names (K, C) and the lengths (K,) of each data set's segments."""
 
         def score(form: Any, count: int | None = None) -> tuple[NDArray, NDArray]:
             found = ChangePoints(self.min_size)(form, count)
@@ -220,14 +223,14 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
 @dataclass(frozen=True)
 class NamedSegmentations(Segmentations):
-    """The task of dividing sequences into segments with names that mean the same in all of them."""
+    """The task of dividing sequences into named segments. A name means the same everywhere."""
 
     extra_name: ClassVar[str] = "name_weights_"
 
     def read(self, X: Any, y: Any) -> Training:
         """Read sequences and names; every run of equal labels is a segment.
 
-        Samples labeled −1 and labels that are change-points or regions have no names.
+        Samples with the label −1 have no names. Change-points and regions have no names either.
         """
         learner, who = self.learner, type(self.learner).__name__
         if not isinstance(learner.solver, (BundleDual, ProjectedSubgradient)):
@@ -251,11 +254,11 @@ class NamedSegmentations(Segmentations):
         return replace(training, truths=truths, classes=classes)
 
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
-        """Complete labels by segmentations that agree with them and have a name for every segment.
+        """Complete labels to segmentations with a name for every segment.
 
         Boundaries are found under a first metric, which is learned without names. A segment without
-        a given name gets the name whose labeled samples have the nearest mean. For this comparison
-        features are divided by their standard deviations.
+        a given name gets the name whose labeled samples have the nearest mean. Distances between
+        means are computed after features have been divided by their standard deviations.
         """
         learner, data = self.learner, training.data
         shared = {name: getattr(learner, name) for name in _SHARED}
@@ -282,7 +285,7 @@ class NamedSegmentations(Segmentations):
         return truths
 
     def _name_weights(self, training: Training) -> NameWeights:
-        """Fit the emissions. W and τ are still 0, except that forbidden transitions have τ = ∞."""
+        """Fit the emissions. W and τ stay 0, but τ is ∞ for forbidden transitions."""
         arrays, truths = training.data.arrays, training.truths
         loss = self.loss(truths)
         groups = np.arange(len(truths)) if training.groups is None else training.groups
@@ -309,7 +312,7 @@ class NamedSegmentations(Segmentations):
         return samples
 
     def loss(self, truths: Sequence[Any]) -> NamedLoss:
-        """The loss ‖M − N‖² plus β for every sample with a wrong name."""
+        """Return the loss: ‖M − N‖² plus β for every sample with a wrong name."""
         weight = self.learner.name_loss
         if weight is None:
             segments = sum(truth.n_clusters for truth in truths)
@@ -317,7 +320,7 @@ class NamedSegmentations(Segmentations):
         return NamedLoss(float(weight))
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], Any]:
-        """The terms of the hinge for segments without names, extended by the scores of names."""
+        """Return the terms of the hinge, with scores of names in addition to the metric."""
         terms, _ = super().terms(training, unit)
         extra: Any = self._name_weights(training)
         metric = PenalizedMetric(self.learner.metric, extra.n_columns)
@@ -327,13 +330,13 @@ class NamedSegmentations(Segmentations):
         return {**terms, "loss": self.loss(training.truths)}, extra
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
-        """The point at which solvers start: as for segments without names, but at a larger penalty.
+        """Return the start for segments without names, but with a larger penalty.
 
-        At the start, a single segment has to be optimal in the loss-augmented problem, although
-        further segments can have wrong names that increase the loss. If the single segment has the
-        rarest name, all samples of other names are wrong already. Further segments can then make
-        only the samples of the rarest name wrong as well, which adds at most β for each of these
-        samples. The penalty is increased by this sum, for the data set in which it is largest.
+        At the start, a single segment has to be optimal in the loss-augmented problem. Further
+        segments can have wrong names, which increase the loss. Suppose that the single segment has
+        the rarest name of a data set. The samples of all other names are then wrong. Further
+        segments can only make the samples of the rarest name wrong, too. This adds at most β for
+        each of these samples. The largest such sum over the data sets is added to the penalty.
         """
         start = super().start(cone, training, scale)
         if not self.count_is_given:

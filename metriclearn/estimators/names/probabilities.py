@@ -1,4 +1,4 @@
-"""Converting the scores of names to probabilities, which are calibrated on labeled data."""
+"""Convert the scores of names to probabilities that are calibrated on labeled data."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _POWERS = (0.0, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class NameCalibration:
-    """The probability of name c in a segment of n samples: the softmax of score_c / (θ n^power).
+    """Probabilities of names: for a segment of n samples, the softmax of score_c / (θ n^power).
 
     Attributes
     ----------
     temperature : float
-        θ. It is needed because scores are learned for a margin: their order is meaningful, but not
-        their size.
+        θ. The scores have to be divided by a temperature, because scores that are learned for a
+        margin have a meaningful order, but not a meaningful size.
     power : float
         0, 0.5 or 1. The samples of a segment depend on each other, so a sum of scores over many
         samples overstates the confidence.
     coef : array (C, Q)
-        The weights W of the learner when it was calibrated. If the learner has other weights now,
-        the calibration is not valid.
+        The weights W that the learner had in the calibration. For any other weights, the
+        calibration is not valid.
 
     References
     ----------
@@ -49,7 +49,7 @@ class NameCalibration:
         classes: NDArray,
         coef: NDArray[np.float64],
     ) -> Self:
-        """Find the θ and the power that maximize the likelihood of labels not used for training.
+        """Find θ and the power by maximum likelihood, from labels that were not used for training.
 
         Parameters
         ----------
@@ -92,5 +92,5 @@ class NameCalibration:
         return cls(temperature, power, np.array(coef))
 
     def of(self, scores: NDArray, sizes: NDArray) -> NDArray[np.float64]:
-        """Probabilities of names, (K, C), for segments with scores (K, C) and lengths (K,)."""
+        """Return the probabilities (K, C) of names for segments with these scores and lengths."""
         return softmax(scores / (self.temperature * sizes[:, None] ** self.power), axis=1)
