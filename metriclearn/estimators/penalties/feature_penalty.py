@@ -29,21 +29,21 @@ _VARIES = 1e-9
 
 @dataclass(eq=False, repr=False)
 class FeaturePenalty(ComponentParameters):
-    """A penalty λ + ⟨v, ψ(t)⟩ of a change at t, learned with the metric in one convex problem.
+    """A penalty λ + ⟨v, ψ(t)⟩ of a change at t that is learned together with the metric.
 
     The score of a segmentation M of a sequence X,
 
         ⟨XBXᵀ, M⟩ − λ Tr M − Σ_{changes t of M} ⟨v, ψ(t)⟩,
 
-    is linear in (B, v, λ). So hinge, oracles, solver and certificate are the same as for a constant
-    λ that is learned. A constant λ is the special case without features. ψ(t) are the features,
-    standardized over the positions of the training sequences, so λ ≥ 0 is the penalty of a change
-    with average features. The regularizer applies to v, too: Ω(B, v·strength/T̄). We divide by the
-    mean length T̄ of the training segments, because the score of a segment is a sum over its
-    samples, but its penalty is not.
+    is linear in (B, v, λ), so learning B, v and λ is one convex problem. Its hinge, oracles, solver
+    and certificate are the same as for a learned constant λ, which is the special case without
+    features. ψ(t) are the features at t. They are standardized over the positions of the training
+    sequences, so λ ≥ 0 is the penalty of a change with average features. The regularizer applies to
+    v, too: Ω(B, v·strength/T̄). We divide by the mean length T̄ of the training segments, because
+    the score of a segment is a sum over its samples, but its penalty is not.
 
-    Features of new sequences are clipped to their range in training, so penalties are not
-    extrapolated. If the feature is the noise level, for example, a constant sequence gets the
+    Features of new sequences are clipped to the range of the training features, so penalties are
+    not extrapolated. For example, if the feature is the noise level, a constant sequence gets the
     penalty of the quietest training sequence.
 
     Parameters
@@ -52,17 +52,17 @@ class FeaturePenalty(ComponentParameters):
         A feature is a function of one sequence (T, P), or an object whose ``transform`` takes a
         list of sequences and returns the features of each, such as
         :class:`~metriclearn.features.SequenceFeatures` and
-        :class:`~metriclearn.features.BoundaryFeatures`.
-        The result for a sequence is an array (q,), or (T+1, q) with a row for every position 0 … T;
-        the first and the last row are not used. For streams, a feature needs an attribute
-        ``looks_back``: the row of a position depends on this number of samples before it. If the
-        row also depends on samples after the position, the feature needs ``looks_ahead``.
-        ``SequenceFeatures(window=…)`` and ``BoundaryFeatures(unit="data")`` have these attributes.
+        :class:`~metriclearn.features.BoundaryFeatures`. The features of a sequence are an array
+        (q,), or (T+1, q) with a row for every position 0 … T. The first and the last row are not
+        used. For streams, a feature needs an attribute ``looks_back``: the row of a position
+        depends on this number of samples before the position. If the row also depends on samples
+        after the position, the feature needs ``looks_ahead``. ``SequenceFeatures(window=…)`` and
+        ``BoundaryFeatures(unit="data")`` have these attributes.
     nonnegative : bool or sequence of bool
-        Whether v ≥ 0: one value for all columns of the features, or one for each column. With
-        v ≥ 0, a larger feature never makes a change cheaper.
+        Whether v ≥ 0: one value for all columns of the features, or one value for each column. If
+        v ≥ 0, a larger feature never reduces the penalty of a change.
     strength : float > 0
-        How strongly v is regularized, compared with B.
+        How strongly v is regularized in comparison with B.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class FeaturePenalty(ComponentParameters):
     range_ : array (2, q)
         Smallest and largest value of every feature in the training sequences.
     coef_ : array (q,)
-        v, converted to features that are not standardized.
+        The weights v, converted to features that are not standardized.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class FeaturePenalty(ComponentParameters):
     See Also
     --------
     ChangePointMetricLearner : its convex problem contains this penalty.
-    PenaltyLearner : penalties of sequences under a given metric.
+    PenaltyLearner : learns penalties of sequences under a given metric.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class FeaturePenalty(ComponentParameters):
     def fit(self, X: Iterable[NDArray], truths: Sequence[Any], unit: float = 1.0) -> Self:
         """Compute means, deviations and ranges of features, one sequence at a time.
 
-        v is not learned here, but together with the metric.
+        The learner of the metric learns v later.
 
         Parameters
         ----------
@@ -122,8 +122,8 @@ class FeaturePenalty(ComponentParameters):
         Raises
         ------
         ValueError
-            If a feature returns an array of another shape than the class allows, or not the same
-            number of features for all sequences.
+            If a feature returns an array of a wrong shape, or different numbers of features for
+            different sequences.
         """
         check_parameters(self)
         means, variances, ranges = [], [], []
@@ -161,11 +161,11 @@ class FeaturePenalty(ComponentParameters):
 
     @property
     def n_columns(self) -> int:
-        """Number of nonnegative weights that a solver learns."""
+        """The number of nonnegative weights that a solver learns."""
         return self.signs_.shape[1]
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """The features of one sequence at every position, not standardized, (T+1, q)."""
+        """Compute the features of a sequence at every position, not standardized, (T+1, q)."""
         T, parts = len(X), [np.zeros((len(X) + 1, 0))]
         for feature in self.features:
             values = feature.transform([X])[0] if hasattr(feature, "transform") else feature(X)
@@ -180,7 +180,7 @@ class FeaturePenalty(ComponentParameters):
         return np.hstack(parts)
 
     def reach(self) -> tuple[int, int]:
-        """Return how many samples before a position, and how many after it, its features depend on.
+        """Return on how many samples before and after a position the features depend.
 
         Raises
         ------
@@ -201,15 +201,15 @@ class FeaturePenalty(ComponentParameters):
         return back, ahead
 
     def columns(self, X: NDArray) -> NDArray[np.float64]:
-        """ψ at every position, with one column for each weight of a solver, (T+1, n_columns)."""
+        """Compute ψ at every position, (T+1, n_columns): a column for each weight of a solver."""
         return ((self.transform(X) - self.mean_) / self.deviation_ * self.unit_) @ self.signs_
 
     def weighted(self, weights: NDArray) -> Self:
-        """A copy with the v that follows from a solver's weights (n_columns,)."""
+        """Return a copy whose v is computed from the weights of a solver, (n_columns,)."""
         penalty = copy.copy(self)
         penalty.coef_ = self.signs_ @ weights * self.unit_ / self.deviation_
         return penalty
 
     def penalties(self, X: NDArray) -> NDArray[np.float64]:
-        """⟨v, ψ(t)⟩ at every position of one sequence, (T+1,), to be added to λ."""
+        """Compute the part ⟨v, ψ(t)⟩ of the penalty at every position of a sequence, (T+1,)."""
         return (np.clip(self.transform(X), *self.range_) - self.mean_) @ self.coef_

@@ -30,14 +30,14 @@ Truth = Partition | PartialPartition
 class IntervalRegression(RegressorMixin, BaseEstimator):
     """Fit a linear or quadratic function whose values lie well inside given intervals.
 
-    Minimizes, over w and a free intercept b, for standardized features x and intervals [l, h],
+    Let x be the standardized features, and [l, h] the n intervals. The regression minimizes
 
         (1/n) Σ {[m − (z − l)]₊² + [m − (h − z)]₊²} + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b.
 
-    This is the convex squared hinge of max-margin interval regression, with an elastic net. An
-    infinite end of an interval adds nothing to the sum, and constant features are ignored. With
-    ``products`` p > 0, the products p·x_i x_j, i ≤ j, are added to the features x. The smaller p,
-    the more strongly they are penalized.
+    over w and b. This is the convex squared hinge of max-margin interval regression, with an
+    elastic net. An infinite end of an interval adds nothing to the sum. Constant features are
+    ignored. If ``products`` p > 0, the products p·x_i x_j, i ≤ j, are added to the features x. A
+    smaller p penalizes the weights of products more strongly.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
     l1_ratio : float
         r in [0, 1].
     margin : float ≥ 0
-        m, in the units of the intervals.
+        m, in the unit of the intervals.
     products : float ≥ 0
         p.
 
     Attributes
     ----------
     mean_ : array (P,)
-        Mean of every feature in training.
+        Mean of every feature in the training data.
     coef_ : array (P,)
         The slope of the function at the mean, for features that are not standardized.
     product_coef_ : array (P, P)
@@ -101,7 +101,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array (n, P)
-            With P = 0 a constant is fitted.
+            If P = 0, a constant is fitted.
         y : array (n, 2)
             Lower and upper end of every interval; −∞ and +∞ are allowed.
         sample_weight : array (n,), optional
@@ -138,7 +138,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The value z of the function for every row, (n,)."""
+        """Return the value z of the fitted function for every row, (n,)."""
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
         values = rows @ self.coef_ + self.intercept_
@@ -155,7 +155,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         return values
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The fraction of rows for which the value lies inside the interval."""
+        """Return the fraction of rows whose predicted value lies inside the interval."""
         z = self.predict(X)
         ends = _read_intervals(y, len(z))
         inside = (ends[:, 0] <= z) & (z <= ends[:, 1])
@@ -173,7 +173,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
     def _minimize(self, Z: NDArray, ends: NDArray, weights: NDArray, start: float) -> NDArray:
         """Minimize the objective, and return w and b in one array.
 
-        w is the difference of two nonnegative parts, so that ‖w‖₁ becomes smooth.
+        w is written as the difference of two nonnegative parts, for which ‖w‖₁ is smooth.
         """
         P = Z.shape[1]
         l1, l2 = self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
@@ -203,10 +203,10 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
 
 
 def label_error(ends: NDArray, truth: Truth) -> float:
-    """Error of a segmentation: the number of annotations that it contradicts, or ‖M − N‖²_F.
+    """Compute the error of a segmentation against full or partial labels.
 
-    For a PartialPartition, the error is the number of constraints that the segmentation violates,
-    the usual label error. For a Partition, the error is ‖M − N‖²_F, that is, T times the loss ℓ.
+    For a PartialPartition, the error is the usual label error: the number of constraints that the
+    segmentation violates. For a Partition, the error is ‖M − N‖²_F, that is, T times the loss ℓ.
     """
     if isinstance(truth, Partition):
         return FrobeniusLoss().squared_norm(Partition(ends=ends), truth)
@@ -214,16 +214,17 @@ def label_error(ends: NDArray, truth: Truth) -> float:
 
 
 def path_errors(path: SegmentationPath, truth: Truth) -> NDArray[np.float64]:
-    """:func:`label_error` of every segmentation of a path, (m,)."""
+    """Compute the :func:`label_error` of every segmentation of a path, (m,)."""
     return np.array([label_error(ends, truth) for ends in path.change_points])
 
 
 def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, float]:
-    """Find the widest interval of penalties with the least error; return the logs of its ends.
+    """Find the widest interval of penalties with the least error, and return the logs of its ends.
 
-    The result is exact, because the optimal segmentation is piecewise constant in the penalty, and
-    the path contains all pieces. The widest interval is the one with the largest ratio of its ends.
-    An end is −∞ or +∞ if the error stays least for arbitrarily small or large penalties.
+    The widest interval has the largest ratio of its ends. The result is exact, because the optimal
+    segmentation is piecewise constant in the penalty, and the path contains all pieces. The lower
+    end is −∞ if all small penalties have the least error. The upper end is +∞ if all large
+    penalties have the least error.
     """
     wrong = np.asarray(errors, dtype=np.float64)
     with np.errstate(divide="ignore"):

@@ -58,23 +58,23 @@ _PATHS = Needs(
 
 @dataclass(eq=False, repr=False)
 class SegmentCounts(StatelessTransformer):
-    """Features of a whole sequence: the log of its optimal number of segments at given penalties.
+    """Features of a whole sequence: the logs of its optimal numbers of segments.
 
-    At each penalty, the optimal segmentation M minimizes ‖Z − MZ‖² + penalty · K, where K is its
-    number of segments. The feature is log K. Over a range of penalties, K shows how many changes of
-    each size there are and how rough the segments are. A sequence whose noise is not white has more
-    small changes than its noise level suggests. For each penalty, one pruned dynamic program finds
-    the exact optimum.
+    At a given penalty, the optimal segmentation M minimizes ‖Z − MZ‖² + penalty · K, where K is the
+    number of segments. The feature is log K. There is one feature for each of several penalties.
+    Together they show the sizes of the changes and the roughness of the segments. A sequence whose
+    noise is not white has more small changes than its noise level suggests. For each penalty, one
+    pruned dynamic program finds the exact optimum.
 
     Parameters
     ----------
     log_penalties : sequence of float
-        Natural logarithms of the penalties. A penalty is a squared distance in the units of Z.
+        Natural logarithms of the penalties. A penalty is a squared distance in the unit of Z.
     representation : transformer, optional
-        Computes Z from a sequence, for example
-        :class:`~metriclearn.features.SlidingMoments` with a ``scale``. It is fitted to each
-        sequence separately. If Z is in units of the noise of its sequence, a penalty has the same
-        meaning for all sequences. By default Z is the sequence itself.
+        Computes Z from a sequence, for example :class:`~metriclearn.features.SlidingMoments` with a
+        ``scale``. The transformer is fitted to each sequence separately. If Z is divided by the
+        noise level of its sequence, a penalty has the same meaning for all sequences. By default Z
+        is the sequence itself.
     min_size : int
         Smallest number of samples in a segment.
 
@@ -85,8 +85,8 @@ class SegmentCounts(StatelessTransformer):
 
     See Also
     --------
-    segmentation_path : the optimal segmentations at all penalties.
-    FeaturePenalty : the penalty that depends on such features.
+    segmentation_path : computes the optimal segmentations at all penalties.
+    FeaturePenalty : learns penalties that depend on features.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class SegmentCounts(StatelessTransformer):
 
     @needs(X=SEQUENCES)
     def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
-        """The features of N sequences (T_i, P) as an array (N, n_log_penalties)."""
+        """Compute the features of N sequences (T_i, P), an array (N, n_log_penalties)."""
         rows = []
         for sequence in X:
             Z = real_array("SegmentCounts", "a sequence", sequence)
@@ -120,7 +120,7 @@ class SegmentCounts(StatelessTransformer):
         return np.log(np.reshape(rows, (len(rows), len(self.log_penalties))))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """The names of the features, such as ``segments1`` for a penalty with logarithm 1."""
+        """Return the names of the features, such as ``segments1`` for the log penalty 1."""
         return np.array([f"segments{log:g}" for log in self.log_penalties], dtype=object)
 
 
@@ -129,9 +129,9 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     """Segment with a fixed metric and a penalty that is learned as a function of the sequence.
 
     For every training sequence, the exact segmentation path gives the interval of penalties with
-    the least error. Then log λ_i = ⟨v, features of sequence i⟩ + b is fitted to the logarithms of
-    these intervals. With ``SequenceFeatures(())`` the penalty is a constant, and with
-    ``SequenceFeatures(("log_log_length",))`` its logarithm is linear in log log T.
+    the least error. The function log λ_i = ⟨v, features of sequence i⟩ + b is then fitted to the
+    logarithms of these intervals. With ``SequenceFeatures(())`` the penalty is a constant. With
+    ``SequenceFeatures(("log_log_length",))`` the logarithm of the penalty is linear in log log T.
 
     Parameters
     ----------
@@ -147,23 +147,24 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     min_size : int
         Smallest number of samples in a segment.
     max_segments : int
-        Segmentation paths are not refined beyond this number of segments.
+        Segmentation paths are refined up to this number of segments.
     own_weight : float ≥ 0
         How strongly annotations that are passed to ``predict`` move the penalty of their sequence.
-        Let z₀ be the predicted log penalty, and h the squared hinge of the regression on the
-        interval of these annotations. Then z₀ is replaced by the minimizer z of
-        (z − z₀)² + own_weight · h(z). This is like an intercept per sequence with a ridge penalty.
+        Let z₀ be the predicted log penalty. The annotations give an interval of penalties; let h be
+        the squared hinge of the regression on this interval. Then z₀ is replaced by the minimizer z
+        of (z − z₀)² + own_weight · h(z). This is like an intercept for each sequence with a ridge
+        penalty.
 
     Attributes
     ----------
     components_ : array (r, P)
         Lᵀ, which is the identity.
     paths_ : list of SegmentationPath
-        Segmentation paths of the training sequences. They are not saved with the estimator, but
+        Segmentation paths of the training sequences. They are not saved with the estimator.
         :meth:`paths` computes them again.
     intervals_ : array (N, 2)
-        For every training sequence, the logarithms of the ends of the interval of penalties with
-        the least error.
+        For every training sequence, the interval of penalties with the least error, given by the
+        logarithms of its ends.
     training_errors_ : array (N, 2)
         Error of every training sequence at the learned penalty, and at the best penalty of its
         path.
@@ -219,7 +220,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         Raises
         ------
         ValueError
-            For data that cannot be used, or annotations for which all penalties are equally good.
+            For data that cannot be used, or if all penalties fit the annotations equally well.
         """
         fitted, data, represented = self._begin(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
@@ -252,33 +253,33 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     def identity_paths(self, X: Any) -> list[SegmentationPath]:
         """Transform sequences by ``representation``, and compute their segmentation paths.
 
-        No earlier ``fit`` is needed. The paths do not depend on learned parameters, so all
-        candidates and folds of a cross-validation can share them: pass them to :meth:`fit`.
+        The estimator need not be fitted. The paths can be passed to :meth:`fit`. They do not depend
+        on learned parameters, so all candidates and folds of a cross-validation can share them.
         """
         return list(map(self._path, self._begin(X)[2]))
 
     def paths(self, X: Any) -> list[SegmentationPath]:
-        """Exact segmentation paths of sequences under the metric, up to ``max_segments``."""
+        """Compute exact segmentation paths of sequences, with up to ``max_segments`` segments."""
         return list(map(self._path, self._represent(self.read_data(X))))
 
     def predict_penalties(self, X: Any) -> NDArray[np.float64]:
-        """The penalty λ of every sequence, (N,)."""
+        """Return the penalty λ of every sequence, (N,)."""
         return np.exp(self._log_penalties(self.read_data(X)))
 
     def predict_change_points(
         self, X: Any, known: Any = None, paths: Sequence[SegmentationPath] | None = None
     ) -> Any:
-        """The ends of all segments of every sequence, including T, as in ruptures.
+        """Return the ends of all segments of every sequence, including T, as in ruptures.
 
         Parameters
         ----------
         X : sequence of (T_i, P) arrays, or a single one
         known : sequence of PartialPartition, or one, optional
-            Annotations of these sequences. Predicted segmentations agree with them, as in LOPART.
-            If ``own_weight`` is positive, they also move the penalties.
+            Annotations of these sequences. Predicted segmentations agree with the annotations, as
+            in LOPART. If ``own_weight`` is positive, annotations also move the penalties.
         paths : sequence of SegmentationPath, optional
-            The :meth:`paths` of these sequences, if they have been computed already. They are
-            needed only for moving penalties.
+            The :meth:`paths` of these sequences, if they have been computed already. Paths are used
+            only if annotations move the penalties.
         """
         return self._search(X, known, paths, lambda *case: _segmentation(*case).change_points)
 
@@ -288,7 +289,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         Raises
         ------
         ValueError
-            Always, because a penalty depends on the whole sequence.
+            In every case: the penalty of a sequence depends on the whole sequence.
         """
         raise ValueError(
             f"{type(self).__name__} needs whole sequences, from which their penalties follow; for "
@@ -348,15 +349,15 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return data.as_passed(results)
 
     def predict(self, X: Any, known: Any = None) -> Any:
-        """The number of the segment of every sample, (T,) for each sequence."""
+        """Return the number of the segment of every sample, (T,) for each sequence."""
         return self._search(X, known, None, lambda *case: _segmentation(*case).labels)
 
     def score(self, X: Any, y: Any) -> float:
-        """Minus the mean error.
+        """Return minus the mean error.
 
-        If labels of any sequence are partial, the error is the fraction of all constraints that are
-        violated; full labels then count as constraints, too. If all labels are full, it is the mean
-        of ‖M − N‖²_F over sequences.
+        If all labels are full, the error is the mean of ‖M − N‖²_F over sequences. Otherwise all
+        labels are converted to constraints, and the error is the fraction of constraints that are
+        violated.
         """
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
@@ -366,7 +367,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         return -errors / max(1, sum(counts))
 
     def _begin(self, X: Any) -> tuple[Self, DataSets, list[NDArray]]:
-        """Begin a fit.
+        """Prepare a fit.
 
         Returns a copy of the estimator with the identity as its metric, the data sets, and the
         sequences after ``representation``.
@@ -382,7 +383,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
         """Compute the path up to a largest number of segments.
 
-        This is ``max_segments``, or twice the number of annotations if that is larger.
+        The largest number is ``max_segments``, or twice the number of annotations if that is more.
         """
         facts: Any = truth.change_points if isinstance(truth, Partition) else ()
         facts = truth.constraints if isinstance(truth, PartialPartition) else facts
@@ -413,24 +414,24 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
 
 
 def _segmentation(form: LowRankForm, known: Any, min_size: int) -> Partition:
-    """The best segmentation that agrees with the annotations."""
+    """Find the best segmentation that agrees with the annotations."""
     return ConstrainedChangePoints(min_size)(form, known=known)
 
 
 class BayesianCriterion(PenaltyLearner):
     """Segment with the penalty of the BIC, 2 r σ² log T for r columns and noise of scale σ.
 
-    In one column, each further segment adds two parameters, a mean and a position, and the squared
-    residuals of Gaussian noise have the weight 1/(2σ²). So the BIC penalty of a segment is
-    2σ² log T, and r times as much for r columns. σ is the geometric mean of
+    In one column, each further segment adds two parameters, a mean and a position. The squared
+    residuals of Gaussian noise have the weight 1/(2σ²). The BIC penalty of a segment is therefore
+    2σ² log T for one column, and r times as large for r columns. σ is the geometric mean of
     :func:`~metriclearn.features.hermite.noise_scale` over columns. ``fit`` learns no penalty and
     ignores y. If ``known`` is passed in prediction, the segmentation agrees with it.
 
     Parameters
     ----------
     representation, sequence_features, regression, min_size, max_segments, own_weight
-        As for :class:`PenaltyLearner`, but ``sequence_features`` is not used. Only the margin of
-        ``regression`` is used, and only if ``own_weight`` is positive.
+        As for :class:`PenaltyLearner`, but ``sequence_features`` is not used. Of ``regression``,
+        only the margin is used, and only if ``own_weight`` is positive.
 
     Raises
     ------
@@ -453,7 +454,7 @@ class BayesianCriterion(PenaltyLearner):
     """
 
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
-        """Compute the segmentation paths; nothing is learned."""
+        """Compute the segmentation paths. Nothing else is learned."""
         _PATHS.check(type(self).__name__, "paths", paths)
         fitted, data, represented = self._begin(X)
         fitted.paths_ = list(map(self._path, represented)) if paths is None else list(paths)

@@ -1,4 +1,4 @@
-"""Conversion of margins to probabilities, by how often changes with similar margins were true."""
+"""Convert margins to probabilities: how often changes with similar margins were true."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LARGEST = 1e300
 class Calibration:
     """Converts the loss of a predicted change-point to the probability that it is true.
 
-    The loss is how much lower the score is without the change-point. The larger the loss, the
-    higher is the probability.
+    The loss is how much lower the score is without the change-point. A larger loss means a higher
+    probability.
 
     Attributes
     ----------
     losses, probabilities : arrays (n,)
-        The probability is ``probabilities[i]`` at ``losses[i]``. It is linear between these points,
-        and constant below the first and above the last.
+        The probability is ``probabilities[i]`` at ``losses[i]``. Between these losses it is
+        interpolated linearly. It is constant below the first and above the last loss.
     tolerance : int
         A change-point is true if a true change is at most this many samples away.
     components : array (r, P)
@@ -53,7 +53,7 @@ class Calibration:
     ) -> Self:
         """Fit an isotonic regression that predicts from losses whether change-points are true.
 
-        O(K log K) for K change-points of all data sets.
+        It takes O(K log K) time for K change-points in all data sets.
         """
         from sklearn.isotonic import IsotonicRegression
 
@@ -70,20 +70,24 @@ class Calibration:
         return cls(*points, tolerance, np.array(components), penalty)
 
     def of(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probabilities of change-points with these losses."""
+        """Return the probabilities of change-points with these losses."""
         return np.interp(np.minimum(losses, _LARGEST), self.losses, self.probabilities)
 
 
 def uncalibrated(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probabilities without a calibration: 1 − exp(−2 loss)/2, for losses divided by the penalty.
+    """Return the probabilities 1 − exp(−2 loss)/2 for changes without a calibration.
 
-    A change that gains no more than its penalty has the probability 1/2.
+    ``losses`` are divided by the penalty. A change that gains no more than its penalty has the loss
+    0 and the probability 1/2.
     """
     return 1.0 - np.exp(-2.0 * np.minimum(losses, 300.0)) / 2.0
 
 
 def true_changes(ends: NDArray[np.int64], truth: Partition, tolerance: int) -> NDArray[np.bool_]:
-    """For each change-point before T, whether a true change is within the tolerance, (K−1,)."""
+    """Tell for each change-point before T whether a true change is near it, (K−1,).
+
+    Near means at most ``tolerance`` samples away.
+    """
     low, high = ends[:-1] - tolerance, ends[:-1] + tolerance
     true = truth.change_points[:-1]
     return np.searchsorted(true, high, side="right") > np.searchsorted(true, low, side="left")

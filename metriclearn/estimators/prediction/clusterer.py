@@ -1,4 +1,4 @@
-"""Methods of every fitted clustering estimator with a metric."""
+"""The methods that all clustering estimators with a metric have."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from metriclearn.problem.partition import Partition
 class MahalanobisClusterer(LearnedMetric):
     """Cluster data under a fitted metric ``components_``, with a known K or with a ``penalty_``.
 
-    Subclasses fit ``components_`` (r, P), the ``penalty_`` of a cluster (None if K is given), and
-    ``n_clusters_`` (the K of the training data sets if it is the same for all, else None). They
-    have the parameters ``n_clusters`` ("given", a number or None), ``n_init`` and ``random_state``.
+    Subclasses fit ``components_`` (r, P) and the ``penalty_`` of a cluster, which is None if K is
+    given. They also fit ``n_clusters_``, which is the K of the training data sets, or None if K
+    differs between them. Their parameters are ``n_clusters`` ("given", a number or None),
+    ``n_init`` and ``random_state``.
     """
 
     penalty_: float | None
@@ -34,30 +35,31 @@ class MahalanobisClusterer(LearnedMetric):
     random_state: int | np.random.RandomState | None
 
     def predict(self, X: Any, n_clusters: Any = None) -> Any:
-        """The cluster of every sample, (T,) for each data set, numbered by first appearance.
+        """Return the cluster of every sample, (T,) for each data set, numbered by first appearance.
 
         The clusters are a local maximum of Tr(XBXᵀM) − λ Tr M over partitions. If K is known,
         K-means runs from ``n_init`` starts. Otherwise, with ``penalty_``, we take the better result
         of two methods: DP-means from ``n_init`` starts, and a local search from the rounded
-        relaxation. From this result on, K-means runs with one cluster more, again and again, as
-        long as Tr(XBXᵀM) − λ Tr M rises. This is needed because DP-means opens a cluster only if a
-        single sample gains more than λ by it, so it often ends with too few clusters.
+        relaxation. This result often has too few clusters, because DP-means opens a cluster only if
+        a single sample in the new cluster gains more than λ. K-means therefore adds one cluster at
+        a time, as long as Tr(XBXᵀM) − λ Tr M rises.
 
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
         n_clusters : int or sequence of int, optional
-            K. By default K is unknown if there is a ``penalty_``. Otherwise it is the number
-            ``n_clusters`` of the estimator or, if that is "given", the K of the training data sets.
+            K. The default depends on the estimator: with a ``penalty_``, K is unknown. Otherwise K
+            is the parameter ``n_clusters`` of the estimator or, if this is "given", the K of the
+            training data sets.
         """
         data = self.read_data(X)
         return data.as_passed([found.labels for found in self._cluster(data, n_clusters)])
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
+        """Return minus the mean loss ℓ = ‖M − N‖²_F / T. The best score is 0.
 
-        With ``n_clusters="given"``, the numbers of clusters are taken from y. Samples with the
-        label −1 are left out of the loss.
+        N is the partition by the labels y. With ``n_clusters="given"``, the numbers of clusters are
+        taken from y. Samples with the label −1 are left out of the loss.
         """
         data = self.read_data(X)
         known: Any = read_labelings(type(self).__name__, y, data, segments=False, partial=True)
@@ -89,7 +91,7 @@ class MahalanobisClusterer(LearnedMetric):
         return self._penalized(Z) if count is None else self._k_means(Z, int(count))
 
     def _k_means(self, Z: NDArray, count: int) -> Partition:
-        """Exactly K clusters. Equal samples stay together if K or more samples are distinct."""
+        """Find exactly K clusters. Equal samples stay together if there are K different samples."""
         means = KMeans(count, n_init=self.n_init, random_state=self.random_state)
         clusters = Partition.from_labels(means.fit_predict(Z))
         if clusters.n_clusters == count:
@@ -99,7 +101,7 @@ class MahalanobisClusterer(LearnedMetric):
         return with_clusters(merged.labels[codes.ravel()], Z, count)
 
     def _penalized(self, Z: NDArray) -> Partition:
-        """A partition for which Tr ZZᵀM − λ Tr M is large."""
+        """Find a partition M for which Tr ZZᵀM − λ Tr M is large."""
         assert self.penalty_ is not None
         form = LowRankForm(Z, shift=-self.penalty_)
         penalized = DPMeans(

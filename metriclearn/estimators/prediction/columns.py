@@ -16,10 +16,10 @@ from metriclearn.running.parameters import component, number
 
 @dataclass(eq=False, repr=False)
 class ColumnSegmenter(MahalanobisSegmenter):
-    """Learn from the features X[:, start:stop] only; all others have weight 0 in the metric.
+    """Learn from the features X[:, start:stop] only. All other features get the weight 0.
 
-    Use it if different learners must read different columns of a data set, for example raw signals
-    and features that were computed from them.
+    This is useful if different learners must read different columns of a data set. For example, one
+    learner reads raw signals, and another one features that were computed from these signals.
 
     Parameters
     ----------
@@ -74,12 +74,12 @@ class ColumnSegmenter(MahalanobisSegmenter):
         return self.learner_.solution_
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the learner to its features; X and y are as for the ``fit`` of the learner.
+        """Fit the learner to its features. X and y are the same as for the ``fit`` of the learner.
 
         Raises
         ------
         ValueError
-            If there are fewer features than ``stop``, or the learner cannot use data or labels.
+            If there are fewer features than ``stop``, or if the learner cannot use data or labels.
         """
         fitted, data, truths = read_labeled(self, X, y, segments=True, partial=True)
         if not self.start < self.stop <= data.n_features:

@@ -1,4 +1,4 @@
-"""Dividing images by normalized cuts under a fitted similarity, and reading images as graphs."""
+"""Divide images by normalized cuts under a fitted similarity, and read images as graphs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 
 @dataclass(frozen=True, eq=False)
 class Graphs(DataSets):
-    """Graphs of one or several data sets.
+    """The graphs that were made of one or several data sets.
 
     Attributes
     ----------
     arrays : list of Nodes
     single : bool
-        Whether the user passed one data set, and so expects one result.
+        Whether the user passed one data set. If so, methods return one result, not a list.
     feature_names : array of str or None
     segments : list of int arrays or None
-        For each data set, the node of every sample, in the shape of the samples; None if each
-        sample is a node.
+        For each data set, the node of every sample, in the shape of the samples. None means that
+        each sample is a node.
     """
 
     arrays: list[Nodes]  # type: ignore[assignment]
@@ -50,7 +50,7 @@ class Graphs(DataSets):
 
     @property
     def n_features(self) -> int:
-        """P, the number of features or of given similarities."""
+        """P, the number of features or the number of given similarities."""
         return self.arrays[0].n_features
 
     @cached_property
@@ -59,27 +59,27 @@ class Graphs(DataSets):
         return measure(np.repeat(n.features, n.sizes.astype(int), axis=0) for n in self.arrays)
 
     def subset(self, places: NDArray) -> Self:
-        """The data sets at the given positions."""
+        """Return only the graphs at the given positions."""
         return replace(super().subset(places), segments=[self.segments[i] for i in places])
 
     def spread(self, i: int, labels: NDArray) -> NDArray:
-        """Convert labels of the nodes of data set i to labels of its samples, in their shape."""
+        """Convert labels of the nodes of data set i to labels of its samples."""
         segments = self.segments[i]
         return labels if segments is None else labels[segments]
 
 
 @dataclass(frozen=True, eq=False)
 class SampleLabels(NodeLabels):
-    """Labels of nodes, with the labels of the samples from which they were made.
+    """Labels of nodes, and the labels of samples from which they were computed.
 
     Parameters
     ----------
     codes : int array, of the samples' shape
-        Codes of the labels, numbered by first appearance; −1 where unknown.
+        Codes of the labels, numbered by first appearance. −1 means that a label is unknown.
     values : array (K,)
-        The label for each code.
+        The label that belongs to each code.
     segments : int array or None
-        The node of every sample; None if each sample is a node.
+        The node of every sample. None means that each sample is a node.
     """
 
     _: KW_ONLY
@@ -89,7 +89,7 @@ class SampleLabels(NodeLabels):
 
     @property
     def completion(self) -> NDArray:
-        """The labels of the samples; an unknown label is filled in from the cluster of the node."""
+        """The labels of the samples. An unknown label is replaced by that of the node's cluster."""
         spread = self.labels if self.segments is None else self.labels[self.segments]
         return self.values[np.where(self.codes < 0, spread, self.codes)]
 
@@ -102,16 +102,16 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
     who : str
         Name used in errors.
     X : (H, W, 3) image, ImageNodes or (T, P) array, or a sequence of these
-        With ``given``, an array (n, S, S) of similarities in place of an image.
+        If ``given`` is true, an array (n, S, S) of similarities takes the place of an image.
     features : ImageFeatures
-        Makes nodes of images.
+        Divides images into nodes.
     given : bool
         Whether data sets are similarities rather than images or features.
 
     Raises
     ------
     ValueError
-        If there are no data sets, or one of them has none of these types.
+        If there are no data sets, or if a data set has another type.
     """
     several = isinstance(X, Sequence)
     # A list of lists of numbers is one table.
@@ -158,7 +158,7 @@ def _read_similarities(who: str, item: Any, i: int) -> NDArray:
 
 
 def read_node_labels(who: str, y: Any, graphs: Graphs, balance: float = 0.0) -> list[SampleLabels]:
-    """Read one label map or label array for every graph as labels of its nodes.
+    """Convert one label map or label array for every graph to labels of its nodes.
 
     Parameters
     ----------
@@ -173,14 +173,14 @@ def read_node_labels(who: str, y: Any, graphs: Graphs, balance: float = 0.0) -> 
     Raises
     ------
     ValueError
-        If labels are missing, or of another size than the data.
+        If labels are missing, or if labels and data differ in size.
     """
     labelings = list_labelings(who, y, graphs)
     return [_read_labels(who, labels, graphs, i, balance) for i, labels in enumerate(labelings)]
 
 
 def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) -> SampleLabels:
-    """Read the labels of the samples of graph i, −1 where unknown, as labels of its nodes.
+    """Convert labels of the samples of graph i (−1 where unknown) to labels of its nodes.
 
     Raises
     ------
@@ -234,10 +234,10 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) 
 
 @dataclass(eq=False, repr=False)
 class NormalizedCutSegmenter(LearnedMetric):
-    """Divide images with a fitted metric ``components_`` and a fitted eigenvalue threshold.
+    """Divide images by normalized cuts under a fitted metric ``components_``.
 
-    Subclasses fit both and ``scale_``. They have the parameters ``similarity``, ``features``,
-    ``rounding`` and ``balance``.
+    Subclasses fit the metric, an eigenvalue threshold and ``scale_``. Their parameters are
+    ``similarity``, ``features``, ``rounding`` and ``balance``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -275,13 +275,14 @@ class NormalizedCutSegmenter(LearnedMetric):
         return graphs.as_passed(labels)
 
     def predict_labels_image(self, image: ArrayLike, n_clusters: int | None = 2) -> NDArray:
-        """The label map (H, W) of one RGB image (H, W, 3), see :meth:`predict`."""
+        """Return the label map (H, W) of one RGB image (H, W, 3), see :meth:`predict`."""
         return self.predict([image], n_clusters)[0]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean ‖D^½(M − N)‖²_F over images, with K from the labels; larger is better.
+        """Return minus the mean loss ‖D^½(M − N)‖²_F over images. The best score is 0.
 
-        With ``balance=0``, D is the identity. Samples with the label −1 are ignored.
+        K comes from the labels. With ``balance=0``, D is the identity. Samples with the label −1
+        are ignored.
         """
         graphs = self._read_graphs(X)
         truths = read_node_labels(type(self).__name__, y, graphs, self.balance)
@@ -292,7 +293,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         return check_features(self, graphs)
 
     def _divide(self, nodes: Nodes, n_clusters: int | None) -> NDArray[np.int64]:
-        """Divide nodes into clusters. With None, K comes from the eigenvalue threshold."""
+        """Divide nodes into clusters. None means that the eigenvalue threshold determines K."""
         cut = self._cut(self.scaled(nodes))
         if n_clusters is None:
             values, _ = cut.eigenpairs(min(self.max_clusters_, nodes.n_samples))
@@ -300,21 +301,21 @@ class NormalizedCutSegmenter(LearnedMetric):
         return self.rounding(cut, int(n_clusters))
 
     def mean_loss(self, scaled: Sequence[Nodes], truths: Sequence[NodeLabels]) -> float:
-        """Mean ‖D^½(M − N)‖²_F over images, with K from the labels."""
+        """Compute the mean loss ‖D^½(M − N)‖²_F over images. K comes from the labels."""
         pairs = zip(map(self._cut, scaled), truths)
         losses = [t.squared_norm(self.rounding(cut, t.n_clusters)) for cut, t in pairs]
         return float(np.mean(losses))
 
     def _cut(self, scaled: Nodes, unit: float = 1.0) -> NormalizedCut:
-        """The normalized cut problem of nodes whose features are divided by ``scale_`` · unit."""
+        """Return the normalized cut of nodes whose features are divided by ``scale_`` · unit."""
         # Features with infinite scale have weight 0; ∞ · 0 would be NaN.
         scale = np.minimum(self.scale_ * unit, np.finfo(np.float64).max)
         return NormalizedCut(self.similarity.operator(scaled, self.components_ * scale))
 
     def scaled(self, nodes: Nodes, scale: NDArray | None = None) -> Nodes:
-        """Divide the features of nodes by a scale (P,), and center them for accuracy.
+        """Divide the features of nodes by ``scale`` (P,), and center them for accuracy.
 
-        By default this is the fitted scale.
+        The default is the fitted ``scale_``.
         """
         if self.similarity.given:
             return nodes
@@ -327,7 +328,8 @@ class NormalizedCutSegmenter(LearnedMetric):
     ) -> None:
         """Choose the eigenvalue threshold from training images.
 
-        The numbers of eigenvalues above this threshold are as close as possible to ``counts``.
+        In each image, the number of eigenvalues above this threshold should be the number of
+        clusters in ``counts``. The threshold minimizes the sum of the differences.
         """
         self.max_clusters_ = min(2 * max(counts) + 2, *map(len, nodes))
         most = self.max_clusters_

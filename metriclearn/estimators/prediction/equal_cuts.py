@@ -24,29 +24,30 @@ _MOST_LENGTHS = 100
 class EqualCuts(SegmenterWithoutMetric):
     """Cut into segments of equal length: a trivial baseline that every method should beat.
 
-    At most a hundred lengths are tried, and the one with the least mean loss ‖M − N‖²_F on the
-    training recordings is chosen. If several lengths are equally good, the shortest of them is
-    chosen. Features are not used.
+    At most a hundred lengths are tried. The length with the least loss ‖M − N‖²_F on the training
+    recordings is chosen. If several lengths are equally good, the shortest is chosen. Features are
+    not used.
 
     Parameters
     ----------
     n_segments : int, optional
-        Number of segments of every recording, in place of a length; 1 means no boundary at all.
+        Number of segments of every recording, in place of a length. The number 1 means no
+        boundaries.
 
     Attributes
     ----------
     length_ : float or None
-        Number of samples in a segment; ∞ if no labels need a boundary, and None if ``n_segments``
-        is given.
+        Number of samples in a segment. It is ∞ if the training labels need no boundary, and None if
+        ``n_segments`` is given.
 
     Raises
     ------
     ValueError
-        If data, labels or parameters are unusable, or a prediction is made before ``fit``.
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
 
     See Also
     --------
-    TunedSegmenter : the Euclidean metric with a tuned penalty, the next baseline to beat.
+    TunedSegmenter : a stronger baseline, the Euclidean metric with a tuned penalty.
 
     Examples
     --------
@@ -65,14 +66,14 @@ class EqualCuts(SegmenterWithoutMetric):
     n_segments: int | None = None
 
     def fit(self, X: Any, y: Any = None, **unknown: Any) -> Self:
-        """Choose the length; O(lengths · segments).
+        """Choose the length of segments. This takes O(lengths · segments) time.
 
         Parameters
         ----------
         X : sequence of (T_i, P) arrays, or a single one
         y : labels, change-points or partial labels of each array
-            If some samples are labeled −1, the loss is on the labeled parts only. Not needed if
-            ``n_segments`` is given.
+            If some samples are labeled −1, the loss is on the labeled parts only. Labels are not
+            needed if ``n_segments`` is given.
         """
         if unknown:
             refuse_unknown(self, unknown)
@@ -94,7 +95,7 @@ class EqualCuts(SegmenterWithoutMetric):
         return self
 
     def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
-        """The ends of all segments of every recording, including T, as in ruptures.
+        """Return the ends of all segments of every recording, including T, as in ruptures.
 
         Parameters
         ----------
@@ -106,12 +107,12 @@ class EqualCuts(SegmenterWithoutMetric):
         return data.as_passed([one.change_points for one in self.segmented(data, n_segments)])
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
-        """The number of the segment of every sample, (T,) for each recording."""
+        """Return the number of the segment of every sample, (T,) for each recording."""
         data = self.read_data(X)
         return data.as_passed([found.labels for found in self.segmented(data, n_segments)])
 
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
-        """The segmentation of every recording."""
+        """Divide every recording into segments of equal length."""
         counts: Sequence[int | None] = read_counts(
             type(self).__name__, "n_segments", n_segments, data, optional=True
         )
@@ -126,7 +127,7 @@ class EqualCuts(SegmenterWithoutMetric):
 def _equal(n_samples: int, count: int) -> Partition:
     """Divide samples into ``count`` segments whose lengths differ by at most one sample.
 
-    There is at least one segment, and at most one for each sample.
+    The number of segments is at least 1 and at most the number of samples.
     """
     count = min(max(count, 1), n_samples)
     ends: NDArray = np.linspace(0, n_samples, count + 1).round().astype(np.int64)

@@ -1,4 +1,4 @@
-"""Methods of every fitted change-point estimator with a metric."""
+"""The methods that all change-point estimators with a metric have."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ class PlottedSegmenter:
     def plot(
         self, X: Any, y: Any = None, *, ax: Any = None, title: str | None = None, **options: Any
     ) -> Figure:
-        """Plot a sequence with its predicted segments and, if known, its true segments.
+        """Plot a sequence with its predicted segments and, if they are known, its true segments.
 
         Parameters
         ----------
         X : (T, P) or (T,) array or data frame
             The three features that vary most under the metric are drawn.
         y : labels, change-points or Partition, optional
-            The true segments. If the estimator needs the number of segments, it is taken from y.
+            The true segments. An estimator that needs the number of segments takes it from y.
         ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+            Where to draw. By default a new figure is made.
         title : str, optional
             Replaces the default title.
         **options
@@ -121,8 +121,8 @@ class PlottedSegmenter:
 class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     """Predict change-points with a fitted metric ``components_`` and a ``penalty_`` of a segment.
 
-    Subclasses fit ``components_`` (r, P) and ``penalty_``, and have the parameters
-    ``n_segments`` (None or "given") and ``min_size``. :meth:`tune_penalty` sets ``penalty_unit_``.
+    Subclasses fit ``components_`` (r, P) and ``penalty_``. Their parameters are ``n_segments``
+    (None or "given") and ``min_size``. :meth:`tune_penalty` sets ``penalty_unit_``.
     """
 
     penalty_: float | None
@@ -136,10 +136,11 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def predict_change_points(
         self, X: Any, n_segments: Any = None, return_margins: bool = False
     ) -> Any:
-        """Change-points of every data set, as in ruptures: the ends of all segments, including T.
+        """Return the ends of all segments of every data set, including T, as in ruptures.
 
         A metric of rank r needs 8(r+2)T bytes of memory in addition to X. This holds for single and
-        double precision, and also if X is mapped from a file (``np.load(file, mmap_mode="r")``).
+        double precision, and also for an X that is mapped from a file
+        (``np.load(file, mmap_mode="r")``).
 
         Parameters
         ----------
@@ -164,7 +165,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return data.as_passed([partition.change_points for partition in partitions])
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
-        """The name of every sample if names were learned, else the number of its segment.
+        """Return the name of every sample if names were learned, else the number of its segment.
 
         Parameters
         ----------
@@ -186,10 +187,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         """Compute exactly how certain every predicted change-point is, in the unit of the penalty.
 
         At the learned penalty this takes little more time than two pruned dynamic programs. If
-        numbers of segments are given, two more programs run. They leave out segmentations whose
-        value is below an upper bound by more than a small amount, the window. If the window turns
-        out to be too narrow, they run again with wider windows. An ``oracle`` of the estimator is
-        ignored: margins come from the exact program.
+        numbers of segments are given, two more programs run. The additional programs skip
+        segmentations whose value is below an upper bound by more than a small amount, the window.
+        If the window turns out to be too narrow, these programs run again with wider windows. The
+        margins come from exact dynamic programs, even if the estimator has another ``oracle``.
 
         Parameters
         ----------
@@ -197,14 +198,14 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         n_segments : int or sequence of int, optional
             Number of segments; by default it follows from ``penalty_``.
         tolerance : int, optional
-            Change-points at most this many samples apart count as the same; by default the
-            tolerance of :meth:`calibrate`, or 0.
+            Change-points at most this many samples apart count as the same. The default is the
+            tolerance of the last :meth:`calibrate`, or 0.
 
         Returns
         -------
         :class:`~metriclearn.BoundaryMargins`, or a list of them
-            Margins have ``probabilities`` if the metric and the penalty have been calibrated with
-            this tolerance.
+            Margins have ``probabilities`` if :meth:`calibrate` was called with this tolerance for
+            the current metric and penalty.
         """
         data = self.read_data(X)
         known: Calibration | None = getattr(self, "calibration_", None)
@@ -228,9 +229,9 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return data.as_passed(margins)
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
-        """Learn probabilities of change-points from labeled data, preferably not the training data.
+        """Calibrate probabilities of change-points on labeled data, preferably not the training data.
 
-        A predicted change-point is true if there is a true one within the tolerance. With
+        A predicted change-point counts as true if a true change-point is within the tolerance. With
         ``n_segments="given"`` the numbers of segments are taken from y.
 
         Parameters
@@ -247,7 +248,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         Raises
         ------
         ValueError
-            If no change-point is predicted in any data set, or data or labels cannot be used.
+            If data or labels cannot be used, or if each data set is predicted to be one segment.
         """
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True)
@@ -262,24 +263,24 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         """Set the penalty with the least mean loss on labeled data, ideally not the training data.
 
         The optimal segmentation of a sequence is piecewise constant in λ, and the segmentation path
-        contains all pieces. So the minimum is exact, except in rare cases with partial labels, see
-        :func:`~metriclearn.best_penalty`. The metric does not change, nor do the penalties of
-        positions that a ``FeaturePenalty`` has learned. A learner with ``n_segments="given"`` has
-        no penalty after ``fit``; this method gives it one.
+        contains all pieces. The minimum is therefore exact, except in rare cases with partial
+        labels, see :func:`~metriclearn.best_penalty`. This method changes neither the metric nor
+        the penalties of positions that a ``FeaturePenalty`` has learned. A learner with
+        ``n_segments="given"`` has no penalty after ``fit``, but gets one by this method.
 
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
-            Sequences shorter than ``min_size`` are ignored, because they are always single
-            segments.
+            Sequences shorter than ``min_size`` are ignored, because each is a single segment at any
+            penalty.
         y : labels, change-points or partial labels, for each sequence
             With partial labels only the labeled parts count, see
             :class:`~metriclearn.problem.losses.KnownLoss`.
         unit : None or "variance"
             The unit of the penalty. With None, the penalty is a squared distance. With "variance",
-            it is multiplied by the variance of each sequence under the metric. This helps if
-            sequences differ in contrast. Scores of :meth:`boundary_margins` are in this unit, too.
-            The next ``fit`` resets the unit.
+            the penalty is multiplied by the variance of each sequence under the metric. This helps
+            if sequences differ in contrast. Scores of :meth:`boundary_margins` are in the same
+            unit. The next ``fit`` resets the unit to None.
 
         Returns
         -------
@@ -301,7 +302,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     ) -> None:
         """Give several models the same penalty.
 
-        It is the one with the least mean loss if each model predicts its own part of the data.
+        Each model predicts its own part of the data. The penalty with the least mean loss over all
+        parts is chosen.
 
         Parameters
         ----------
@@ -309,8 +311,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             Fitted learners with the same parameters, for example the learners of all folds.
         parts : sequence of (X, y)
             Recordings and labels, as for :meth:`MahalanobisSegmenter.tune_penalty`. The first pair
-            is for the first model, and so on. If there are fewer pairs than models, the other
-            models get the same penalty, too.
+            is for the first model, and so on. There may be fewer pairs than models. All models get
+            the same penalty.
         unit : None or "variance"
             As for :meth:`MahalanobisSegmenter.tune_penalty`.
 
@@ -343,7 +345,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def fit_states(
         self, X: Any, y: Any, metric: MetricEstimator | None = None, named: bool = True
     ) -> Self:
-        """Learn states from recurring labels; :meth:`predict_states` assigns them to segments.
+        """Learn states from recurring labels. :meth:`predict_states` assigns states to segments.
 
         In ``fit`` every run of equal labels is a separate segment, because the search for
         change-points returns only contiguous segments. For states, all samples with equal labels
@@ -355,13 +357,13 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         y : (T,) labels for each sequence, −1 where unknown
         metric : estimator with ``components_``, optional
             Learns the metric in which states are compared. For example,
-            ``ClusteringMetricLearner()`` minimizes a hinge for the same loss ‖M − N‖² as for
-            segments, but over partitions in which labels may recur. By default the metric of the
-            segments is used.
+            ``ClusteringMetricLearner()`` minimizes a hinge for the loss ‖M − N‖², as for segments,
+            but its partitions need not be contiguous. By default the metric of the segments is
+            used.
         named : bool
             Whether a label means the same in all data sets. If not, the penalty of a state is
-            learned in place of names. It is the one with the least mean loss when the labeled
-            segments of each data set are clustered.
+            learned in place of names. The labeled segments of each data set are clustered, and the
+            penalty with the least mean loss is chosen.
 
         Returns
         -------
@@ -370,8 +372,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         Raises
         ------
         ValueError
-            If no label is known, if a penalty is to be learned but no data set has two segments, or
-            if data or labels cannot be used.
+            If data or labels cannot be used, or if no label is known. With ``named=False``, also if
+            no data set has two labeled segments.
         """
         who, data = type(self).__name__, self.read_data(X)
         SWITCH.check(who, "named", named)
@@ -388,13 +390,14 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return self
 
     def predict_states(self, X: Any, n_states: Any = None, random_state: int | None = 0) -> Any:
-        """The state of every sample: similar segments of :meth:`predict` get the same name.
+        """Return the state of every sample. Similar segments of :meth:`predict` get the same name.
 
         With ``n_states``, K-means clusters the segments of each data set, weighted by their
         lengths. Without ``n_states``, a segment gets the name of the nearest state if
         :meth:`fit_states` has learned names; otherwise DP-means clusters the segments. DP-means
-        uses the penalty of a state that :meth:`fit_states` has learned. If there is none, it uses
-        the penalty of a segment, so that one more state costs as much as one more change-point.
+        uses the penalty of a state that :meth:`fit_states` has learned. Without such a penalty,
+        DP-means uses the penalty of a segment, so an additional state costs as much as an
+        additional change-point.
 
         Parameters
         ----------
@@ -424,10 +427,11 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return data.as_passed(results)
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
+        """Return minus the mean loss ℓ = ‖M − N‖²_F / T. The best score is 0.
 
-        With ``n_segments="given"`` the numbers of segments come from y. With partial labels only
-        the labeled parts count, see :class:`~metriclearn.problem.losses.KnownLoss`.
+        N is the segmentation by the labels y. With ``n_segments="given"`` the numbers of segments
+        come from y. With partial labels only the labeled parts count, see
+        :class:`~metriclearn.problem.losses.KnownLoss`.
         """
         data = self.read_data(X)
         who = type(self).__name__
@@ -439,12 +443,12 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return -float(np.average(losses, weights=weights))
 
     def stream_source(self) -> StreamSource:
-        """The parts of this segmenter that a stream needs, such as the metric and the penalty.
+        """Return the parts of this segmenter that a stream needs, such as metric and penalty.
 
         Raises
         ------
         ValueError
-            If the penalty or its features need the whole sequence, or there is no penalty.
+            If there is no penalty, or if the penalty or its features need the whole sequence.
         """
         who, behind, ahead = type(self).__name__, 0, 0
         if self.penalty_ is None:
@@ -489,15 +493,15 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return StreamSource(read, *terms, behind, ahead)
 
     def read_data(self, X: Any) -> DataSets:
-        """Read data; single precision is kept, because sums are in double precision anyway."""
+        """Read data. Single precision is kept, because sums are in double precision anyway."""
         return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
 
     def segmented(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
-        """Segment every data set; returns partitions, or the results of ``program`` if given.
+        """Segment every data set. Returns partitions, or the results of ``program`` if it is given.
 
-        ``program`` is called in place of the oracle: ``program(form)`` or, if the number of
-        segments is given, ``program(form, n_segments)``. Warns if the oracle returns segments of
-        fewer than two samples on average.
+        ``program`` is called in place of the oracle: as ``program(form)`` or, if the number of
+        segments is given, as ``program(form, n_segments)``. A warning is given if the oracle
+        returns segments of fewer than two samples on average.
         """
         if n_segments is None and self.penalty_ is None:
             raise ValueError(
@@ -534,10 +538,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def segmented_at(
         self, data: DataSets, penalties: Sequence[float], n_segments: Any = None
     ) -> list[list[Partition]]:
-        """The results of :meth:`segmented` under each of several values of ``penalty_``.
+        """Return the result of :meth:`segmented` for each of several values of ``penalty_``.
 
-        Returns a list of partitions for each penalty. The form of a data set is computed only once.
-        With given numbers of segments all penalties give the same result.
+        The result for a penalty is a list of partitions. The form of a data set is computed only
+        once. If numbers of segments are given, all penalties have the same result.
         """
         free, oracle = copy.copy(self), segmentation_oracle(self.oracle, self.min_size)
         free.penalty_ = 0.0
@@ -553,9 +557,9 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return [list(column) for column in zip(*rows)]
 
     def form(self, X: NDArray) -> LowRankForm | ChargedForm:
-        """The form XBXᵀ of one sequence in the unit of the penalty.
+        """Return the form XBXᵀ of one sequence in the unit of the penalty.
 
-        It includes penalties of positions or scores of names if they have been learned.
+        The form includes the penalties of positions or the scores of names that were learned.
         """
         sums, variance = cumulative_sums(X, self.components_), 1.0
         if self.penalty_unit_ is not None:

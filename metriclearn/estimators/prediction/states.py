@@ -1,8 +1,8 @@
 """States: groups of similar segments, which recur in a sequence and get the same name.
 
-A state is a union of segments. The score Tr(XBXᵀM) − λ Tr M of a partition into states depends on
-the segments only by their means and lengths. So we optimize it by K-means or DP-means of these
-means, weighted by the lengths.
+A state is a union of segments. A partition into states has the score Tr(XBXᵀM) − λ Tr M, which
+depends only on the means and the lengths of the segments. We optimize this score by K-means or
+DP-means: they cluster the means, weighted by the lengths.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _N_PENALTIES = 100
 
 @dataclass(frozen=True)
 class States:
-    """Learned states: either their names and means, or the penalty of one more state.
+    """Learned states: either their names and means, or the penalty of an additional state.
 
     Attributes
     ----------
     components : array (r, P)
         Lᵀ of the metric in which segments are compared.
     names : array (S,) or None
-        Labels of the states, if labels mean the same in all data sets.
+        Labels of the states, if a label means the same in all data sets.
     means : array (S, r) or None
         For each state, the mean of its labeled samples, after multiplication by L.
     penalty : float
@@ -49,11 +49,11 @@ class States:
     def learn(
         cls, components: NDArray, arrays: Sequence[NDArray], labels: Sequence[NDArray], named: bool
     ) -> Self:
-        """Learn the means of the labeled states or, unless ``named``, the penalty of a state.
+        """Learn the means of the labeled states if ``named``, else the penalty of a state.
 
-        The penalty is the one with the least mean loss ‖M − N‖²_F / T when DP-means clusters the
-        labeled segments. Two segments of a data set, with a and b samples and the means μ_a and
-        μ_b, become one state at the penalty ab / (a + b) ‖μ_a − μ_b‖². At most 100 quantiles of the
+        DP-means clusters the labeled segments, and the penalty with the least mean loss ‖M − N‖²_F
+        / T is chosen. Two segments of a data set, with a and b samples and the means μ_a and μ_b,
+        become one state at the penalty ab / (a + b) ‖μ_a − μ_b‖². At most 100 quantiles of the
         penalties of all such pairs are tried. If several neighboring quantiles are equally good,
         the middle one is chosen.
         """
@@ -92,7 +92,7 @@ class States:
     def of(
         self, array: NDArray, segments: Partition, count: int | None, random_state: Any
     ) -> NDArray:
-        """The state of every sample, (T,); ``count`` is the number of states, if it is known."""
+        """Return the state of every sample, (T,). ``count`` is the number of states, or None."""
         means = _means(array @ self.components.T, segments)
         if count is not None:
             numbers = _counted(means, segments, count, random_state)
@@ -104,20 +104,20 @@ class States:
 
 
 def _means(Z: NDArray, clusters: Partition) -> NDArray:
-    """The mean row of Z = XL in every cluster, (K, r), or (K, 1) if the metric is zero."""
+    """Compute the mean row of Z in every cluster, (K, r), or (K, 1) if the metric is zero."""
     rows = Z if Z.shape[1] else np.zeros((len(Z), 1))
     return clusters.pool(rows) / clusters.sizes[:, None]
 
 
 def _by_penalty(means: NDArray, segments: Partition, penalty: float) -> NDArray[np.int64]:
-    """The state of every segment, (K,), found by DP-means."""
+    """Find the state of every segment, (K,), by DP-means."""
     return DPMeans(penalty, order="farthest-first").fit(means, None, segments.sizes).labels_
 
 
 def _counted(
     means: NDArray, segments: Partition, count: int, random_state: Any
 ) -> NDArray[np.int64]:
-    """The state of every segment, (K,), found by K-means."""
+    """Find the state of every segment, (K,), by K-means."""
     distinct = len(np.unique(means, axis=0))
     if distinct < count:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""The methods that all segmenters without a metric have: they read data and compute the score."""
+"""The methods of all segmenters without a metric: reading data and computing the score."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from metriclearn.running.components import ComponentParameters
 
 
 class SegmenterWithoutMetric(ComponentParameters):
-    """Reads data and computes the score of a segmenter without a metric.
+    """Reads data and computes the score for a segmenter without a metric.
 
     Subclasses define ``segmented``, which returns a partition for every data set.
     """
@@ -26,7 +26,7 @@ class SegmenterWithoutMetric(ComponentParameters):
         return check_features(self, read_data_sets(type(self).__name__, X))
 
     def score(self, X: Any, y: Any) -> float:
-        """Minus the mean loss ℓ = ‖M − N‖²_F / T of the boundaries, at best 0."""
+        """Return minus the mean loss ℓ = ‖M − N‖²_F / T of the segmentations. The best is 0."""
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
