@@ -358,7 +358,7 @@ def with_metric(
     w: NDArray,
     solution: Solution | None = None,
 ) -> LargeMarginLearner:
-    """Copy a learner, and set the metric and the penalty of the copy to those of a point ``w``.
+    """Copy a learner, and give the copy the metric and the penalty of a point ``w``.
 
     Callbacks get such a copy after each round. ``solution`` is None in this case.
     """

@@ -157,8 +157,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     >>> X = [array + 3.0 * np.outer(labels, (1, 0)) for array in noise]
     >>> learner = NormalizedCutMetricLearner().fit(X, [labels, labels])
 
-    The clusters overlap, so the score −‖M − N‖² is not 0. The score is about as good as that of a
-    simple rule, which splits samples halfway between the true means 0 and 3:
+    The clusters overlap, so the score −‖M − N‖² is not 0. A simple rule that splits samples halfway
+    between the true means 0 and 3 has about the same score:
 
     >>> from metriclearn.indices import partition_loss
     >>> halfway = [partition_loss(labels, x[:, 0] > 1.5, normalized=False) for x in X]
@@ -218,7 +218,7 @@ class Cuts(Task):
         return list(map(self.learner.scaled, training.data.arrays, repeat(scale)))
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
-        """Return the terms of the hinge, whose joint features are those of the similarity."""
+        """Return the terms of the hinge, with the joint features of the similarity."""
         learner = self.learner
         unknown = any(map(attrgetter("partial_labels"), training.truths))
         approximate = unknown or learner.balance

@@ -203,7 +203,7 @@ class WhitenedMetricLearner(MappedSegmenter):
 class ReferenceMetricLearner(MappedSegmenter):
     """Learn a metric near a reference metric, such as PCA, RCA or the Euclidean metric.
 
-    The objective is that of Lajugie, Arlot & Bach, Eq. (9), with another regularizer. Let W be the
+    The objective is Eq. (9) of Lajugie, Arlot & Bach, but with another regularizer. Let W be the
     components of the reference. The metric is B = WᵀCW, and C minimizes
 
         Σ_i s_i L_i(C, λ) + (μ/2) ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r), λ ≥ 0.
@@ -282,9 +282,9 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     within clusters (RCA, ``between=0``) makes clusters round. If C is then regularized strongly,
     the weight of a direction is proportional to how much clusters differ along it. After whitening
     by the total covariance (``between=1``), a strongly regularized C gives the same weight to all
-    directions along which clusters differ. This metric is nearly the same as that of
-    :class:`~metriclearn.baselines.ClosedFormMetric`. With ``shrinkage=1`` and the same oracle, the
-    result is that of :class:`ClusteringMetricLearner`.
+    directions along which clusters differ. This metric nearly equals the one of
+    :class:`~metriclearn.baselines.ClosedFormMetric`. With ``shrinkage=1`` and the same oracle,
+    :class:`ClusteringMetricLearner` gives the same result.
 
     The defaults had nearly the least loss on 60 small tables (docs/results/clustering_defaults.md).
     The default oracle includes a local search, so the result depends slightly on the order of the

@@ -58,12 +58,12 @@ class NamedSegmentLearner(ChangePointMetricLearner):
 
         (1/T) Σ_{(s,u], c} [ ‖S_u − S_s‖²_B / (u−s) + Σ_{t in (s,u]} ⟨W_c, φ_t⟩ − λ ],
 
-    is linear in (B, W, λ). B, W and λ are learned together in one certified convex problem. Its
-    hinge is that of :class:`~metriclearn.ChangePointMetricLearner`, but the loss is ‖M − N‖² plus β
-    for every sample with a wrong name. An exact search predicts boundaries and names together. The
-    regularizer applies to W as well as to B. With ``transitions``, the sum Σ τ(c, c′) over all
-    pairs of neighboring segments with names c and c′ is subtracted from the score. The costs τ are
-    learned in the same problem.
+    is linear in (B, W, λ). B, W and λ are learned together in one certified convex problem. The
+    hinge is the same as in :class:`~metriclearn.ChangePointMetricLearner`, but the loss is ‖M − N‖²
+    plus β for every sample with a wrong name. An exact search predicts boundaries and names
+    together. The regularizer applies to W as well as to B. With ``transitions``, the sum Σ τ(c, c′)
+    over all pairs of neighboring segments with names c and c′ is subtracted from the score. The
+    costs τ are learned in the same problem.
 
     Parameters
     ----------

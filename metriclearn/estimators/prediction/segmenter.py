@@ -53,7 +53,7 @@ _UNIT = either(None, "variance")
 
 
 class PlottedSegmenter:
-    """The method ``plot`` of estimators that predict change-points."""
+    """Gives an estimator that predicts change-points the method ``plot``."""
 
     components_: NDArray
     read_data: Callable[[Any], DataSets]
@@ -229,7 +229,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         return data.as_passed(margins)
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
-        """Calibrate probabilities of change-points on labeled data, preferably not the training data.
+        """Calibrate probabilities of change-points on labeled data, ideally not the training data.
 
         A predicted change-point counts as true if a true change-point is within the tolerance. With
         ``n_segments="given"`` the numbers of segments are taken from y.

@@ -56,8 +56,8 @@ class StreamSource(NamedTuple):
     read : callable
         Converts a stretch of samples (T, P) to features (T, p), scores of names (T, C) or None, and
         penalties of a change after each sample (T,) or None. The row of a sample depends on
-        ``behind`` samples before it and ``ahead`` samples after it. Both ends of the stretch are
-        treated like the ends of whole sequences.
+        ``behind`` samples before the sample and ``ahead`` samples after it. Both ends of the
+        stretch are treated like the ends of whole sequences.
     components : array (r, p)
         The metric of the features.
     penalty : float
@@ -65,9 +65,9 @@ class StreamSource(NamedTuple):
     min_size : int
         Smallest number of samples in a segment.
     classes : array (C,) or None
-        The names, if names were learned; the code c stands for ``classes[c]``.
+        The names, if names were learned. The code c stands for ``classes[c]``.
     behind, ahead : int
-        How many samples before and after its own sample a row depends on, see ``read``.
+        The row of a sample depends on this many samples before and after it, see ``read``.
     """
 
     read: Callable[[NDArray], tuple[NDArray, NDArray | None, NDArray | None]]
@@ -89,9 +89,9 @@ class StreamedSegments(NamedTuple):
     names : array (K,) or None
         The label of each segment, if the segmenter has learned names.
     losses : array (K−1,) or None
-        For pending segments: how much lower the best score is without the change at each end
-        except the last, as in :class:`~metriclearn.BoundaryMargins`. Changes that are already final
-        are kept.
+        For pending segments, the loss of the change at every end except the last: how much lower
+        the best score is without this change, as in :class:`~metriclearn.BoundaryMargins`. Changes
+        that are already final are kept in this comparison.
 
     See Also
     --------
@@ -114,7 +114,7 @@ class StreamedSegments(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The source of the stream, its metric, and the arrays in the form that kernels expect."""
+    """The source of a stream, its metric, and its arrays as the kernels need them."""
 
     source: StreamSource
     components: NDArray
@@ -128,8 +128,8 @@ class SegmenterStream(ComponentParameters):
     :meth:`push` and :meth:`finish` together return exactly the segments that
     ``predict_change_points`` returns for all samples at once, up to ties within rounding. It does
     not matter how samples are divided into chunks. A segment is returned as soon as no later sample
-    can change it. Memory is O(samples since the last final change), and the time is about the same
-    as for the whole sequence at once. A stream can be saved at any moment with
+    can change it. A stream needs O(samples since the last final change) memory. It takes about the
+    same time as a search over the whole sequence at once. A stream can be saved at any moment with
     :func:`metriclearn.save`, and continues after :func:`metriclearn.load`.
 
     Parameters
@@ -137,22 +137,22 @@ class SegmenterStream(ComponentParameters):
     segmenter : fitted segmenter
         Streams are made by calling its method ``stream()``.
     max_delay : int, optional
-        A change becomes final after at most this many samples, which bounds memory and delay. If
-        this limit decides a change, the result may differ from a search over all samples at once.
-        The first time this happens, there is a warning, and ``exact_`` becomes False.
+        A change becomes final after at most this many samples. This bounds memory and delay. If the
+        limit makes a change final, the result may differ from a search over all samples at once.
+        When this first happens, a warning is given, and ``exact_`` becomes False.
 
     Attributes
     ----------
     n_samples_ : int
         Number of rows pushed so far.
     exact_ : bool
-        True as long as ``max_delay`` has not decided a change.
+        False as soon as ``max_delay`` has made a change final, else True.
 
     Raises
     ------
     ValueError
-        If the segmenter needs the whole sequence (for example, because its penalty depends on it),
-        if rows cannot be used, or if a method is called after :meth:`finish`.
+        If the segmenter needs the whole sequence (for example, for its penalty), if rows cannot be
+        used, or if a method is called after :meth:`finish`.
 
     References
     ----------
@@ -182,7 +182,7 @@ class SegmenterStream(ComponentParameters):
     max_delay: int | None = None
 
     def start(self) -> Self:
-        """Forget everything and wait for the first row; ``segmenter.stream()`` calls this."""
+        """Forget everything and wait for the first row. ``segmenter.stream()`` calls this."""
         check_parameters(self)
         check_is_fitted(self.segmenter)
         source = self.segmenter.stream_source()
@@ -203,7 +203,7 @@ class SegmenterStream(ComponentParameters):
         return self
 
     def push(self, rows: ArrayLike) -> StreamedSegments:
-        """Read more samples; returns the segments that have become final.
+        """Read more samples, and return the segments that have become final.
 
         Parameters
         ----------
@@ -215,16 +215,17 @@ class SegmenterStream(ComponentParameters):
         return self._reported(self.followed(X), exact)
 
     def pending(self, margins: bool = True) -> StreamedSegments:
-        """The current best segments of the samples since the last final change.
+        """Return the current best segments of the samples since the last final change.
 
-        Samples that wait for their neighbors in time are not included yet.
+        They do not include the last samples if these still wait for their neighbors in time.
 
         Parameters
         ----------
         margins : bool
-            Whether to compute ``losses``. This takes two dynamic programs over these samples. If
-            the stream has forgotten samples of the first pending segment because of ``max_delay``,
-            each loss is only an upper bound: the loss of removing one change while all others stay.
+            Whether to compute ``losses``. This takes two dynamic programs over the pending samples.
+            With ``max_delay``, the stream may have forgotten samples of the first pending segment.
+            Each loss is then only an upper bound: how much the score falls if one change is removed
+            and all others stay.
         """
         self.check_running("pending")
         if self.offset_ is None:
@@ -249,7 +250,7 @@ class SegmenterStream(ComponentParameters):
         return self._told(ends)._replace(losses=losses)
 
     def finish(self) -> StreamedSegments:
-        """End the stream; returns the remaining segments, up to the last sample."""
+        """End the stream, and return the remaining segments up to the last sample."""
         self.check_running("finish")
         if self.n_samples_ == 0:
             raise ValueError(f"{self.who} needs a sample before finish, got none; push rows first.")
@@ -259,7 +260,7 @@ class SegmenterStream(ComponentParameters):
         return self._reported(found, exact)
 
     def copy(self) -> Self:
-        """A copy that continues from here independently of this stream; the segmenter is shared."""
+        """Return an independent copy that continues from here. The segmenter is not copied."""
         other = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):
@@ -269,7 +270,7 @@ class SegmenterStream(ComponentParameters):
 
     @property
     def who(self) -> str:
-        """Name used in errors."""
+        """The name of the stream in error messages."""
         return f"The stream of {type(self.segmenter).__name__}"
 
     @property
@@ -278,7 +279,7 @@ class SegmenterStream(ComponentParameters):
         return self._kept().source.classes
 
     def check_running(self, method: str) -> None:
-        """Raise a ValueError before the start and after the end of the stream."""
+        """Raise a ValueError if the stream has not begun or has ended."""
         if getattr(self, "finished_", True):
             raise ValueError(
                 f"{self.who} is finished or has not begun, so it cannot {method}; make one with "
@@ -286,7 +287,7 @@ class SegmenterStream(ComponentParameters):
             )
 
     def checked(self, rows: Any) -> NDArray[np.float64]:
-        """Read and check rows, (n, P), which must have the features of the training data."""
+        """Read rows (n, P), and check that they have the features of the training data."""
         n_features = self.segmenter.n_features_in_
         if hasattr(rows, "columns") and len(rows):
             rows = check_features(self.segmenter, read_data_sets(self.who, rows)).arrays[0]
@@ -308,7 +309,7 @@ class SegmenterStream(ComponentParameters):
         return X
 
     def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
-        """Process rows that have been checked; returns a list of segments that become final."""
+        """Process checked rows, and return a list of the segments that become final."""
         self.n_samples_ += len(X)
         found = []
         for begin in range(0, len(X), _BLOCK):
@@ -316,7 +317,7 @@ class SegmenterStream(ComponentParameters):
         return found
 
     def rest(self) -> list[StreamedSegments]:
-        """Segment what is left as if the stream ended here; returns the segments in a list."""
+        """Treat the stream as ended, and return a list of the remaining segments."""
         found = []
         if self.recent_ is not None:
             found = self._follow(*self._read(self.recent_[:0], last=True))
@@ -330,7 +331,7 @@ class SegmenterStream(ComponentParameters):
         return StreamedSegments(ends, np.concatenate([classes[:0], *(p.names for p in found)]))
 
     def _reported(self, found: list[StreamedSegments], before: bool) -> StreamedSegments:
-        """The joined segments; warns if ``exact_`` was True ``before`` and is now False."""
+        """Join segments, and warn if ``exact_`` was True ``before`` and is now False."""
         if before and not self.exact_:
             warnings.warn(
                 f"{self.who} decided by max_delay={self.max_delay} at about sample "
@@ -341,7 +342,7 @@ class SegmenterStream(ComponentParameters):
         return self.joined(found)
 
     def _read(self, X: NDArray, last: bool = False) -> tuple[NDArray, Any, Any]:
-        """Features, scores and penalties of the samples whose neighbors have all arrived now."""
+        """Compute features, scores and penalties of samples whose neighbors have all arrived."""
         source: StreamSource = self._kept().source
         if source.behind == source.ahead == 0:
             return source.read(X)
@@ -360,7 +361,7 @@ class SegmenterStream(ComponentParameters):
         return features, scores, penalties
 
     def _follow(self, features: NDArray, scores: Any, penalties: Any) -> list[StreamedSegments]:
-        """Pass samples to the dynamic program; returns the segments that become final."""
+        """Pass samples to the dynamic program, and return the segments that become final."""
         if not len(features):
             return []
         if self.offset_ is None:
@@ -389,7 +390,7 @@ class SegmenterStream(ComponentParameters):
         return found
 
     def _settled(self, change: int) -> list[StreamedSegments]:
-        """Report the segments up to a final ``change``, and forget what is no longer needed."""
+        """Return the segments up to a final ``change``, and forget data that are not needed."""
         clock, found = self.clock_, []
         now, base = int(clock[NOW]), int(clock[BASE])
         first = base + 1
@@ -410,7 +411,7 @@ class SegmenterStream(ComponentParameters):
         return found
 
     def _forget(self, base: int, first: int) -> None:
-        """Drop positions between ``base`` and ``first``, and number the others from ``base``."""
+        """Drop positions between ``base`` and ``first``. The new position 0 is ``base``."""
         self.begin_ += base + (self.head_ if base else 0)
         self.head_ = (0 if base else self.head_) + first - 1 - base
         signal, program, progress = self._kept().state
@@ -422,7 +423,7 @@ class SegmenterStream(ComponentParameters):
         self.exact_ = self.exact_ and not lost
 
     def _begin(self, features: NDArray, scores: NDArray | None, penalties: Any) -> None:
-        """Make empty arrays. All sums will be over differences from the first sample."""
+        """Make empty arrays. Sums are over differences of the samples from the first sample."""
         n_components = len(self._kept().components)
         self.offset_ = np.array(features, dtype=np.float64)
         self.clock_, self.bounds_ = np.zeros(N_CLOCK, dtype=np.int64), np.zeros(N_BOUNDS)
@@ -438,7 +439,7 @@ class SegmenterStream(ComponentParameters):
         self._forget(0, 1)
 
     def _reserve(self, n: int) -> None:
-        """Resize the arrays if n more samples do not fit, or if most of their space is unused."""
+        """Resize the arrays if n more samples do not fit, or if the arrays are mostly unused."""
         used, room = int(self.clock_[NOW]) + 1, len(self.sums_)
         if used + n <= room <= max(8 * (used + n), 4 * _BLOCK):
             return
@@ -454,7 +455,7 @@ class SegmenterStream(ComponentParameters):
         self.kept_ = self._kept()._replace(state=self._state(self._kept().source))
 
     def _kept(self) -> _Kept:
-        """The parts that model files leave out, because they are computed from the rest."""
+        """Return the parts that are not saved in model files, because they can be recomputed."""
         if not hasattr(self, "kept_"):
             source = self.segmenter.stream_source()
             components = np.ascontiguousarray(source.components, dtype=np.float64)
@@ -467,7 +468,7 @@ class SegmenterStream(ComponentParameters):
         return self.kept_
 
     def _state(self, source: StreamSource) -> tuple[Signal, Program, Progress]:
-        """The arrays of the dynamic program, in the form that its kernels expect."""
+        """Return the arrays of the dynamic program as its kernels need them."""
         signal = Signal(self.sums_, 0.0, source.min_size, c=-float(source.penalty), head=self.head_)
         if self.penalties_ is not None:
             signal = signal._replace(penalties=self.penalties_)
@@ -480,13 +481,13 @@ class SegmenterStream(ComponentParameters):
         return signal, program, Progress(self.clock_, self.bounds_, self.center_, needed)
 
     def _ends(self, now: int) -> NDArray[np.int64]:
-        """Ends of the best segments since the last final change, as positions in the arrays."""
+        """Return the ends of the best segments since the last final change, as array positions."""
         if self.values_[0, now] == -np.inf:  # fewer samples than min_size form one segment
             return np.array([now])
         return changes(self.positions_[0], now, int(self.clock_[BASE]))
 
     def _told(self, ends: NDArray[np.int64]) -> StreamedSegments:
-        """Convert positions in the arrays to segments, with ends counted since the stream began."""
+        """Convert array positions to segments, whose ends are counted since the stream began."""
         names, classes = None, self.classes
         if classes is not None and self.emissions_ is not None:
             starts = np.append(self.clock_[BASE], ends[:-1])
@@ -496,19 +497,19 @@ class SegmenterStream(ComponentParameters):
 
 
 class Streaming:
-    """The method ``stream`` of segmenters that can follow a stream."""
+    """Gives a segmenter that can follow a stream the method ``stream``."""
 
     stream_source: Callable[[], StreamSource]
     stream_type: ClassVar[type[SegmenterStream]] = SegmenterStream
 
     def stream(self, max_delay: int | None = None) -> SegmenterStream:
-        """Make a stream in which this segmenter, as it is fitted now, finds change-points.
+        """Make a stream in which this fitted segmenter finds change-points.
 
         Parameters
         ----------
         max_delay : int, optional
-            A change becomes final after at most this many samples. By default there is no limit,
-            and the stream returns the same segments as ``predict_change_points``.
+            A change becomes final after at most this many samples. By default there is no limit:
+            the stream then returns the same segments as ``predict_change_points``.
 
         Returns
         -------
@@ -517,8 +518,8 @@ class Streaming:
         Raises
         ------
         ValueError
-            If the segmenter needs the whole sequence, for example for its features or its penalty,
-            or if ``max_delay`` is less than twice ``min_size``.
+            If the segmenter needs the whole sequence, for example for its features or penalty, or
+            if ``max_delay`` is less than twice ``min_size``.
         """
         check_is_fitted(self)
         return self.stream_type(self, max_delay).start()

@@ -37,9 +37,9 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Family(NamedTuple):
-    """A learner, the name of its regularization parameter, and values for this parameter.
+    """A learner, the name of its regularization parameter, and values to try for this parameter.
 
-    The first value is the one that is most often the best.
+    The first value is the best one in most cases.
     """
 
     learner: MahalanobisSegmenter
@@ -73,7 +73,7 @@ FAMILIES: Mapping[str, Family] = {
 
 @dataclass(frozen=True)
 class AutomaticChoice:
-    """The candidates that were tried on left-out data, and the chosen one.
+    """The candidates that were compared on left-out data, and the chosen candidate.
 
     Attributes
     ----------
@@ -81,8 +81,8 @@ class AutomaticChoice:
         One name per candidate. It states the family, the strength, the changed settings and how the
         penalty was chosen.
     losses : array (candidates, groups)
-        Mean ‖M − N‖²_F over the sequences of a group, after learning from other groups; with
-        partial labels, T times the loss on the labeled parts.
+        Mean ‖M − N‖²_F over the sequences of a group, after learning from other groups. For partial
+        labels it is T times the loss on the labeled parts.
     chosen : int
         Index of the chosen candidate.
     left_out : list of str
@@ -104,7 +104,7 @@ class AutomaticChoice:
 
 
 class _Trial(NamedTuple):
-    """A candidate, the way in which its penalty was chosen, and its mean loss on every group."""
+    """A candidate, how its penalty was chosen, and its mean loss on every group."""
 
     name: str
     rank: int
@@ -141,19 +141,19 @@ def auto_metric_learner(
 ) -> MahalanobisSegmenter:
     """Choose a learner and its settings by cross-validation over groups, and fit it to all data.
 
-    Every family is tried at its strengths by cross-validation over whole groups of sequences. The
-    penalty is tuned on the training part, in units of the variance of each sequence, see
-    :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. Each family is represented by its
-    best candidate. We choose the simplest family whose loss exceeds the least loss by at most one
-    standard error of the paired differences over groups.
+    First we compare the families at all their strengths by cross-validation over groups of
+    sequences. The penalty is tuned on the training part, in units of the variance of each sequence,
+    see :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. The best candidate of each
+    family is kept. Among these we choose the simplest one whose loss exceeds the least loss by at
+    most one standard error. This is the standard error of the paired differences over groups.
 
-    Then we try other settings of this candidate, one after another, and keep each setting that
-    lowers the loss by more than one standard error. We first try the penalty as it was learned, and
-    the penalty tuned in the unit of the data. Then ``min_size`` is set to half the length of the
-    shortest labeled segment. Finally we try penalties that depend on the sequence or on the
+    Then we try other settings of the chosen candidate, one after another. A setting is kept if it
+    lowers the loss by more than one standard error. The settings are, in this order: the learned
+    penalty, without tuning; the penalty tuned in the unit of the data; ``min_size`` at half the
+    length of the shortest labeled segment; and penalties that depend on the sequence or on the
     boundary (:class:`~metriclearn.FeaturePenalty`). With few groups the standard error is inflated
     by Student's t for a confidence of 84 %: by 1.8 for two groups, by 1.3 for three, and by 1.2 for
-    four. The chosen learner is fitted again to all sequences.
+    four. At the end, the chosen learner is fitted to all sequences.
 
     Parameters
     ----------
@@ -161,15 +161,16 @@ def auto_metric_learner(
     y : labels, change-points or partial labels, for each sequence
         Only the families of ``ChangePointMetricLearner`` learn from partial labels.
     groups : array (N,), optional
-        Group of every sequence, such as the user who recorded it; groups are left out as a whole.
-        By default every sequence is a group.
+        Group of every sequence, such as the user who recorded it. All sequences of a group are left
+        out together. By default every sequence is a group.
     families : mapping of names to Family
         The families, from simple to complex.
     seconds : float
-        Time limit of the whole search. The first candidate is always tried, but no other is begun
-        after two thirds of this time. Every fit stops after a twentieth of the limit. ``choice_``
-        lists the candidates for which there was not enough time, and ``solution_`` shows whether
-        the final fit was stopped. With enough time the result is the same on every machine.
+        Time limit of the whole search. The first candidate is always tried. No other candidate is
+        begun after two thirds of the time limit. Every fit stops after a twentieth of the time
+        limit. ``choice_`` lists the candidates for which there was not enough time. ``solution_``
+        shows whether the final fit was stopped. If the limit stops nothing, the result is the same
+        on every machine.
     n_folds : int ≥ 2
         Number of folds, at most one per group.
 
@@ -180,12 +181,12 @@ def auto_metric_learner(
     Raises
     ------
     ValueError
-        For fewer than two groups, or data, labels or parameters that cannot be used.
+        For data, labels or parameters that cannot be used, and for fewer than two groups.
 
     See Also
     --------
-    Consensus : combines all candidates and chooses none; often better on few recordings, but has no
-        single metric that can be inspected.
+    Consensus : combines all candidates instead of choosing one. It is often better on few
+        recordings, but has no single metric that can be inspected.
 
     References
     ----------
@@ -236,7 +237,7 @@ def auto_metric_learner(
 
 @dataclass
 class _Search:
-    """Tries candidates on groups left out until the time is up."""
+    """Tries candidates on left-out groups until the time is up."""
 
     X: Any
     truths: Sequence[Any]
@@ -273,15 +274,15 @@ class _Search:
 
 
 def _penalized(fitted: Any, penalty: str, X: Any, truths: Sequence[Any]) -> Any:
-    """A copy of a fitted learner with its penalty chosen in the way that ``penalty`` names."""
+    """Copy a fitted learner, and choose the penalty of the copy as ``penalty`` says."""
     options, model = _PENALTIES[penalty], copy.copy(fitted)
     return model if options is None else model.tune_penalty(X, truths, **options)
 
 
 def _fitted(learner: Any, X: Any, truths: Sequence[Any], seconds: float) -> Any:
-    """A fitted copy; the fit takes at most a twentieth of the time.
+    """Fit a copy of the learner in at most a twentieth of the time limit.
 
-    Warnings are hidden, because they would recur in every fold.
+    Warnings are hidden, because each would be given again in every fold.
     """
     name = "callbacks" if isinstance(learner, ChangePointMetricLearner) else "learner__callbacks"
     watched = {name: [*learner.get_params()[name], TimeLimit(seconds / 20)]}
@@ -295,7 +296,7 @@ def _fitted(learner: Any, X: Any, truths: Sequence[Any], seconds: float) -> Any:
 
 
 def _standard_error(values: NDArray) -> float:
-    """The standard error of the mean, inflated by Student's t for few values."""
+    """Compute the standard error of the mean, inflated by Student's t for few values."""
     n = len(values)
     return float(stdtrit(n - 1, ndtr(1)) * np.std(values, ddof=1) / np.sqrt(n))
 
@@ -303,8 +304,8 @@ def _standard_error(values: NDArray) -> float:
 def _simplest(trials: Sequence[_Trial]) -> _Trial:
     """Choose the simplest family within one standard error of the best, and return its best trial.
 
-    Every family is represented by its best trial. The standard error is that of the paired
-    differences from the best trial of all families.
+    Only the best trial of every family is compared. The standard error is computed from the paired
+    differences to the best trial of all families.
     """
     by_family: dict[int, _Trial] = {}
     for trial in sorted(trials, key=lambda trial: float(trial.losses.mean())):
@@ -318,9 +319,9 @@ def _simplest(trials: Sequence[_Trial]) -> _Trial:
 
 
 def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
-    """Compare the best trial with the others, one after another, and return the winner.
+    """Compare the best trial with the others, one after another, and return the final best trial.
 
-    A trial that is better by more than one standard error replaces the best one.
+    A trial replaces the best one so far if it is better by more than one standard error.
     """
     for other in others:
         gain = best.losses - other.losses
@@ -329,7 +330,7 @@ def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
 
 
 def _refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """The settings of a learner to try: a mapping of descriptions to the parameters to set."""
+    """Return the settings to try: for each description, the parameters and their values."""
     changes: dict[str, dict[str, Any]] = {}
     plain = isinstance(learner, ChangePointMetricLearner)
     if isinstance(truths[0], Partition):

@@ -43,17 +43,17 @@ def _clusters(model: Any) -> bool:
 
 @dataclass(eq=False, repr=False)
 class ClusteringConsensus(ComponentParameters):
-    """A clustering with a small expected loss over many models, for tables and for images.
+    """Combine many models of tables or images: find a clustering with a small expected loss.
 
-    It is like :class:`~metriclearn.Consensus`, which is for segmentations. The data are divided
-    into parts. For each part, every clusterer in ``members`` is fitted without it, and all these
-    models are kept. The result for new data is a compromise between their predictions N_j,
+    :class:`~metriclearn.Consensus` does the same for segmentations. The data are divided into
+    parts. For each part, every clusterer in ``members`` is fitted to all other parts. All these
+    models are kept. For new data, their predictions N_j are combined in a compromise,
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
 
     which a local search approximates. If the models have the requested number of clusters, the
-    expected loss of the compromise is never above that of the best model, and at most twice the
-    least possible; see :mod:`metriclearn.oracles.expected_loss`.
+    expected loss of the compromise is never above the expected loss of any model. It is at most
+    twice the least possible expected loss, see :mod:`metriclearn.oracles.expected_loss`.
 
     Parameters
     ----------
@@ -64,16 +64,16 @@ class ClusteringConsensus(ComponentParameters):
         :class:`~metriclearn.NormalizedCutMetricLearner`, or another clusterer with ``fit(X, y)``
         and ``predict(X, n_clusters)`` for lists of data sets.
     weights : "held-out" or "uniform"
-        With "held-out", q_j ∝ (least loss / loss)^p. Here "loss" is the mean loss of the member on
-        the parts left out, and p is the power for which the compromise has the least loss on these
-        parts.
+        With "held-out", q_j ∝ (least loss / loss)^p. Here "loss" is the mean loss of a member on
+        the parts left out, and "least loss" is the loss of the best member. p is the power for
+        which the compromise has the least loss on the parts left out.
     n_clusters : "given" or None
-        With "given", the numbers of clusters are known; for the parts left out they are counted in
-        the labels. With None, the models estimate these numbers, and the compromise may have any
+        With "given", the numbers of clusters are known. For the parts left out, they are counted in
+        the labels. With None, each model estimates these numbers, and the compromise may have any
         number of clusters.
     n_folds : int
-        Number of parts that are left out, one at a time. With several data sets, a part consists of
-        whole groups of them; with a single table, it is a stratified sample of the rows.
+        Number of parts that are left out, one at a time. A part of several data sets consists of
+        whole groups. A part of a single table is a stratified sample of the rows.
     n_jobs : int, optional
         Number of fits that run at the same time, as in joblib.
     verbose : bool, optional
@@ -90,12 +90,12 @@ class ClusteringConsensus(ComponentParameters):
         p; 0 for uniform weights.
     held_out_ : array (members, parts)
         The loss ‖M − N‖²_F of each member on every data set, or on every part of a single table. M
-        is predicted by the model of the member that was fitted without these data.
+        comes from the model of the member that was fitted without these data.
 
     Raises
     ------
     ValueError
-        For fewer than two groups, or data, labels or parameters that cannot be used.
+        For data, labels or parameters that cannot be used, and for fewer than two groups.
 
     References
     ----------
@@ -129,15 +129,15 @@ class ClusteringConsensus(ComponentParameters):
     verbose: bool | None = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Fit every member with each part of the data left out in turn, and weigh members by loss.
+        """Fit every member several times, leaving out one part at a time, and compute the weights.
 
         Parameters
         ----------
         X : (T, P) table, or sequence of tables or (H, W, 3) images
         y : labels of the samples, or label maps, −1 where unknown
         groups : array (N,), optional
-            Group of every data set, such as the place where an image was taken; groups are left out
-            as a whole.
+            Group of every data set, such as the place where an image was taken. All data sets of a
+            group are left out together.
         """
         check_parameters(self)
         parts = self._parts(X, y, groups)
@@ -172,30 +172,32 @@ class ClusteringConsensus(ComponentParameters):
         return self
 
     def predict(self, X: Any, n_clusters: int | Sequence[int] | None = None) -> Any:
-        """The cluster of every sample, (T,), or (H, W) for an image, numbered by first appearance.
+        """Return the cluster of every sample, (T,), or (H, W) for an image.
+
+        Clusters are numbered by first appearance.
 
         Parameters
         ----------
         X : table, image, or a sequence of these
         n_clusters : int or sequence of int, optional
-            K. By default every model chooses K as it does in its own ``predict``. With
-            ``n_clusters="given"``, the compromise then has the same number of clusters as the
-            models if they all have the same number. Otherwise the compromise may have any number of
-            clusters.
+            K. By default every model chooses K as in its own ``predict``. If ``n_clusters="given"``
+            and all models choose the same K, the compromise has K clusters, too. Otherwise the
+            compromise may have any number of clusters.
         """
         return self._of_each(X, n_clusters, lambda form, found, shape: found.labels.reshape(shape))
 
     def expected_loss(self, X: Any, n_clusters: int | Sequence[int] | None = None) -> Any:
-        """The mean ‖M − N_j‖²_F over all models, for each data set.
+        """Return the weighted mean of ‖M − N_j‖²_F over all models, for each data set.
 
-        M is the consensus, and N_j is the prediction of model j.
+        M is the consensus, N_j is the prediction of model j, and q_j is its weight.
         """
         return self._of_each(X, n_clusters, lambda form, found, _: form.expected_loss(found))
 
     def score(self, X: Any, y: Any) -> float:
-        """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
+        """Return minus the mean loss ℓ = ‖M − N‖²_F / T. The best score is 0.
 
-        With ``n_clusters="given"`` the numbers of clusters are taken from y.
+        N is the partition by the labels y. With ``n_clusters="given"`` the numbers of clusters are
+        taken from y.
         """
         single = _is_single(X)
         truths = list(map(_codes, [y] if single else y))
@@ -214,7 +216,7 @@ class ClusteringConsensus(ComponentParameters):
         return -float(np.mean(losses))
 
     def _parts(self, X: Any, y: Any, groups: ArrayLike | None) -> list[Any]:
-        """For every part, a pair of the data to fit to and the data left out, each as (X, y)."""
+        """Return for every part the data to fit to and the data left out, each as (X, y)."""
         who = type(self).__name__
         if _is_single(X):
             if groups is not None:
@@ -258,7 +260,7 @@ class ClusteringConsensus(ComponentParameters):
     def _partitions(
         self, model: Any, arrays: Sequence[Any], truths: Sequence[NDArray], places: NDArray
     ) -> list[Partition]:
-        """The predictions of a model for data that were left out."""
+        """Return the predictions of a model for data that were left out."""
         counts = (
             {} if self.n_clusters is None else {"n_clusters": [_count(truths[i]) for i in places]}
         )
@@ -267,9 +269,10 @@ class ClusteringConsensus(ComponentParameters):
     def _agreed(
         self, given: Sequence[Partition], weights: NDArray, n_clusters: int | None = None
     ) -> Partition:
-        """The compromise of given partitions.
+        """Find the compromise of several partitions.
 
-        With "given", it has as many clusters as the partitions if they all have the same number.
+        If the consensus has ``n_clusters="given"`` and all partitions have the same number of
+        clusters, the compromise also has this number.
         """
         numbers = {one.n_clusters for one in given}
         if self.n_clusters == "given" and n_clusters is None and len(numbers) == 1:
@@ -296,7 +299,7 @@ class ClusteringConsensus(ComponentParameters):
 
 
 def _is_single(X: Any) -> bool:
-    """Whether X is one table or image, not a list of them."""
+    """Tell whether X is one table or image, and not a list of tables or images."""
     if isinstance(X, (list, tuple)):
         return False
     # Tables have a shape. Turning anything else into an array may raise any error.
@@ -309,7 +312,7 @@ def _is_single(X: Any) -> bool:
 
 
 def _codes(labels: Any) -> NDArray[np.int64]:
-    """The label of every sample as a code, −1 where it is unknown."""
+    """Convert the label of every sample to a code. −1 means that the label is unknown."""
     if isinstance(labels, Partition):
         return labels.labels
     # Only label maps have several dimensions.
@@ -321,7 +324,7 @@ def _count(codes: NDArray) -> int:
 
 
 def _squared_norm(found: Partition, codes: NDArray) -> float:
-    """‖M − N‖²_F over the samples whose labels are known."""
+    """Compute ‖M − N‖²_F over the samples whose labels are known."""
     rows = np.flatnonzero(codes >= 0)
     loss = FrobeniusLoss()
     return loss.squared_norm(*map(Partition.from_labels, (found.labels[rows], codes[rows])))

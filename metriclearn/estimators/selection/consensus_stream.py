@@ -23,39 +23,39 @@ class ConsensusStream(SegmenterStream):
     """Find change-points in a stream of samples with a fitted consensus.
 
     Every model follows the samples with a separate stream, which returns final segments. Let C be
-    the last position up to which the segments of all models are final. Up to C, the segment ends of
-    the models and their overlaps are the same as in the whole sequence. The recursion of
-    :mod:`metriclearn.oracles.expected_loss` depends only on earlier samples, so up to C it gives
-    the same values as for the whole sequence. The stream keeps all positions at which the current
-    segment may begin. Changes are final if the best segmentations up to all of these positions have
-    them in common. So :meth:`push` and :meth:`finish` together return the segments that
-    ``predict_change_points`` returns for all samples at once.
+    the last position up to which the segments of all models are final. Up to C, the segments of the
+    models and their overlaps are the same as for the whole sequence. The recursion of
+    :mod:`metriclearn.oracles.expected_loss` depends only on earlier samples, so up to C its values
+    are the same, too. The stream keeps all positions at which the current segment may begin. A
+    change is final if it is in the best segmentation up to each of these positions. :meth:`push`
+    and :meth:`finish` together therefore return the segments that ``predict_change_points`` returns
+    for all samples at once.
 
-    The weight of a boundary depends on the lengths of the segments around it, so C cannot be beyond
-    the last final segment end of any model. If a model finds no change, nothing becomes final. A
-    stream needs as much memory as the streams of all models. In addition, it stores the segment
-    ends that the models have found since the last final change.
+    The weight of a boundary depends on the lengths of the segments around it. C can therefore not
+    be later than the end of the last final segment of any model. If one model finds no change,
+    nothing becomes final. A stream needs as much memory as the streams of all models. In addition,
+    it stores the segment ends that the models have found since the last final change.
 
     Parameters
     ----------
     segmenter : fitted Consensus
         Streams are made by calling its method ``stream()``.
     max_delay : int, optional
-        A change becomes final after at most this many samples. The streams of the models have half
-        this limit.
+        A change becomes final after at most this many samples. For the streams of the models, the
+        limit is half as large.
 
     Attributes
     ----------
     n_samples_ : int
         Number of rows pushed so far.
     exact_ : bool
-        False once ``max_delay`` has decided a change.
+        False as soon as ``max_delay`` has made a change final, else True.
 
     Raises
     ------
     ValueError
-        For a consensus with models that cannot follow a stream, rows that cannot be used, and calls
-        after :meth:`finish`.
+        If some models of the consensus cannot follow a stream, if rows cannot be used, or if a
+        method is called after :meth:`finish`.
 
     See Also
     --------
@@ -85,7 +85,7 @@ class ConsensusStream(SegmenterStream):
     }
 
     def start(self) -> Self:
-        """Forget everything and wait for the first row; ``consensus.stream()`` calls this."""
+        """Forget everything and wait for the first row. ``consensus.stream()`` calls this."""
         check_parameters(self)
         check_is_fitted(self.segmenter)
         self.segmenter.check_streams()
@@ -119,7 +119,7 @@ class ConsensusStream(SegmenterStream):
         return self.segmenter.classes_
 
     def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
-        """Process rows that have been checked; returns a list of segments that become final."""
+        """Process checked rows, and return a list of the segments that become final."""
         found = []
         # With max_delay, changes are decided at the ends of blocks.
         size = max(1, len(X) if self.max_delay is None else self.max_delay // 8)
@@ -140,10 +140,10 @@ class ConsensusStream(SegmenterStream):
         return [self._segments(self._path())]
 
     def pending(self, margins: bool = False) -> StreamedSegments:
-        """The current best segments of the samples since the last final change.
+        """Return the current best segments of the samples since the last final change.
 
-        They are the segments that ``predict_change_points`` would find after the last final change
-        if the sequence ended here. Every model searches for its pending segments.
+        ``predict_change_points`` would find the same segments if the sequence ended here. Every
+        model searches for its pending segments.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class ConsensusStream(SegmenterStream):
         return whole._segments(whole._path())
 
     def copy(self) -> Self:
-        """A copy that continues from here independently of this stream; the models are shared."""
+        """Return an independent copy that continues from here. The models are not copied."""
         other = copy.copy(self)  # arrays are replaced, never changed
         for name in ("ends_", "codes_", "firsts_"):
             setattr(other, name, list(getattr(self, name)))
@@ -165,17 +165,17 @@ class ConsensusStream(SegmenterStream):
         return other
 
     def _ended(self) -> Self:
-        """A copy that ends here, as if no more samples came; this stream does not change."""
+        """End a copy of this stream, and return the copy. This stream itself does not end."""
         whole = self.copy()
         whole._end_models()
         return whole
 
     def _end_models(self) -> None:
-        """Process samples that still wait for their neighbors, and advance to the last sample."""
+        """Process the samples that wait for their neighbors, and advance to the last sample."""
         self._follow_models([stream.joined(stream.rest()) for stream in self.streams_])
 
     def _follow_models(self, found: list[StreamedSegments]) -> None:
-        """Advance to the last position up to which the segments of all models are final."""
+        """Store new final segments, and advance to the last position where all models are final."""
         self.exact_ = self.exact_ and all(stream.exact_ for stream in self.streams_)
         classes = self.classes
         for j, part in enumerate(found):
@@ -203,7 +203,7 @@ class ConsensusStream(SegmenterStream):
         self._forget_ends(int(places[-1]))
 
     def _advance(self) -> None:
-        """Advance the dynamic program to the last of ``places_``."""
+        """Advance the dynamic program to the last entry of ``places_``."""
         n, used = len(self.places_), len(self.best_)
         more = np.zeros(n - used, dtype=np.int64)
         self.best_, self.back_ = np.append(self.best_, 1.0 * more), np.append(self.back_, more)
@@ -220,7 +220,7 @@ class ConsensusStream(SegmenterStream):
         return self.segmenter.weights_ / self.segmenter.weights_.sum()
 
     def _count_votes(self, places: NDArray) -> None:
-        """Append the cumulative votes for names at all ``places`` after the first."""
+        """Append the cumulative votes for names at all ``places`` except the first."""
         if self.segmenter.classes_ is None or not any(map(len, self.codes_)):
             return
         start, stop = int(places[0]), int(places[-1])
@@ -238,8 +238,9 @@ class ConsensusStream(SegmenterStream):
     def _shared_segments(self) -> StreamedSegments:
         """Return the segments up to the last final change.
 
-        Each position at which the current segment may begin has a best segmentation up to it. The
-        last change that is common to all of these is the last final change.
+        For each position at which the current segment may begin, there is a best segmentation of
+        the samples before it. The last change that all these segmentations have in common is the
+        last final change.
         """
         needed = set(self.live_.tolist())
         while len(needed) > 1:
@@ -257,9 +258,9 @@ class ConsensusStream(SegmenterStream):
         return found
 
     def _decided_segments(self) -> StreamedSegments:
-        """Make changes final because of ``max_delay``; returns the segments that end at them.
+        """Make changes final because of ``max_delay``, and return the segments between them.
 
-        They are the changes of the current best segmentation that lie more than half of
+        A change of the current best segmentation becomes final if it is more than half of
         ``max_delay`` in the past. Afterwards no further change before ``earliest_`` is possible.
         """
         assert self.max_delay is not None
@@ -282,7 +283,7 @@ class ConsensusStream(SegmenterStream):
         return whole._segments(decided)
 
     def _forget_ends(self, position: int) -> None:
-        """Drop the segments of the models that end at or before a position."""
+        """Drop those segments of the models that end at or before a position."""
         for j, ends in enumerate(self.ends_):
             n_done = int(np.searchsorted(ends, position, side="right"))
             if n_done:
@@ -290,7 +291,7 @@ class ConsensusStream(SegmenterStream):
             self.ends_[j], self.codes_[j] = ends[n_done:], self.codes_[j][n_done:]
 
     def _path(self, last: int | None = None) -> NDArray[np.int64]:
-        """Ends of the best segments up to ``places_[last]``, as indices of ``places_``."""
+        """Return the best segment ends up to ``places_[last]``, as indices of ``places_``."""
         found, u = [], len(self.places_) - 1 if last is None else last
         while u > 0:
             found.append(u)
@@ -298,7 +299,7 @@ class ConsensusStream(SegmenterStream):
         return np.array(found[::-1], dtype=np.int64)
 
     def _segments(self, numbers: NDArray[np.int64]) -> StreamedSegments:
-        """The segments that end at the ``places_`` with these indices."""
+        """Return the segments that end at ``places_[numbers]``."""
         ends, names = self.places_[numbers], None
         if self.votes_ is not None:
             starts = np.append(0, numbers[:-1])[: len(numbers)]

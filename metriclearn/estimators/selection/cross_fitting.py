@@ -1,4 +1,4 @@
-"""Fitting members in all folds, tuning the penalty that their models share, and weighting them."""
+"""Fit members in all folds, tune the penalty of each member, and compute the weights."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ MULTIPLES = (0.5, 1.0, 2.0)
 
 
 def is_listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
-    """Whether a value is a non-empty list of accepted items."""
+    """Tell whether a value is a list with at least one item and only accepted items."""
     return isinstance(given, (list, tuple)) and len(given) > 0 and all(map(accepts, given))
 
 
 def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
-    """Return the requirement that a parameter is a mapping of names to lists of accepted items."""
+    """Return a requirement for parameters: a mapping of names to lists of accepted items."""
 
     def are(given: Any) -> bool:
         if given is None:
@@ -55,7 +55,7 @@ def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) ->
 
 
 def default_members(named: bool = False, partial: bool = False) -> dict[str, list[Any]]:
-    """The families of :func:`~metriclearn.auto_metric_learner` at all their strengths.
+    """Return the families of :func:`~metriclearn.auto_metric_learner` at all their strengths.
 
     Parameters
     ----------
@@ -87,15 +87,15 @@ def default_members(named: bool = False, partial: bool = False) -> dict[str, lis
 def cross_fitted(
     estimator: Any, members: Mapping[str, Sequence[Any]], calls: Sequence[Any], n_folds: int
 ) -> dict[str, list[list[Any]]]:
-    """Run delayed fits; returns the models of all folds for every member of every family.
+    """Run delayed fits, and return the models of all folds for every member of every family.
 
     Parameters
     ----------
     estimator : with ``n_jobs`` and ``verbose``
     members : mapping of names to families
     calls : sequence of joblib.delayed
-        One call for every fold of every member, ordered by family, then by member, then by fold. A
-        member is dropped if one of its calls returns a ValueError.
+        One call for every fold of every member, ordered by family, then by member, then by fold. If
+        a call returns a ValueError, its member is dropped.
     n_folds : int
         Number of calls for each member.
     """
@@ -123,9 +123,9 @@ def fitted_to(
     units: NDArray,
     may_fail: bool,
 ) -> Any:
-    """A member fitted to a part of the recordings.
+    """Fit a copy of a member to a part of the recordings.
 
-    If ``may_fail`` is true, a ValueError is returned instead of raised.
+    If ``may_fail`` is true, a ValueError of the fit is returned, not raised.
     """
     learner = clone(member)
     for name, value in (("verbose", False), ("n_jobs", 1)):
@@ -147,12 +147,12 @@ def fitted_to(
 def variants(
     row: Sequence[Any], parts: Sequence[tuple[Any, Any]], units: Sequence[tuple]
 ) -> list[list[Any]]:
-    """Copies of a member's models with 0.5, 1 and 2 times the tuned penalty.
+    """Copy a member's models with 0.5, 1 and 2 times the tuned penalty.
 
-    There are such copies for every unit of the penalty: squared distances, or the variance of each
-    sequence. In each unit, one penalty is tuned for all models of the member, on all data left out.
-    A model that was fitted to all data has no part in ``parts``, but gets the same penalty. Models
-    without a penalty, or with a zero metric, do not change.
+    These copies are made for every unit of the penalty: squared distances, or the variance of each
+    sequence. For each unit, one penalty is tuned for all models of the member, on all data left
+    out. ``parts`` has no entry for a model that was fitted to all data, but this model gets the
+    same penalty. Models without a penalty or with a zero metric do not change.
     """
     able = [
         place
@@ -193,19 +193,19 @@ def weigh(
 ) -> tuple[float, NDArray, NDArray, dict[int, Partition]]:
     """Choose the power p of weights that are proportional to loss^(−p), and compute the weights.
 
-    The chosen power is the one at which compromises have the least loss on data left out. The
-    predictions come from models that were fitted without these data. To try a power on a fold,
-    weights are computed from the losses in the other folds, if there are any. Returns the power,
-    the weights of the members, their losses on all data sets (NaN if not left out), and the
-    compromises for the data sets left out.
+    We choose the power for which compromises have the least loss on data left out. The predictions
+    come from models that were fitted without these data. To try a power on a fold, weights are
+    computed from the losses in the other folds, if there are any. Returns the power; the weights of
+    the members; the losses of the members on all data sets, which are NaN for data sets that were
+    not left out; and the compromises for the data sets left out.
 
     Parameters
     ----------
     families : sequence of str
-        The family of each member. Weights are divided by the number of members in the family.
+        The family of each member. The weight of a member is divided by the number of members in its
+        family.
     answers : sequence of mappings of int to Partition
-        For each member, its prediction for every data set that was left out, by the data set's
-        index.
+        For each member, a mapping of the index of a left-out data set to the prediction.
     truths : sequence
         The true partitions of all data sets.
     left_out : sequence of int arrays
@@ -215,9 +215,9 @@ def weigh(
     agree : callable
         Computes the compromise of weighted partitions.
     loss : callable
-        Computes the loss of a partition against a true one.
+        Computes the loss of a partition against the true partition.
     least : float
-        Mean losses below this value are replaced by it.
+        Smaller mean losses are replaced by this value.
     """
     sizes = np.array([families.count(name) for name in families], dtype=float)
     places = np.sort(np.concatenate(left_out))

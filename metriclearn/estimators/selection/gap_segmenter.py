@@ -38,46 +38,46 @@ from metriclearn.running.parameters import Needs, check_parameters, component, s
 
 @dataclass(eq=False, repr=False)
 class GapSegmenter(ComponentParameters):
-    """Segment sequences with unknown samples: rows with a NaN have weight 0 in every sum.
+    """Segment sequences with unknown samples. A row with a NaN has the weight 0 in every sum.
 
-    Let w_t ∈ {0, 1} be the weight of row t, and z_t the row after multiplication by L, where
-    B = LLᵀ is the metric. The value of a segment (s, u] is
+    Let w_t ∈ {0, 1} be the weight of row t, B = LLᵀ the metric, and z_t = Lᵀx_t the mapped row. The
+    value of a segment (s, u] is
 
         ‖Σ w_t z_t‖² / Σ w_t − λ,      t in (s, u],
 
-    and the loss is ‖M − N‖² over the entries of known samples only. Neither the value nor the loss
-    depends on where in a gap a segment ends. A segment without a known sample has the value −λ. So
-    the best segmentation with these weights is the best segmentation of the known samples alone.
-    Learning and predicting from the known samples alone is therefore exact. Gaps are not
-    interpolated, and their lengths do not matter.
+    and the loss is ‖M − N‖² over the entries of known samples only. If a segment ends in a gap,
+    neither the value nor the loss depends on the position of the end in the gap. A segment without
+    a known sample has the value −λ. The best segmentation with these weights is therefore the best
+    segmentation of the known samples alone. This makes it exact to learn and predict from the known
+    samples alone. Gaps are not interpolated, and the lengths of gaps do not matter.
 
     A change within a gap of m unknown rows is placed in the middle of the gap, after ⌊m/2⌋ of these
-    rows. Unknown rows at the beginning and at the end of a sequence belong to the first and to the
-    last segment. ``min_size`` counts known samples only.
+    rows. Unknown rows at the beginning of a sequence belong to the first segment, and those at the
+    end to the last segment. ``min_size`` counts known samples only.
 
-    Labels of unknown rows are used: a change within a gap becomes a change between the known rows
-    around it, and a segment without any known row is ignored. If a region of a partial label begins
-    or ends in a gap, we keep only what it implies with certainty for the known rows. If labels are
-    names, only the names of known rows are used.
+    The labels of unknown rows can show a change within a gap. It becomes a change between the known
+    rows around the gap. A segment without a known row is ignored. If a region of a partial label
+    begins or ends in a gap, we keep only what the region implies with certainty for the known rows.
+    If labels are names, only the names of known rows are used.
 
     Parameters
     ----------
     learner : segmenter that reads every sample independently of its neighbors
         A learner with a metric, ``NamedSegmentLearner(emissions=NeighborFeatures(context=0))``,
-        ``Consensus(names=False)`` or ``EqualCuts()``. Encoders, neighbors in time and penalties
-        that depend on features would read across gaps, so they are refused; fill the gaps by
-        :func:`~metriclearn.regular` to use them.
+        ``Consensus(names=False)`` or ``EqualCuts()``. A learner is refused if it would read across
+        gaps: with an encoder, with neighbors in time, or with penalties that depend on features.
+        For such a learner, fill the gaps by :func:`~metriclearn.regular`.
 
     Attributes
     ----------
     learner_ : fitted learner
-        The learner, fitted to sequences without unknown rows, as :meth:`known` returns them.
+        A copy of ``learner`` that was fitted to the known rows, which :meth:`known` returns.
 
     Raises
     ------
     ValueError
-        For a learner that reads neighbors, for data sets or features without a known value, for
-        labels that cannot be used, and for predictions before ``fit``.
+        For a learner that reads neighbors, for data sets without a known row, for labels that
+        cannot be used, and for predictions before ``fit``.
 
     See Also
     --------
@@ -135,7 +135,9 @@ class GapSegmenter(ComponentParameters):
         return self
 
     def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
-        """Change-points of all T samples, as in ruptures; a change in a gap is in its middle.
+        """Return the ends of all segments, including T, as in ruptures.
+
+        A change in a gap is placed in the middle of the gap.
 
         Parameters
         ----------
@@ -148,9 +150,9 @@ class GapSegmenter(ComponentParameters):
         return data.as_passed(ends)
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
-        """The label that the learner predicts for every sample, (T,).
+        """Predict the label of every sample, (T,), with the learner.
 
-        Unknown rows get the label of the segment to which they belong.
+        An unknown row gets the label of its segment.
 
         Parameters
         ----------
@@ -166,9 +168,9 @@ class GapSegmenter(ComponentParameters):
         return data.as_passed(labels)
 
     def score(self, X: Any, y: Any) -> float:
-        """Minus the mean loss ℓ = ‖M − N‖²_F / T of all T samples, at best 0.
+        """Return minus the mean loss ℓ = ‖M − N‖²_F / T of all T samples. The best score is 0.
 
-        It can be compared with the score of a learner on the same sequences with filled gaps. With
+        The score can be compared with the score of a learner after the gaps have been filled. With
         partial labels, the loss is on the labeled parts only.
         """
         data, _ = self._fitted(X)
@@ -178,21 +180,21 @@ class GapSegmenter(ComponentParameters):
         return -float(np.mean([KnownLoss()(Partition(ends=ends), truth) for ends, truth in pairs]))
 
     def known(self, X: Any, y: Any) -> tuple[list[Any], list[Any]]:
-        """Return the data sets without their unknown rows, and the labels of the known rows.
+        """Return the known rows of all data sets, and their labels.
 
-        Use them for other methods of ``learner_``, for example
+        They can be passed to other methods of ``learner_``, for example
         ``segmenter.learner_.tune_penalty(*segmenter.known(X, y))``.
         """
         return self._restricted(*self._fitted(X), y)
 
     def _fitted(self, X: Any) -> tuple[DataSets, list[NDArray[np.int64]]]:
-        """Read and check the data for predictions, and find the known rows."""
+        """Read and check data for predictions, and find the known rows."""
         check_is_fitted(self, "learner_")
         data, rows = self._read(X)
         return check_features(self, data), rows
 
     def _read(self, X: Any) -> tuple[DataSets, list[NDArray[np.int64]]]:
-        """The data sets, and the indices of the known rows of each."""
+        """Read data sets, and find the indices of the known rows of each."""
         data = read_data_sets("GapSegmenter", X, missing=True)
         data = replace(data, arrays=list(data.arrays))
         rows = [np.flatnonzero(~np.isnan(array).any(axis=1)) for array in data.arrays]
@@ -211,7 +213,7 @@ class GapSegmenter(ComponentParameters):
     def _restricted(
         self, data: DataSets, rows: list[NDArray[np.int64]], y: Any
     ) -> tuple[list[Any], list[Any]]:
-        """The known rows and their labels."""
+        """Return the known rows and their labels."""
         truths = read_labelings("GapSegmenter", y, data, segments=True, partial=True)
         given = list_labelings("GapSegmenter", y, data)
         labels: list[Any] = [sample_labels(one, T) for one, T in zip(given, data.lengths)]
@@ -232,7 +234,7 @@ class GapSegmenter(ComponentParameters):
 
 
 def _reads_neighbors(learner: Any) -> bool:
-    """Whether a learner computes the features of a sample also from neighboring samples."""
+    """Tell whether a learner reads neighboring samples to compute the features of a sample."""
     if isinstance(learner, Consensus):
         if learner.members is None:
             return learner.names is not False
@@ -247,7 +249,7 @@ def _reads_neighbors(learner: Any) -> bool:
 
 
 def _tables(data: DataSets, rows: list[NDArray[np.int64]]) -> list[Any]:
-    """The known rows of every data set, with the names of features if there are any."""
+    """Return the known rows of every data set, with the names of features if there are any."""
     arrays = [array[known] for array, known in zip(data.arrays, rows)]
     if data.feature_names is None:
         return arrays
@@ -255,7 +257,7 @@ def _tables(data: DataSets, rows: list[NDArray[np.int64]]) -> list[Any]:
 
 
 def _borders(known: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The positions of changes between neighboring known rows, (n−1,): the middle of each gap."""
+    """Return the positions (n−1,) of changes between known rows: the middle of each gap."""
     return (known[:-1] + known[1:] + 1) // 2
 
 
@@ -264,10 +266,10 @@ def _restriction(
 ) -> Partition | PartialPartition:
     """Convert labels of all rows to labels of the known rows.
 
-    A change between the neighboring known rows k_{c−1} and k_c stands for changes at one or more of
-    the positions k_{c−1} + 1 … k_c. So it is forbidden only if changes are forbidden at all of
-    these positions. If a region needs a change, a change between k_{c−1} and k_c satisfies it if
-    the region contains at least one of these positions.
+    Let k_{c−1} and k_c be neighboring known rows. A change between them stands for one or more
+    changes at the positions k_{c−1} + 1 … k_c. It is forbidden only if changes are forbidden at all
+    of these positions. It satisfies a region that needs a change if the region contains at least
+    one of these positions.
     """
     if isinstance(truth, Partition):
         return Partition.from_runs(truth.labels[known])

@@ -1,4 +1,4 @@
-"""Segments of a recording that is still running, from rows or sound as they arrive."""
+"""Segment a recording that is still running, from rows or sound as they arrive."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _FRAMES = 16  # more frames than the deltas of a frame depend on
 def json_lines(
     model: Any, source: IO[str], rate: float | None = None, delay: float | None = None
 ) -> Iterator[str]:
-    """Segment a stream that is still being written; yields each final segment as a line of JSON.
+    """Segment a stream that is still being written, and yield a line of JSON per final segment.
 
     Parameters
     ----------
     model : see :func:`live_segments`
     source : text file
-        It contains lines of CSV, or raw sound in its ``buffer``, see :func:`pulse_code`.
+        Lines of CSV, or raw sound in ``source.buffer``, see :func:`pulse_code`.
     rate : float, optional
         Samples per second of raw sound.
     delay : float, optional
@@ -69,18 +69,18 @@ def json_lines(
 def live_segments(
     model: Any, chunks: Iterable[NDArray], max_delay: int | None = None
 ) -> Iterator[Segment]:
-    """Segments (start, end, label), each as soon as it is final.
+    """Yield each segment (start, end, label) as soon as it is final.
 
-    If a consensus has models that cannot follow a stream, it is replaced by the best of its other
-    models. Neighboring segments with the same label are joined, so a labeled segment is returned
-    only when the next one is final.
+    Some models of a consensus may be unable to follow a stream. The consensus is then replaced by
+    the best model that can. Neighboring segments with the same label are joined, so a labeled
+    segment is only returned when the next segment is final.
 
     Parameters
     ----------
     model : fitted RecordingSegmenter, or segmenter with ``stream()``
         Times are in seconds for a RecordingSegmenter, and in rows for other segmenters.
     chunks : iterable of (n, P) arrays
-        The features of the next n rows.
+        Features of the recording, n rows at a time.
     max_delay : int, optional
         The limit of the delay in rows, see :class:`~metriclearn.SegmenterStream`.
     """
@@ -118,15 +118,15 @@ def live_segments(
 
 
 def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.float64]]:
-    """Read rows of CSV as they arrive, (1, P) each, with the columns in ``names``.
+    """Read rows of CSV as they arrive, and yield the columns ``names`` of each row, (1, P).
 
-    The first line may hold names of columns; columns that are not in ``names`` are ignored. Without
-    such a line, columns are in the order of ``names``.
+    The first line may hold names of columns. Other columns are then ignored. Without names in the
+    first line, columns must be in the order of ``names``.
 
     Raises
     ------
     ValueError
-        For a line that lacks numbers or columns.
+        If a line lacks a column, or has no number in it.
     """
     columns: list[int] | None = None
     for number, cells in enumerate(csv.reader(iter(lines.readline, "")), 1):
@@ -154,9 +154,10 @@ def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.floa
 def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np.float64]]:
     """Compute features of sound as it arrives, (n, P) at a time.
 
-    They are the same as the features of the whole recording. A frame depends only on nearby sound,
-    so we compute features of stretches with enough sound on both sides. Stretches begin at
-    multiples of a block, which is the shortest time after which a row and a frame begin together.
+    The results are the same as the features of the whole recording. A frame depends only on nearby
+    sound, so we compute features of stretches with enough sound on both sides. A block is the
+    shortest time after which a row and a frame begin together. Stretches begin at multiples of a
+    block.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np
 def pulse_code(stream: IO[bytes]) -> Iterator[NDArray[np.float32]]:
     """Read samples of raw sound as they arrive, and convert them to numbers from −1 to 1.
 
-    The stream has one channel of signed 16-bit integers, little-endian.
+    The stream must have one channel of signed little-endian 16-bit integers.
     """
     rest = b""
     while read := stream.read1(1 << 16):  # type: ignore[attr-defined]

@@ -46,49 +46,50 @@ class RecordingSegmenter(ComponentParameters):
 
     Boundaries come from a consensus of several families of metric learners. If labels recur,
     classifiers of rows take part, too. The models are learned from different parts of the
-    recordings; from a single recording only one metric is learned. A segment gets the name that the
+    recordings. From a single recording only one model is learned. A segment gets the name that the
     consensus predicts. If the consensus predicts no names, a segment gets the label with the
     largest mean score over its rows. The scores of a row come from linear discriminant analysis of
     all training rows, with shrinkage (Ledoit & Wolf). Neighboring segments with the same label are
-    joined. If labels are not classes, as for the shots of a film, segments get no labels.
+    joined. Segments get no labels if the labels are not classes, as for the shots of a film.
 
     Parameters
     ----------
     extractor : extractor, optional
-        Computes features of a file, for example ``AudioFeatures()``; None if sequences are already
-        tables.
+        Computes features of a file, for example ``AudioFeatures()``. None means that sequences are
+        already tables.
     learner : segmenter, optional
         By default ``Consensus()``, or ``WhitenedMetricLearner(retune=True)`` for a single
-        recording. A learner that is not a consensus becomes the only member of one: it is fitted
-        without each part of the recordings in turn, and once to all of them.
+        recording. A learner that is not a consensus becomes the only member of a consensus: it is
+        fitted with one part of the recordings left out at a time, and once to all recordings.
     rate : float
-        Number of rows per second in tables; an extractor has a rate already.
+        Number of rows per second in tables. It is not used with an extractor, which has a rate.
     n_folds : int
-        Number of parts of the recordings that are left out, one at a time; at most one per group,
-        and none for a single recording.
+        Number of parts into which recordings are divided. One part is left out at a time. There is
+        at most one part per group. A single recording is not divided.
     tolerance : float, optional
-        A true boundary counts as found if a predicted one is at most this many seconds away. By
-        default this is a tenth of the median length of labeled segments, but at least one row.
+        A true boundary counts as found if a predicted boundary is at most this many seconds away.
+        The default is a tenth of the median length of labeled segments, but at least one row.
 
     Attributes
     ----------
     learner_ : fitted Consensus, or learner for a single recording
     labels_ : list of str
-        The labels, sorted; empty if labels are not classes, see
+        The sorted labels. The list is empty if labels are not classes, see
         :func:`~metriclearn.datasets.sequences.name_classes`.
     label_weights_, label_intercepts_ : arrays (n labels, P) and (n labels,)
-        Linear scores of the labels.
+        Weights and intercepts of the linear scores of the labels.
     validation_loss_ : float or None
-        Mean ‖M − N‖² on recordings left out. Each of them is segmented by models that were fitted
-        without it. Only the penalties and the power of the weights were tuned on these recordings,
-        see :class:`~metriclearn.Consensus`. None if no recordings were left out.
+        Mean ‖M − N‖² on recordings left out. Each recording is segmented by models that were fitted
+        without it. Only the penalties and the power of the weights were tuned on left-out
+        recordings, see :class:`~metriclearn.Consensus`. None if no recordings were left out.
     validation_ : dict or None
-        Further results for the recordings left out. "one segment" is the mean loss without any
-        boundary. "equal cuts" is the mean loss of segments of equal length, and "Euclidean" is that
-        of the Euclidean metric of standardized features. The length and the penalty are tuned on
-        other recordings. "found" is the fraction of true boundaries with a predicted one within the
-        tolerance, and "right" is the fraction of predicted boundaries with a true one. "boundaries"
-        is the number of true boundaries, and "tolerance" is in seconds.
+        Further results for the recordings left out. "one segment" is the mean loss without
+        boundaries. "equal cuts" is the mean loss of segments of equal length. "Euclidean" is the
+        mean loss of the Euclidean metric of standardized features. The length and the penalty of
+        these two baselines are tuned on other recordings. "found" is the fraction of true
+        boundaries for which a predicted boundary is within the tolerance. "right" is the fraction
+        of predicted boundaries for which a true boundary is within the tolerance. "boundaries" is
+        the number of true boundaries. "tolerance" is in seconds.
     feature_names_ : list of str
     trained_on_ : list of str
         Names of the recordings.
@@ -132,9 +133,9 @@ class RecordingSegmenter(ComponentParameters):
         ----------
         data : LabeledSequences
             The result of :func:`metriclearn.datasets.load_recordings` with the same extractor.
-            Samples with the label −1 or NaN are left out, and so are stretches of one sample.
+            Samples with the label −1 or NaN, and stretches of one sample, are left out.
         progress : bool, optional
-            Whether to show a progress bar; None shows it only in a terminal.
+            Whether to show a progress bar. None shows it only in a terminal.
 
         Raises
         ------
@@ -187,7 +188,7 @@ class RecordingSegmenter(ComponentParameters):
         return self
 
     def _consensus(self, n_folds: int, progress: bool | None) -> Consensus:
-        """An unfitted consensus of the learner, or of all families."""
+        """Make a consensus of copies of the learner or, without a learner, of all families."""
         if isinstance(self.learner, Consensus):
             return clone(self.learner).set_params(verbose=progress)
         members = None if self.learner is None else {"learner": [self.learner]}
@@ -196,7 +197,7 @@ class RecordingSegmenter(ComponentParameters):
     def _validate(
         self, data: LabeledSequences, truths: list[Partition], found: Mapping[int, Partition]
     ) -> None:
-        """Evaluate the consensus and simple baselines on recordings left out."""
+        """Evaluate the consensus and simple baselines on the recordings left out."""
         step = 1 / self.rows_per_second
         tolerance = self.tolerance
         if tolerance is None:
@@ -230,10 +231,10 @@ class RecordingSegmenter(ComponentParameters):
     def segment(
         self, path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None
     ) -> list[Segment]:
-        """Segments of a file as (start, end, label) in seconds.
+        """Return the segments of a file as (start, end, label), with times in seconds.
 
-        The end of the file may cut the last row; if a segment begins in that row, the row is added
-        to the segment before it.
+        The file may end within the last row. If a segment begins with this incomplete row, the row
+        is added to the segment before it.
         """
         if self.extractor is None:
             raise ValueError(
@@ -251,11 +252,11 @@ class RecordingSegmenter(ComponentParameters):
         return segments
 
     def segment_features(self, X: NDArray[np.float64]) -> list[Segment]:
-        """Segments of the features (T, P) of a recording, each with its best label.
+        """Return the segments of a recording with features X (T, P), each with its best label.
 
-        The best label is the name that ``learner_`` predicts. If it predicts no names, it is the
+        If ``learner_`` predicts names, the best label is the predicted name. Otherwise it is the
         label with the largest mean score over the rows of the segment. Neighboring segments with
-        the same label are joined. Without classes all labels are empty.
+        the same label are joined. If labels are not classes, all labels are empty.
         """
         check_is_fitted(self, "learner_")
         ends = self.learner_.predict_change_points(X)
@@ -278,7 +279,7 @@ class RecordingSegmenter(ComponentParameters):
 
     @property
     def rows_per_second(self) -> float:
-        """The rate of the extractor or, for tables, the parameter ``rate``."""
+        """Rows per second: the rate of the extractor or, for tables, the parameter ``rate``."""
         return float(self.rate if self.extractor is None else self.extractor.rate)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -316,7 +317,7 @@ def _spelled(label: str) -> str:
 def _plain_losses(
     data: LabeledSequences, truths: list[Partition], n_folds: int
 ) -> dict[str, float]:
-    """Mean ‖M − N‖² of two baselines on recordings left out, tuned on the other recordings."""
+    """Compute the mean ‖M − N‖² of two baselines on left-out recordings, tuned on the others."""
     scale = np.concatenate(data.sequences).std(axis=0)
     varies = scale > 0
     forms = [LowRankForm(X[:, varies] / scale[varies]) for X in data.sequences]
@@ -337,7 +338,7 @@ def _plain_losses(
 
 
 def in_words(model: RecordingSegmenter) -> dict[str, str]:
-    """Describe a fitted model, its training data and its quality: a text for each title."""
+    """Describe a fitted model, its training data and its quality. Returns titles with texts."""
     learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
     models = getattr(learner, "models_", [learner])
     shares = getattr(learner, "weights_", [1.0])
@@ -381,7 +382,7 @@ def in_words(model: RecordingSegmenter) -> dict[str, str]:
 
 
 def _families(consensus: Any) -> str:
-    """The weights of the families of a consensus, in words."""
+    """Describe the weights of the families of a consensus in words."""
     weights = dict.fromkeys(consensus.families_, 0.0)
     for name, weight in zip(consensus.families_, consensus.weights_):
         weights[name] += weight

@@ -1,6 +1,6 @@
-"""Solutions along a path of strengths, and a strength chosen by cross-validation.
+"""Solutions for a series of strengths, and a strength chosen by cross-validation.
 
-Each solution is certified and starts from the previous one.
+Each solution is certified. The search for it starts from the previous solution.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ class RegularizationPath:
     Attributes
     ----------
     strengths : array (S,)
-        The strengths, decreasing.
+        The strengths in decreasing order.
     solutions : list of Solution
         Objective, lower bound and gap at every strength.
     learners : list
-        Fitted learners, one per strength.
+        One fitted learner for each strength.
     weights : array (S, P)
-        Weights of the features (diagonal metrics), or eigenvalues of B in decreasing order, in the
-        units to which the regularizer applies.
+        Weights of the features if the metric is diagonal, else eigenvalues of B in decreasing
+        order. They are in the units to which the regularizer applies.
     validation_loss : array (S,), array (S, F) or None
-        Mean loss ℓ on the validation data at every strength. After cross-validation with F folds,
-        it is the loss on the data that each fold leaves out.
+        Mean loss ℓ on the validation data at every strength. Cross-validation with F folds gives F
+        values for each strength: the mean losses on the data that each fold leaves out.
     diagonal : bool
-        Whether ``weights`` are weights of features.
+        Whether ``weights`` holds weights of features, not eigenvalues.
     """
 
     strengths: NDArray
@@ -93,7 +93,7 @@ class RegularizationPath:
 
     @property
     def best(self) -> int:
-        """Index of the strength with the least validation loss; ties go to the largest strength."""
+        """Index of the strength with the least validation loss, the largest one if several tie."""
         if self.validation_loss is None:
             raise ValueError(
                 "RegularizationPath needs validation data to choose a strength, got none; pass "
@@ -135,19 +135,19 @@ def regularization_path(
     sample_weight: ArrayLike | None = None,
     ratio: float = 1e-3,
 ) -> RegularizationPath:
-    """Fit a learner at decreasing strengths; each fit starts from the previous solution.
+    """Fit a learner at decreasing strengths. Each fit starts from the previous solution.
 
-    The cuts of the risk do not depend on the regularizer, so a fit also starts with the cuts of the
-    previous solution, and needs few oracle calls. Every solution has a certified gap of its own.
+    The cuts of the risk do not depend on the regularizer. A fit therefore starts with the cuts of
+    the previous solution, too, and needs few oracle calls. Every solution has a certified gap.
 
     Parameters
     ----------
     learner : a large-margin learner
-        It is not changed; the strength of its regularizer is ignored.
+        The learner is not changed. The strength of its regularizer is ignored.
     X, y, sample_weight
         As for the ``fit`` of the learner.
     strengths : int or array (S,)
-        The strengths, or the number of strengths in a grid, see Notes.
+        The strengths, or the number of strengths in the grid of the notes.
     validation : (X, y), optional
         Data sets on which the loss of every learner is measured by its method ``score``.
     ratio : float
@@ -160,20 +160,21 @@ def regularization_path(
     Raises
     ------
     ValueError
-        For a learner without a strength, or strengths or data that cannot be used.
+        For a learner without a strength, and for strengths or data that cannot be used.
 
     Notes
     -----
-    A grid is a geometric progression that begins at a strength at which L1 and trace give B = 0.
+    A grid is a geometric progression. It begins at a strength for which L1 and trace give B = 0.
     Let N_i be the matrix of the true partition of data set i, T_i its number of samples, and s_i
     its weight divided by the sum of all weights. Every subgradient of the risk is at least −H with
-    H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵢᵀMXᵢ ⪰ 0 for every M. So if μ is the largest eigenvalue
-    (or diagonal entry) of H, no B ≠ 0 lowers the risk by more than μ Tr B.
+    H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵢᵀMXᵢ ⪰ 0 for every M. Let μ be the largest eigenvalue of H
+    or, for diagonal metrics, its largest diagonal entry. Then no B ≠ 0 lowers the risk by more than
+    μ Tr B.
 
-    With partial labels, completing labels and learning the metric alternate at every strength, as
-    in ``fit``. The last metric step gives the solution. There is no warm start from the
-    previous strength, so each strength costs as much as a ``fit``. The grid is computed from the
-    first completions.
+    With partial labels, steps that complete the labels alternate with steps that learn the metric,
+    at every strength, as in ``fit``. The last metric step gives the solution. A fit does not start
+    from the previous solution, so each strength costs as much as a ``fit``. The grid is computed
+    from the first completions.
 
     References
     ----------
@@ -224,7 +225,7 @@ def regularization_path(
 
 
 def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> NDArray:
-    """The given strengths in decreasing order, or a grid if ``strengths`` is their number.
+    """Return the strengths in decreasing order, or a grid if ``strengths`` is a number.
 
     See the notes of :func:`regularization_path`.
     """
@@ -242,7 +243,7 @@ def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> ND
 
 
 def _weights(problem: Problem, solution: Solution) -> NDArray:
-    """Weights of the features, or decreasing eigenvalues of B, (P,)."""
+    """Return the weights of the features, or the eigenvalues of B in decreasing order, (P,)."""
     metric, _ = problem.cone.split(solution.w)
     matrix = problem.cone.metric.matrix(metric / problem.cone.unit**2)
     if problem.cone.metric.polyhedral:
@@ -256,16 +257,17 @@ def _weights(problem: Problem, solution: Solution) -> NDArray:
 class ChangePointMetricLearnerCV(ChangePointMetricLearner):
     """Learn a metric with the strength that has the least mean loss on left-out sequences.
 
-    As in scikit-learn's ``LassoCV``, there is one warm-started path of strengths for each fold, and
-    then one on all sequences. Folds consist of whole sequences. With partial labels, every pair of
-    a fold and a strength takes a whole fit, because completing labels and learning the metric
-    alternate. The loss is then on the labeled parts of the left-out sequences only.
+    As in scikit-learn's ``LassoCV``, there is one path of strengths for each fold, and then one
+    path on all sequences. In a path, each fit starts from the previous solution. Folds consist of
+    whole sequences. With partial labels, each strength takes a whole fit in every fold, because the
+    completions depend on the strength. The loss is then on the labeled parts of the left-out
+    sequences only.
 
     Parameters
     ----------
     strengths : int or array (S,)
-        The strengths to choose from, or their number. A number stands for a geometric progression
-        that begins at a strength at which L1 and trace give B = 0.
+        The strengths to choose from, or their number. If it is a number, the strengths are a
+        geometric progression that begins at a strength for which L1 and trace give B = 0.
     ratio : float
         Ratio of the least to the greatest strength, if ``strengths`` is a number.
     cv : int, cross-validation splitter or iterable, optional
@@ -273,18 +275,18 @@ class ChangePointMetricLearnerCV(ChangePointMetricLearner):
         fewer sequences.
     metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
 oracle, alternation, callbacks, n_jobs, executor, verbose
-        As in :class:`ChangePointMetricLearner`; the strength of the regularizer is ignored.
+        As in :class:`ChangePointMetricLearner`, but the strength of the regularizer is ignored.
 
     Attributes
     ----------
     strength_ : float
         The chosen strength.
     strengths_ : array (S,)
-        All strengths, decreasing.
+        All strengths in decreasing order.
     loss_path_ : array (S, F)
         Mean loss ℓ on the left-out sequences of every fold.
     path_ : RegularizationPath
-        The path on all sequences, with the losses of the folds; ``path_.plot()`` draws both. The
+        The path on all sequences, with the losses of the folds. ``path_.plot()`` draws both. The
         path is not saved: a loaded learner has ``strengths_``, ``loss_path_`` and ``strength_``,
         but no ``path_``.
     components_, penalty_, solution_, scale_, n_features_in_, feature_names_in_
@@ -298,7 +300,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     See Also
     --------
     ChangePointMetricLearner : the learner and its references.
-    regularization_path : one path without cross-validation.
+    regularization_path : computes one path without cross-validation.
 
     Examples
     --------
@@ -328,15 +330,15 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         groups: Any = None,
         **unknown: Any,
     ) -> Self:
-        """Choose the strength on left-out sequences, then learn from all.
+        """Choose the strength on left-out sequences, then learn from all sequences.
 
         Parameters
         ----------
         X, y, sample_weight
-            Several sequences, see :meth:`ChangePointMetricLearner.fit`.
+            At least two sequences, see :meth:`ChangePointMetricLearner.fit`.
         groups : array (N,), optional
-            Group of every sequence. The sequences of a group are in the same fold; if ``cv`` is a
-            splitter, it has to take the groups into account.
+            Group of every sequence. All sequences of a group are in the same fold. If ``cv`` is a
+            splitter, the splitter must use the groups.
         """
         if unknown:
             refuse_unknown(self, unknown)
@@ -383,7 +385,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         return self
 
     def _folds(self, n: int, groups: Any) -> list[tuple[NDArray, NDArray]]:
-        """For each fold, the indices of the sequences to train on and to leave out."""
+        """Return for each fold the indices of the sequences to train on and to leave out."""
         who, places = type(self).__name__, np.arange(n)
         try:
             number_of_folds = min(5, n) if self.cv is None else self.cv
