@@ -1,7 +1,7 @@
 """The token and the port of the label page.
 
-They are saved in the folder of the recordings. So a page that is still open in a browser remains
-valid when the server is started again.
+Both are saved in the folder of the recordings. A page that is still open in a browser therefore
+remains valid when the server is started again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE = ".metriclearn.address"
 
 
 class Address(NamedTuple):
-    """The secret token in the address of the page, and the port. Port 0 means any free port."""
+    """The secret token and the port in the address of the page. Port 0 means any free port."""
 
     token: str
     port: int
@@ -27,7 +27,8 @@ class Address(NamedTuple):
     def of(cls, folder: Path) -> Address:
         """Read the address of the last server for a folder, or make a new token.
 
-        A saved address is ignored if its file belongs to another user, or if others may read it.
+        A saved address is ignored if its file belongs to another user, or if other users may read
+        the file.
         """
         try:
             descriptor = os.open(folder / FILE, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
@@ -48,7 +49,7 @@ class Address(NamedTuple):
     def keep(self, folder: Path) -> None:
         """Save the address in a file that only its owner can read.
 
-        Nothing is saved in a read-only folder.
+        In a read-only folder the address is not saved.
         """
         with suppress(OSError):
             (folder / FILE).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Let only the label page use its server: requests must have the right token and be small."""
+"""Let only the label page use its server: a request must be small and have the right token."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Refusal(Exception):
 class Guard:
     """ASGI middleware that checks host, origin, token and size of every request.
 
-    Web pages from elsewhere, open in the same browser, can send requests to any port of this
-    computer, but they do not have the token. Checking the host and origin headers also excludes
-    other host names that point to 127.0.0.1 (DNS rebinding).
+    Other web pages in the same browser can send requests to any port of this computer, but they do
+    not have the token. The check of the host and origin headers also excludes other host names that
+    point to 127.0.0.1 (DNS rebinding).
     """
 
     app: Any
@@ -57,7 +57,7 @@ class Guard:
     code: str = ""  # leads to the page instead of the token, once
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass the request on, or respond with a status 4xx and a sentence."""
+        """Pass a valid request to the page. Respond to others with a status 4xx and a sentence."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
@@ -113,7 +113,7 @@ class Guard:
 
 
 def _refused(scope: Any, refusal: Refusal) -> Any:
-    """Turn an error into a response: a page if the browser wants one, otherwise JSON."""
+    """Turn an error into a response: a page if the browser accepts one, otherwise JSON."""
     accepted = dict(scope["headers"]).get(b"accept", b"")
     if scope["method"] != "GET" or b"text/html" not in accepted:
         return answer({"error": str(refusal)}, refusal.status)

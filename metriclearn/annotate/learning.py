@@ -61,14 +61,14 @@ _NAME_SHARE, _SEGMENT_SHARE = 1 / 32, 1.5
 
 
 class Given(NamedTuple):
-    """The annotations of a person, converted to partial labels of the rows of every recording.
+    """The annotations of a person as partial labels of the rows of every recording.
 
     Attributes
     ----------
     partial : list of PartialPartition
-        What the annotations of each recording say about its segments.
+        For each recording, the segments as far as they are known from its annotations.
     names : list of str
-        The labels that occur in at least one row.
+        The labels that at least one row has.
     codes : list of int arrays (T,)
         For every row, the index of its label in ``names``, or −1 if it has no label.
     """
@@ -80,10 +80,10 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A learned metric with a positive penalty, and possibly a classifier of the segments' names.
+    """A learned metric with a positive penalty, and possibly a classifier of segment names.
 
     Names are learned if at least two labels are in use. If ``is_joint`` is true, the probabilities
-    of the names also influence the boundaries.
+    of the names also influence where boundaries are found.
     """
 
     learner: Any
@@ -95,9 +95,9 @@ class Model:
     ) -> BoundaryMargins:
         """Find the best segmentation that agrees with the labels, and margins of its boundaries.
 
-        The loss of a boundary is how much the score decreases without it. It is infinite for
-        changes that a person has labeled. X is cut at these changes, and the parts are segmented
-        separately, because this is faster.
+        The loss of a boundary is how much the score decreases without this boundary. A change that
+        a person has labeled has an infinite loss. X is cut at the labeled changes, and the parts
+        are segmented separately, because this is faster.
         """
         scores, penalty = None, float(self.learner.penalty_)
         if self.is_joint and self.names is not None:
@@ -122,10 +122,10 @@ class Model:
     def named(
         self, X: NDArray, ends: NDArray, codes: NDArray | None = None
     ) -> tuple[list[str], list[float]]:
-        """Return the name of every segment, and the mean probability of this name in its rows.
+        """Return the name of every segment, and the mean probability of this name in the rows.
 
-        A segment that contains a labeled row gets the label of this row, with probability 1. If no
-        names are learned, both lists are empty.
+        A segment with a labeled row gets the label of this row, with the probability 1. If no names
+        are learned, both lists are empty.
         """
         if self.names is None:
             return [], []
@@ -147,10 +147,10 @@ class Check(NamedTuple):
     stretches : int
         Number of stretches.
     agreed, missed, extra : int
-        Number of boundaries that the person and the model have both set, number that only the
-        person has set, and number that only the model has set.
+        Number of boundaries that both the person and the model have set, number of boundaries that
+        only the person has set, and number of boundaries that only the model has set.
     right, named : int
-        Number of rows with the right predicted name, and number of rows that the person has named.
+        Number of rows whose predicted name is right, and number of rows that the person has named.
     """
 
     stretches: int = 0
@@ -167,7 +167,7 @@ class Check(NamedTuple):
         """Convert the counts to a point of the curve that the page shows.
 
         The point also has Wilson's 95 % confidence interval for the fraction of boundaries that
-        agree. The interval has a positive width even if there are few boundaries and all agree.
+        agree. This interval has a positive width even if all of a few boundaries agree.
         """
         n = self.agreed + self.missed + self.extra
         if not n:
@@ -181,7 +181,7 @@ class Check(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A range of completely labeled rows of a recording, and their segmentation."""
+    """A range of completely labeled rows of a recording, and the segmentation of these rows."""
 
     recording: int
     rows: slice
@@ -190,7 +190,7 @@ class Stretch(NamedTuple):
 
 @dataclass
 class _Trial:
-    """Predictions for held-out stretches, and how well they agree with the labels."""
+    """Predictions for held-out stretches, and how well the predictions agree with the labels."""
 
     margins: list[BoundaryMargins] = field(default_factory=list)
     truths: list[Partition] = field(default_factory=list)
@@ -202,7 +202,8 @@ class _Trial:
     ) -> None:
         """Segment a held-out stretch, and compare the result with the labels.
 
-        ``names`` (T,) are the labels of its rows, or empty strings where these are unknown.
+        ``names`` (T,) are the labels of the rows of the stretch. An empty string means that a label
+        is unknown.
         """
         found = model.margins(X, PartialPartition(len(X)), tolerance)
         self.squares += FrobeniusLoss().squared_norm(Partition(ends=found.change_points), truth)
@@ -220,9 +221,9 @@ class _Trial:
 
     @property
     def loss(self) -> float:
-        """How much the predictions differ from the labels, used to compare two trials.
+        """How much the predictions differ from the labels. Two trials are compared by this loss.
 
-        This is the sum of ‖M − N‖² over the stretches, plus the number of wrongly named rows
+        The loss is the sum of ‖M − N‖² over the stretches, plus the number of wrongly named rows
         divided by the mean segment length.
         """
         sizes = sum(truth.n_samples for truth in self.truths)
@@ -234,7 +235,7 @@ class _Trial:
 class Group:
     """Recordings with the same features, the model learned from them, and its validation.
 
-    The metric is the best one that was found in ``patience`` seconds.
+    The metric of the model is the best metric that was found in ``patience`` seconds.
     """
 
     recordings: list[Recording]
@@ -245,14 +246,14 @@ class Group:
 
     @property
     def tolerance(self) -> int:
-        """The number of rows in half a second, at least one.
+        """The number of rows in half a second, but at least one row.
 
-        Two changes that are at most this far apart are considered the same.
+        Two changes count as the same if they are at most this many rows apart.
         """
         return max(1, round(0.5 * self.recordings[0].rate))
 
     def given(self, annotations: Mapping[str, Sequence[Annotation]]) -> Given:
-        """Convert annotations to partial labels of the rows of every recording."""
+        """Convert annotations to partial labels of the rows of each recording."""
         partial = [
             partial_labels(annotations.get(one.name, ()), len(one.features), one.rate)
             for one in self.recordings
@@ -262,8 +263,8 @@ class Group:
     def learn(self, given: Given) -> None:
         """Learn a metric and a penalty from the labeled stretches, and names from labeled rows.
 
-        The missing labels of partly labeled stretches must be predicted before a metric can be
-        learned from them. If there is no model yet, prediction and learning alternate until nothing
+        A metric can be learned from a partly labeled stretch only after its missing labels have
+        been predicted. If there is no model yet, prediction and learning alternate until nothing
         changes. Otherwise the current model predicts the labels, and a new metric is learned once.
         """
         pieces: list[Piece] = []
@@ -286,7 +287,7 @@ class Group:
         self.model = Model(learner, names, bool(self.model and self.model.is_joint))
 
     def segment(self, given: Given) -> list[BoundaryMargins]:
-        """Find the best segmentation of every recording that agrees with its labels."""
+        """Find the best segmentation of each recording that agrees with the labels."""
         assert self.model is not None
         return [
             self.model.margins(one.features, partial, self.tolerance, codes)
@@ -294,10 +295,10 @@ class Group:
         ]
 
     def probabilities(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute from the loss of each change the probability that the change is correct.
+        """Compute the probability that each change is correct, from the loss of the change.
 
-        Probabilities are calibrated if there are enough labels that can be held out. Changes that
-        the labels require have an infinite loss and probability 1.
+        Probabilities are calibrated if there are enough labels that can be held out. A change that
+        the labels require has an infinite loss and the probability 1.
         """
         assert self.model is not None
         relative = losses / self.model.learner.penalty_
@@ -305,10 +306,10 @@ class Group:
         return np.where(np.isinf(losses), 1.0, likely(relative))
 
     def validate(self, given: Given) -> None:
-        """Compare labeled stretches with predictions of models that have not learned from them.
+        """Compare labeled stretches with predictions by models that were not trained on them.
 
-        The models predict once with an influence of the names on the boundaries, and once without.
-        From then on, the model of the group uses the better variant.
+        Two variants predict: in one of them, names influence where boundaries are found. From then
+        on, the model of the group uses the better variant.
         """
         self.checked = self.calibration = None
         every = [
@@ -346,7 +347,7 @@ class Group:
             )
 
     def _names_without(self, given: Given, left: list[Stretch]) -> Names | None:
-        """Learn names from all labeled rows except those of the given stretches."""
+        """Learn names from all labeled rows outside of the given stretches."""
         codes = list(map(np.copy, given.codes))
         for one in left:
             codes[one.recording][one.rows] = -1
@@ -354,7 +355,7 @@ class Group:
 
 
 def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
-    """Cut a stretch into parts with one or two changes each. Cuts are in the middle of segments.
+    """Cut a stretch in the middle of segments, into parts with one or two changes each.
 
     Returns the first row of every part, and the ends of the segments in the part.
     """
@@ -364,7 +365,7 @@ def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
 
 
 def _agreeing(found: NDArray, truth: NDArray, tolerance: int) -> int:
-    """Count the boundaries that can be matched one to one within ``tolerance`` rows."""
+    """Count the pairs of boundaries, at most ``tolerance`` rows apart, in a one-to-one match."""
     count, place = 0, 0
     for change in truth.tolist():
         while place < len(found) and found[place] < change - tolerance:
@@ -375,7 +376,7 @@ def _agreeing(found: NDArray, truth: NDArray, tolerance: int) -> int:
 
 
 def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
-    """Select pieces with about ``_MOST_ROWS`` rows in all, in the same way every time."""
+    """Select pieces with about ``_MOST_ROWS`` rows in total. The choice is deterministic."""
     order = np.random.default_rng(0).permutation(len(pieces))
     rows = np.array(lengths, dtype=np.int64)[order]
     kept = np.zeros(len(pieces), dtype=bool)
@@ -384,7 +385,7 @@ def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
 
 
 def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
-    """Fit a learner to the pieces. Returns None if nothing can be learned from them yet."""
+    """Fit a learner to the pieces, or return None if nothing can be learned from them yet."""
     arrays, truths = map(list, zip(*pieces)) if pieces else ([], [])
     counts = list(map(fewest_changes, truths))
     if not any(counts):
@@ -405,8 +406,7 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
 def _windows(labels: PartialPartition) -> list[tuple[int, int]]:
     """Choose the ranges of rows from which a metric is learned.
 
-    These are the completely labeled stretches, and other annotated changes with some rows around
-    them.
+    A range is a completely labeled stretch, or another annotated change with some rows around it.
     """
     pieces = labels.pieces
     spans = [(start, int(ends[-1])) for start, ends in pieces.stretches]
@@ -422,7 +422,7 @@ def _windows(labels: PartialPartition) -> list[tuple[int, int]]:
 
 
 def compile_programs() -> None:
-    """Learn once from very few rows, so that the first correction need not wait for compiling."""
+    """Learn once from very few rows, so that programs are compiled before the first correction."""
     X = np.repeat([[0.0], [1.0]], 4, axis=0) + np.arange(8.0)[:, None] % 2 / 10
     labels = PartialPartition(8, change_points=[4], same=[(0, 3)])
     codes = np.repeat([0, 1], 4)
@@ -432,7 +432,7 @@ def compile_programs() -> None:
 
 
 class Loop:
-    """A thread that learns whenever annotations have changed.
+    """A thread that learns each time annotations have changed.
 
     ``learned`` holds the latest result.
 
@@ -476,7 +476,7 @@ class Loop:
     def learn_once(self) -> None:
         """Learn, segment and show the result on the page. Then add suggestions, and validate.
 
-        If annotations change after the first result is shown, the remaining steps are left out.
+        If annotations change after the first result is shown, the remaining steps are skipped.
         """
         begun = time.perf_counter()
         with self.project.lock:
@@ -508,7 +508,7 @@ class Loop:
     def _segmented(
         self, given: list[Given], annotations: Mapping[str, Sequence[Annotation]]
     ) -> dict[str, Any]:
-        """Segment every recording, and compute the expected fraction of wrong boundaries."""
+        """Segment all recordings, and compute the expected fraction of wrong boundaries."""
         recordings: dict[str, Any] = {}
         doubts: list[NDArray] = []
         for group, labels in zip(self.groups, given):
@@ -536,7 +536,7 @@ class Loop:
     def _remember(
         self, result: dict[str, Any], annotations: Mapping[str, Sequence[Annotation]]
     ) -> None:
-        """Add a point to the curve, in place of the last one if the annotated time is the same."""
+        """Add a point to the curve. It replaces the last point if the annotated time is equal."""
         stretches = chain(*annotations.values())
         seconds = round(float(sum(one.end - one.start for one in stretches)), 3)
         checked = sum((group.checked or Check() for group in self.groups), start=Check())
@@ -551,11 +551,11 @@ class Loop:
 def strategy_for(model: Model | None) -> str:
     """Choose the strategy by which :func:`suggest` selects stretches.
 
-    Without a model it is "diversity". With a model but without names it is "margin". With names it
-    is "combined", which draws every second stretch at random. Names are learned best from all kinds
-    of stretches, but "margin" selects the same doubtful kinds again and again. For the training
-    users of the data set HAPT, the fraction of rows with the right name was .85 with "margin" and
-    .91 with "combined".
+    The strategy is "diversity" without a model, "margin" with a model that has no names, and
+    "combined" with a model that has names. "combined" draws every second stretch at random. Names
+    are learned best from all kinds of stretches, but "margin" selects the same doubtful kinds again
+    and again. For the training users of the data set HAPT, the fraction of rows with the right name
+    was .85 with "margin" and .91 with "combined".
     """
     if model is None:
         return "diversity"
@@ -563,7 +563,7 @@ def strategy_for(model: Model | None) -> str:
 
 
 def _suggested(group: Group, given: Given) -> list[dict[str, Any]]:
-    """Suggest stretches of a group's recordings to label next, with start and end in seconds."""
+    """Suggest which stretches of a group to label next. Starts and ends are in seconds."""
     rate = group.recordings[0].rate
     arrays = list(map(attrgetter("features"), group.recordings))
     found = suggest(

@@ -1,4 +1,4 @@
-"""Learn the names of segments on the label page, which takes only a moment.
+"""Learn the names of segments on the label page within a moment.
 
 For every row, a linear discriminant analysis of the row and its neighbors gives the probability of
 each name.
@@ -29,9 +29,9 @@ _LEAST = 1e-3  # least probability: few labels cannot justify less
 def names_of_rows(
     recordings: Sequence[Recording], annotations: Mapping[str, Sequence[Annotation]]
 ) -> tuple[list[str], list[NDArray[np.int64]]]:
-    """Return the sorted labels of all rows, and for every row the index of its label.
+    """Return the sorted labels of all rows, and the index of each row's label.
 
-    Rows without a label have the index −1.
+    A row without a label has the index −1.
     """
     labels = sorted(set(map(attrgetter("label"), chain(*annotations.values()))))
     codes = []
@@ -56,7 +56,7 @@ class Names:
     Attributes
     ----------
     names : list of str (C,)
-        The names that it can predict.
+        The names that the classifier can predict.
     windows : StandardWindows
         Joins every row with its neighbors on each side, and standardizes the features.
     weights : array (C, (2·context + 1)·P)
@@ -74,12 +74,10 @@ class Names:
     def learn(
         cls, names: Sequence[str], recordings: Sequence[Recording], codes: Sequence[NDArray]
     ) -> Self | None:
-        """Learn from labeled rows, each joined with up to four neighbors on each side.
+        """Learn from labeled rows. Each row is joined with up to four neighbors on each side.
 
-        With four neighbors on each side, it takes O(n (9 P)²) time for n labeled rows of P
-        features.
-
-        Returns None if fewer than two different names occur.
+        With four neighbors on each side, learning takes O(n (9 P)²) time for n labeled rows of P
+        features. Returns None if fewer than two different names occur.
 
         Parameters
         ----------
@@ -109,15 +107,15 @@ class Names:
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Compute a (T, C) array with the probability of every name in every row.
 
-        It takes O(T · 9 P · C) time if a row is joined with four neighbors on each side. The memory
-        is only O(T · (P + C)), because the joined rows are not stored.
+        With four neighbors on each side, this takes O(T · 9 P · C) time. It takes only
+        O(T · (P + C)) memory, because the joined rows are not stored.
         """
         logits = self.windows.scores(X, self.weights) + self.offsets
         return np.maximum(softmax(logits, axis=1), _LEAST)
 
 
 def _rows(windows: StandardWindows, one: Recording, codes: NDArray) -> NDArray:
-    """Join every labeled row with its neighbors, which may be unlabeled."""
+    """Join every labeled row with its neighbors. The neighbors may be unlabeled."""
     labeled = np.flatnonzero(codes >= 0)
     runs = np.split(labeled, np.flatnonzero(np.diff(labeled) > 1) + 1) if len(labeled) else []
     parts = [np.zeros((0, (2 * windows.context + 1) * one.features.shape[1]))]

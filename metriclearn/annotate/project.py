@@ -58,18 +58,18 @@ def file_of(folder: Path, tier: str, name: str) -> Path:
 
 
 def tiers_of(folder: Path) -> list[str]:
-    """List the names of the tiers saved in a folder, without the first tier, which has no name."""
+    """List the names of the tiers in a folder. The first tier has no name and is not listed."""
     return sorted(path.name.removesuffix(f".{FILE}") for path in folder.glob(f"[!.]*.{FILE}"))
 
 
 def check_tier(tier: str, taken: Iterable[str]) -> str:
-    """Check the name of a new tier, and return it without spaces around it.
+    """Check the name of a new tier, and return the name without spaces around it.
 
     Raises
     ------
     ValueError
-        If the name cannot be used in a file name, or if it is in ``taken``, which holds the names
-        of the existing tiers and recordings.
+        If the name cannot be used in a file name, or if it is in ``taken``, the names of existing
+        tiers and recordings.
     """
     name = tier.strip()
     if not _TIER.fullmatch(name) or name.casefold() in {one.casefold() for one in taken}:
@@ -81,13 +81,13 @@ def check_tier(tier: str, taken: Iterable[str]) -> str:
 
 
 class Conflict(ValueError):
-    """Raised if another window or program has changed the annotations since they were read."""
+    """Raised if another window or program has changed annotations since they were read here."""
 
 
 class Annotation(NamedTuple):
     """An annotation by a person, with times in seconds.
 
-    It is a stretch of a recording, or a change, which starts and ends at the same time.
+    It is a stretch of a recording or a change. A change starts and ends at the same time.
     """
 
     start: float
@@ -97,7 +97,7 @@ class Annotation(NamedTuple):
 
     @classmethod
     def read(cls, given: Any, seconds: float) -> Self:
-        """Check an annotation from the file or the page, for a recording of this length."""
+        """Check an annotation from the file or the page against the length of its recording."""
         entry = given if isinstance(given, dict) else {}
         kind, label = entry.get("kind"), entry.get("label", "")
         start, end = (
@@ -161,16 +161,16 @@ def read_annotations(given: Any, seconds: float) -> list[Annotation]:
 
 
 def row_at(time: float, rate: float) -> int:
-    """Return the first row whose middle is at or after a time. ``fit`` uses the same rule."""
+    """Return the first row whose middle is not before ``time``. ``fit`` uses the same rule."""
     return math.ceil(time * rate - 0.5)
 
 
 def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) -> PartialPartition:
-    """Convert the annotations of a recording to partial labels of its rows, ``rate`` per second.
+    """Convert the annotations of a recording to partial labels of its rows.
 
-    Between two successive segments with different labels there is a change where they touch, or at
-    least one change if they do not touch. The rows between segments with equal labels are
-    unlabeled.
+    There are ``rate`` rows per second. If two successive segments have different labels, there is a
+    change where they touch, or at least one change between them if they do not touch. The rows
+    between segments with equal labels are unlabeled.
 
     Raises
     ------
@@ -196,11 +196,11 @@ def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) 
 
 @dataclass
 class Project:
-    """The annotations of one tier of a folder, saved after every change.
+    """The annotations of one tier of a folder. They are saved after every change.
 
     The file ``metriclearn.json`` has a revision number, which every change raises by one. Each
-    annotation is on a line of its own, so that two versions can be merged by hand. The file is
-    replaced in one step. Then the table ``segments.csv`` of the same segments is replaced. Only one
+    annotation is on a separate line, so that a person can merge two versions. The file is replaced
+    in one step. Then the table ``segments.csv`` with the same segments is replaced. Only one
     process saves at a time.
 
     Attributes
@@ -208,21 +208,21 @@ class Project:
     folder : Path
         The folder of the recordings.
     seconds : dict
-        Length of every recording in seconds, by name.
+        For the name of every recording, its length in seconds.
     tier : str
-        Name of the tier, empty for the first one. The names of its files begin with it.
+        Name of the tier. It is empty for the first tier. File names of the tier begin with it.
     labels : list of str
         The labels of segments, in the order of the keys 1 to 9.
     annotations : dict
-        The annotations of every recording, in the order of time, by name.
+        For the name of every recording, its annotations in the order of time.
     annotators : dict
-        For every recording, the names of the persons who have changed its annotations.
+        For the name of every recording, the persons who have changed its annotations.
     curve : list of dict
-        For each correction: the annotated seconds, the expected fraction of wrong boundaries, and
-        the number of predicted boundaries that agree with the labels on held-out stretches.
+        One point for each correction: the annotated seconds, the expected fraction of wrong
+        boundaries, and how well predictions agree with the labels of held-out stretches.
     settings : dict
         The settings with which the recordings were read: ``features``, ``rate`` (rows per second of
-        tables), ``ignore`` and ``media_rate``. ``metriclearn fit`` uses them, too.
+        tables), ``ignore`` and ``media_rate``. ``metriclearn fit`` uses the same settings.
     seen : dict
         The content of the file when it was last read or written.
     revision : int
@@ -246,7 +246,7 @@ class Project:
         self.table = file_of(self.folder, self.tier, TABLE)
 
     def load(self) -> Self:
-        """Read the file, if there is one.
+        """Read ``metriclearn.json``, if it exists.
 
         Raises
         ------
@@ -285,7 +285,7 @@ class Project:
         return self
 
     def _annotations_of(self, name: str, given: Any) -> list[Annotation]:
-        """Check the annotations of a recording that were read from the file."""
+        """Check the annotations of a recording from the file."""
         try:
             return read_annotations(given, self.seconds[name])
         except ValueError as error:
@@ -298,15 +298,15 @@ class Project:
         labels: Any = None,
         annotator: str = "",
     ) -> int:
-        """Replace the labels and the annotations of some recordings, and save.
+        """Replace the labels, and the annotations of some recordings, and save.
 
-        Returns the number of the new revision. If the name of an annotator is given, it is stored
-        with the recordings whose annotations are replaced.
+        Returns the number of the new revision. If an annotator is given, the name is stored for the
+        recordings whose annotations are replaced.
 
         Raises
         ------
         Conflict
-            If ``revision`` is not the current one, or if the file was changed by another program.
+            If ``revision`` is not the current revision, or if another program changed the file.
         ValueError
             If a label cannot be used.
         OSError
@@ -340,9 +340,10 @@ class Project:
 
     @property
     def is_table_ours(self) -> bool:
-        """Whether ``segments.csv`` is missing, or has the current or the previous annotations.
+        """Whether the page may replace ``segments.csv``: no other program has written or edited it.
 
-        It has the previous annotations if the server was stopped after it had replaced
+        This is true if the table is missing, or has the current or the previous annotations. It has
+        the previous annotations if the server was stopped after it had replaced
         ``metriclearn.json``, but before it could replace ``segments.csv``.
         """
         if not self.table.is_file():
@@ -351,7 +352,7 @@ class Project:
         return found == self._text_of_table() or _digest(found) == self.seen.get(_BEFORE)
 
     def mend_table(self) -> None:
-        """Write ``segments.csv`` again if it has the previous annotations."""
+        """Replace ``segments.csv`` if it still has the previous annotations."""
         table = self.table
         with self.lock, locked(self.folder):
             text = self._text_of_table()
@@ -364,7 +365,7 @@ class Project:
         return segments_text(tables).encode() if tables else b""
 
     def _keep_table(self) -> None:
-        """Copy ``segments.csv`` to another name if another program wrote or edited it."""
+        """Copy ``segments.csv`` to another name if another program has written or edited it."""
         table = self.table
         if not table.is_file() or (self.revision and self.is_table_ours):
             return
@@ -382,9 +383,9 @@ class Project:
         """Write both files, ``metriclearn.json`` and the table ``segments.csv``.
 
         If an error occurs before ``metriclearn.json`` is replaced, the error is raised, and neither
-        file changes. Once ``metriclearn.json`` is replaced, the change is saved. If the table
-        cannot be replaced after that, it is written with the next change, or when the page is
-        started again.
+        file changes. As soon as ``metriclearn.json`` is replaced, the change is saved. If the table
+        cannot be replaced then, it is written with the next change, or when the page is started
+        again.
         """
         table, text = writable(self.table), self._text_of_table()
         before = _digest(table.read_bytes()) if table.is_file() else None
@@ -409,7 +410,8 @@ class Project:
     def _text(self, before: str | None) -> str:
         """Return the new content of ``metriclearn.json``.
 
-        ``before``, the digest of the table that will be replaced, is included unless it is None.
+        ``before`` is the digest of the table that will be replaced. The content includes this
+        digest unless it is None.
         """
         lists = {name: many for name, many in sorted(self.annotations.items()) if many}
         recordings = [
@@ -438,9 +440,9 @@ def segments_of(
 ) -> list[Segment]:
     """Convert annotations to segments that cover a recording.
 
-    If ``classes`` is true, the segments are the labeled ones, with their labels. Otherwise they are
-    the stretches annotated as "no change", and their labels are numbers. The time between them is
-    called "unknown".
+    If ``classes`` is true, each labeled segment becomes a segment with the same label. Otherwise
+    each stretch that is annotated as "no change" becomes a segment with a number as its label. All
+    other time is called "unknown".
     """
     segments: list[Segment] = []
     reached = 0.0
@@ -458,12 +460,12 @@ def segments_of(
 
 
 def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
-    """Read ``metriclearn.json`` of a tier in a folder. Returns {} if there is no such file.
+    """Read ``metriclearn.json`` of a tier in a folder. Returns {} if the file does not exist.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such folder.
+        If the folder does not exist.
     ValueError
         If the file is damaged, has another format, or is a link to a file outside the folder.
     """
@@ -496,11 +498,11 @@ def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
 
 
 def page_settings(folder: Path, segments: str, features: str | None) -> tuple[Any, ...]:
-    """Return the settings of the page, so that ``fit`` reads the recordings in the same way.
+    """Return the settings with which the page read the recordings. ``fit`` uses the same settings.
 
-    These are the features, the rate, the columns to ignore, and the label of unlabeled stretches.
-    They are the settings for sound and pictures if a labeled recording is a sound or video file,
-    unless ``features`` is "tables". In all other cases they are the settings for tables.
+    The settings are the features, the rate, the columns to ignore, and the label of unlabeled
+    stretches. If a labeled recording is a sound or video file, the settings for sound and pictures
+    are returned, unless ``features`` is "tables". Otherwise the settings for tables are returned.
     """
     tier = segments.removesuffix(TABLE).removesuffix(".")
     is_page = segments == file_of(folder, tier, TABLE).name
@@ -535,9 +537,9 @@ def _read_labels(given: Any) -> list[str]:
 
 
 def is_word(label: Any) -> bool:
-    """Whether a label can be saved in all formats.
+    """Tell whether a label can be saved in all formats.
 
-    It must be one line of up to 200 characters, without control characters or surrogates.
+    A label must be one line of up to 200 characters, without control characters or surrogates.
     """
     text = isinstance(label, str) and 0 < len(label) <= 200 and label == label.strip()
     return text and not any(unicodedata.category(one) in ("Cc", "Cs") for one in label)

@@ -67,11 +67,11 @@ _STATIC = {
 
 
 class Page:
-    """The part of the server that responds to the requests of one tier's page.
+    """The part of the server that responds to requests from the page of one tier.
 
-    Each method for a request returns a dictionary, bytes or a file. All tiers have the same
-    recordings, but each has its own annotations and its own model. ``tiers`` holds the pages of all
-    tiers by name.
+    A tier is a set of annotations. All tiers have the same recordings, but each tier has separate
+    annotations and a separate model. ``tiers`` maps the name of every tier to its page. A method
+    for a request returns a dictionary, bytes or a file.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Page:
         self.tiers[project.tier] = self
 
     def routes(self) -> list[Any]:
-        """List the routes for starlette: every address, and the method that responds to it."""
+        """List the routes for starlette: the addresses and the methods that respond to them."""
         table: dict[str, tuple[str, Callable[..., Any]]] = {
             "/": ("GET", Page.static),
             "/static/{file}": ("GET", Page.static),
@@ -113,14 +113,14 @@ class Page:
         ]
 
     def static(self, request: Any, body: bytes) -> Any:
-        """Send the page, or one of its scripts and styles."""
+        """Send the page, a script or a style sheet."""
         name = request.path_params.get("file", "index.html")
         if name not in _STATIC:
             raise Refusal(404, "There is no such file.")
         return _STATIC[name], (files("metriclearn.annotate") / "static" / name).read_bytes()
 
     def state(self, request: Any, body: bytes) -> Any:
-        """Send all that the page needs at its start: recordings, formats, tiers and annotations."""
+        """Send what the page needs at its start: recordings, formats, tiers and annotations."""
         shown = ("name", "kind", "seconds", "rate", "signal_rate", "channels")
         recordings = [
             {key: getattr(one, key) for key in shown}
@@ -148,7 +148,7 @@ class Page:
         }
 
     def new_tier(self, request: Any, body: bytes) -> Any:
-        """Start another tier. It is saved with its first annotation."""
+        """Start another tier. Its file is written with the first annotation."""
         name = check_tier(body.decode("utf-8", "replace"), [*self.tiers, *self.recordings])
         self.open_tier(name).loop.thread.start()
         return {"tier": name}
@@ -173,10 +173,10 @@ class Page:
             }
 
     async def learned(self, request: Any, body: bytes) -> Any:
-        """Send the latest result of learning, once it is newer than the one that the page has.
+        """Send the next result of learning, as soon as it is newer than the result on the page.
 
-        If there is no newer result after some seconds, the old one is sent again. No thread waits
-        for the result, so any number of browser windows may be open.
+        If there is no newer result after some seconds, the old result is sent again. No thread
+        waits for results, so any number of browser windows may be open.
         """
         serial = _number(request, "serial")
         deadline = time.monotonic() + _PATIENCE
@@ -187,7 +187,7 @@ class Page:
         return answer(self.loop.learned)
 
     def change(self, request: Any, body: bytes) -> Any:
-        """Check the annotations and labels that the page sent, replace the old ones, and save."""
+        """Check the annotations and labels that the page sent, and save them."""
         try:
             given = json.loads(body)
         except (ValueError, RecursionError):
@@ -213,7 +213,7 @@ class Page:
         return {"revision": number}
 
     def tiles(self, request: Any, body: bytes) -> Any:
-        """Send minima and maxima of a tile as float32 numbers in the order (bins, channels, 2)."""
+        """Send the minima and maxima in a tile as float32 numbers, (bins, channels, 2)."""
         one, level, index = self._tile(request)
         chosen = request.query_params.get("channels", "0").split(",")[:_MOST_CHANNELS]
         n_channels = len(one.columns) if one.kind == "table" else 1
@@ -223,7 +223,7 @@ class Page:
         return "application/octet-stream", tile.tobytes()
 
     def spectrogram(self, request: Any, body: bytes) -> Any:
-        """Send the loudness in a tile of the spectrogram as bytes in the order (bins, bands)."""
+        """Send the loudness in a tile of the spectrogram as bytes, (bins, bands)."""
         one, level, index = self._tile(request)
         return "application/octet-stream", one.spectrogram(level, index).tobytes()
 
@@ -243,9 +243,9 @@ class Page:
         return optional("starlette.responses", "label").FileResponse(one.path, headers=HEADERS)
 
     def export(self, request: Any, body: bytes) -> Any:
-        """Send the segments of a recording in the requested format, or a model file.
+        """Send the segments of a recording in the requested format, or send a model file.
 
-        The segments are those that the page shows, or only the labeled ones if this is requested.
+        All segments on the page are sent, or only the labeled segments if this is requested.
         """
         one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
         with tempfile.TemporaryDirectory() as folder:
@@ -261,8 +261,8 @@ class Page:
     def export_all(self, request: Any, body: bytes) -> Any:
         """Send the segments of all recordings.
 
-        In the format "csv" this is one table. Other formats give an archive with a file for each
-        recording.
+        In the format "csv" they are in one table. In other formats they are in an archive with a
+        file for each recording.
         """
         kind, known = request.path_params["kind"], _is_known(request)
         form = _format(kind)
@@ -283,9 +283,9 @@ class Page:
         return f"{name}.{self.project.tier}" if self.project.tier else name
 
     def parse(self, request: Any, body: bytes) -> Any:
-        """Convert an uploaded file of segments to annotations, and send these to the page.
+        """Convert an uploaded file of segments to annotations, and send them to the page.
 
-        The page then saves them like annotations by a person.
+        The page then saves these like annotations by a person.
         """
         one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
         ending = _format(kind).ending
@@ -305,9 +305,9 @@ class Page:
         return {"annotations": given}
 
     def _shown(self, one: Recording, known: bool) -> list[Segment]:
-        """Return the labeled segments of a recording, with predicted ones between them.
+        """Return the labeled segments of a recording, with predicted segments between them.
 
-        If ``known`` is true or nothing has been learned yet, there are no predicted segments.
+        Predicted segments are left out if ``known`` is true or if nothing has been learned yet.
         """
         learned = self.loop.learned["recordings"].get(one.name)
         many = self.project.annotations.get(one.name, [])
@@ -318,7 +318,7 @@ class Page:
         return merged_segments(many, *predicted, one.seconds, one.rate)
 
     def _model(self, one: Recording) -> RecordingSegmenter:
-        """Learn from all labeled recordings with the same features, as ``metriclearn fit`` does."""
+        """Learn from all labeled recordings with the same features, like ``metriclearn fit``."""
         tables, parts = self.project.tables(), {}
         for other in self.recordings.values():
             alike = (other.columns, other.rate) == (one.columns, one.rate)
@@ -369,9 +369,9 @@ def _download(name: str, content: bytes) -> Any:
 
 
 def _named(tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
-    """Give every segment a label, unless none has one.
+    """Give every segment a label if some segment has one.
 
-    A segment without a label gets the name of the recording and a number.
+    The label of an unlabeled segment is the name of the recording and a number.
     """
     if not any(label for segments in tables.values() for *_, label in segments):
         return tables
@@ -384,8 +384,8 @@ def _named(tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
 def _endpoint(tiers: Mapping[str, Page], function: Callable[..., Any]) -> Any:
     """Make an endpoint for starlette that calls a method of the page of the requested tier.
 
-    The method runs in a thread unless it is a coroutine. Errors become responses with a status 4xx
-    and a sentence.
+    The method runs in a thread unless it is a coroutine. If it raises an error, the response has a
+    status 4xx and a sentence.
     """
     concurrency = optional("starlette.concurrency", "label")
     responses = optional("starlette.responses", "label")
@@ -418,9 +418,9 @@ def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[An
     """Convert segments of a file to annotations.
 
     Where two segments touch, a change is added, unless both have the same name. Segments called
-    "unknown" are left out, but a change is added where two of them touch. Labels that only number
-    the segments are dropped. This is the case if all labels differ, and each is a number, possibly
-    after the name of the recording.
+    "unknown" are left out, but a change is added where two of them touch. Labels are dropped if
+    they only number the segments: all labels differ, and each label is a number, possibly after the
+    name of the recording.
     """
     labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
     number = re.compile(rf"({re.escape(name)} )?\d+")
@@ -454,7 +454,7 @@ def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[An
 
 
 def _begin_with_table(project: Project) -> None:
-    """Read annotations from ``segments.csv``, for a folder in which the page was never used."""
+    """Read annotations from ``segments.csv`` in a folder in which the page was never used."""
     table = project.folder / TABLE
     if not table.is_file():
         return
@@ -476,12 +476,12 @@ def _begin_with_table(project: Project) -> None:
 def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: Any) -> Page:
     """Open the page of a folder with its annotations.
 
-    The options are those of ``open_recordings``.
+    The options are passed to ``open_recordings``.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such folder, or if it contains nothing to label.
+        If the folder does not exist or contains nothing to label.
     ValueError
         If a recording or ``metriclearn.json`` is damaged, or if ``metriclearn.json`` is missing and
         ``segments.csv`` is damaged.
@@ -513,7 +513,7 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
 
 
 def application(page: Page, port: int, token: str) -> Guard:
-    """Make the ASGI application of a page, with the guard in front."""
+    """Make the ASGI application of a page. A guard checks all requests first."""
     starlette = optional("starlette.applications", "label").Starlette(routes=page.routes())
     return Guard(starlette, port, token)
 
@@ -579,7 +579,7 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
 def _listening(port: int | None, last: int) -> socket.socket:
     """Bind a socket to the given port.
 
-    If no port is given, use the last one if it is free, and any free port otherwise.
+    If no port is given, use the port of the last server if it is free, else any free port.
     """
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -598,7 +598,7 @@ def _listening(port: int | None, last: int) -> socket.socket:
 
 
 def _check(page: Page, address: str) -> None:
-    """Request everything that a page requests, and print a report. No file is written."""
+    """Request everything that a page requests, and print a report. Write no file."""
 
     def ask(path: str) -> bytes:
         with urlopen(Query(address + quote(path)), timeout=60) as answer:

@@ -1,6 +1,6 @@
-"""Combine a person's annotations and predicted segments into the segments that the page shows.
+"""Combine a person's annotations with predicted segments into the segments on the page.
 
-Annotations keep their exact times. Boundaries of predicted segments are between rows.
+Annotations keep their exact times. A predicted boundary is between two rows.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _NEAR = 0.75  # rows: a model's boundary this near to a person's is the same bou
 def exact_times(rows: Iterable[int], annotations: Iterable[Annotation], rate: float) -> list[float]:
     """Convert predicted changes to times. Each number in ``rows`` is the first row after a change.
 
-    If a person has annotated a time that is rounded to this row, the exact time is used. If there
-    are several such times, boundaries are preferred to starts and ends of stretches. Among the
-    times that remain, the one nearest to the row is used.
+    If a person has annotated a time that is rounded to this row, the annotated time is used. If
+    several annotated times are rounded to the same row, boundaries are preferred to starts and ends
+    of stretches. Among the remaining times, the time nearest to the row is used.
     """
     given: dict[int, tuple[bool, float, float]] = {}
     for one in annotations:
@@ -39,18 +39,18 @@ def merged_segments(
     seconds: float,
     rate: float,
 ) -> list[Segment]:
-    """Return segments that cover a recording: annotated ones, and predicted ones between them.
+    """Return segments that cover a recording: annotated segments, and predicted ones between them.
 
-    All boundaries that a person has set are kept, at their exact times. Elsewhere, neighboring
-    segments that have the same name are joined. If names are predicted or annotated, segments
-    without a name are called "unknown". Otherwise all labels are empty.
+    All boundaries that a person has set are kept at their exact times. Elsewhere, neighboring
+    segments with the same name are joined. If names are predicted or annotated, segments without a
+    name are called "unknown". Otherwise all labels are empty.
 
     Parameters
     ----------
     annotations : sequence of Annotation
         The annotations of a person, in the order of time.
     boundaries : sequence of float
-        Times of the predicted changes, in order.
+        Times of the predicted changes, in increasing order.
     labels : sequence of str
         Labels of the predicted segments, or an empty sequence if names are not predicted.
     seconds : float
@@ -86,9 +86,9 @@ def merged_segments(
 def _outside(
     times: Sequence[float], stretches: Sequence[Annotation], fixed: Sequence[float], rate: float
 ) -> list[float]:
-    """Select the predicted boundaries that are not inside an annotated stretch.
+    """Select the predicted boundaries outside of annotated stretches.
 
-    Predicted boundaries near annotated ones are left out, too.
+    Predicted boundaries that are near an annotated boundary are also left out.
     """
     starts, ends = (np.array([one[i] for one in stretches], dtype=float) for i in (0, 1))
     points = np.array([-np.inf, *fixed, np.inf])

@@ -1,7 +1,7 @@
-"""The recordings of a folder: features to learn from, and signals that the page draws.
+"""The recordings of a folder: features for learning, and signals that the page draws.
 
-The page requests a signal in tiles of 256 bins. A bin combines 2^level successive values; the level
-depends on the zoom.
+The page requests a signal in tiles of 256 bins. A bin combines 2^level successive values, where the
+level depends on the zoom.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOST_THUMBNAILS = 200
 
 @dataclass
 class Recording:
-    """A recording: one file, its features, and its signals for the page.
+    """A recording: a file, its features, and the signals that the page draws.
 
     Attributes
     ----------
@@ -81,9 +81,9 @@ class Recording:
 
     @cached_property
     def sound(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.uint8]]:
-        """Minima and maxima of the waveform, and a mel spectrogram.
+        """Minima and maxima of the waveform, and the mel spectrogram.
 
-        For each second there are 500 minima, 500 maxima, and 50 frames of the spectrogram.
+        A second has 500 minima, 500 maxima and 50 frames of the spectrogram.
         """
         low, high, columns = [], [], []
         bands, window = _mel_bands(), np.hanning(_WINDOW).astype(np.float32)
@@ -113,7 +113,7 @@ class Recording:
 
     @cached_property
     def channels(self) -> list[dict[str, Any]]:
-        """Names and ranges of the signals that are drawn as lines."""
+        """The names and ranges of the signals that the page draws as lines."""
         if self.kind != "table":
             quietest, loudest, _ = self.sound
             if not len(loudest):
@@ -127,15 +127,15 @@ class Recording:
 
     @property
     def signal_rate(self) -> float:
-        """Number of values per second in the signals that are drawn as lines (level 0)."""
+        """Number of values per second, at level 0, of the signals that the page draws as lines."""
         return self.rate if self.kind == "table" else _HERTZ / _WAVEFORM
 
     def tile(self, level: int, index: int, channels: Collection[int]) -> NDArray[np.float32]:
         """Return the minimum and maximum of the values in each bin, a (bins, channels, 2) array.
 
-        A tile has 256 bins of 2^level values each. The last tile may have fewer bins, and a tile
-        beyond the end has none. The range of each channel is scaled to [0, 1], because float32 has
-        too few digits for small changes of large values. It takes O(256 · 2^level · channels) time.
+        A tile has 256 bins of 2^level values each. The last tile may have fewer bins. A tile beyond
+        the end has no bins. The range of each channel is scaled to [0, 1], because float32 has too
+        few digits for small changes of large values. A tile takes O(256 · 2^level · channels) time.
         """
         both: list[NDArray] = [self.features] * 2
         if self.kind != "table":
@@ -154,9 +154,9 @@ class Recording:
         return np.clip(shares, 0, 1).astype(np.float32)
 
     def spectrogram(self, level: int, index: int) -> NDArray[np.uint8]:
-        """Return the loudness in 64 mel bands for each bin of a tile, from 0 to 255.
+        """Return the loudness, from 0 to 255, of each bin of a tile in 64 mel bands.
 
-        A tile has 256 bins of 2^level frames each. The value of a bin is the largest loudness of
+        A tile has 256 bins of 2^level frames each. The loudness of a bin is the largest loudness of
         its frames.
         """
         step = 1 << level
@@ -167,9 +167,9 @@ class Recording:
 
     @property
     def pitches(self) -> list[tuple[int, float]]:
-        """The frequencies, in Hz, that are marked on the spectrogram, and their heights in it.
+        """The frequencies, in Hz, that the page marks on the spectrogram, and their heights.
 
-        The height is 0 at the bottom and 1 at the top.
+        The bottom of the spectrogram has the height 0, and the top has the height 1.
         """
         tops = _mel(np.array(_PITCHES)) / _mel(np.array(_HERTZ / 2))
         # The middle of band i is at (i + 1) / (bands + 1) of all mel, and at (i + ½) / bands here.
@@ -178,12 +178,12 @@ class Recording:
 
     @property
     def thumbnail_step(self) -> float:
-        """Number of seconds from one thumbnail to the next."""
+        """The number of seconds between successive thumbnails."""
         return max(1.0, self.seconds / _MOST_THUMBNAILS)
 
     @cached_property
     def thumbnails(self) -> bytes:
-        """Small pictures of a video, side by side in one JPEG file."""
+        """The content of a JPEG file with small pictures of a video side by side."""
         Image = optional("PIL.Image", "label")
         pictures = list(video_frames(self.path, 1 / self.thumbnail_step, _THUMBNAIL))
         stream = io.BytesIO()
@@ -192,9 +192,10 @@ class Recording:
 
 
 def _chosen(media: list[Path]) -> tuple[str, list[Path]]:
-    """Choose the features of sound if there is an audio file, and those of pictures otherwise.
+    """Choose features of sound if there is an audio file, else features of pictures.
 
-    Returns the choice ("audio" or "video") and the recordings that have sound or pictures.
+    Returns the choice ("audio" or "video"), and the recordings from which these features can be
+    computed.
     """
     if not any(path.suffix.lower() in AUDIO_SUFFIXES for path in media):
         return "video", media
@@ -222,27 +223,28 @@ def open_recordings(
 ) -> tuple[list[Recording], dict[str, Any]]:
     """Open all recordings and tables of a folder.
 
-    Returns them sorted by name, and the settings with which they were read.
+    Returns the recordings sorted by name, and the settings with which they were read.
 
     Parameters
     ----------
     folder : Path
         The folder.
     extractor : callable
-        Function (kind of features, rows per second) -> extractor of features.
+        A function that takes the kind of features and the rows per second, and returns an object
+        that computes these features.
     features, rate, time, ignore, cache
-        The same as the options of ``metriclearn fit``. By default, features are those of sound if
-        there is an audio file, and those of pictures otherwise.
+        The same as the options of ``metriclearn fit``. By default, features of sound are computed
+        if there is an audio file, else features of pictures.
     media_rate
-        Rows per second of sound and pictures, by default four. If the folder has no tables and
-        ``rate`` is given, ``rate`` is used instead.
+        Rows per second of sound and pictures. The default is four. If the folder has no tables, a
+        given ``rate`` is used instead.
 
     Raises
     ------
     FileNotFoundError
-        If there is nothing to label.
+        If the folder has no recordings to label.
     ValueError
-        If a file is damaged, or two files differ only in their endings.
+        If a file is damaged, or if the names of two files differ only in their endings.
     """
     endings = {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
     listed = [path for path in folder.glob("[!.]*") if path.suffix.lower() in ENDINGS]
@@ -286,13 +288,13 @@ def open_recordings(
 
 
 def _inside(folder: Path, paths: list[Path]) -> list[Path]:
-    """Select the paths that are files. Links to files outside the folder are left out."""
+    """Select the paths of files. Links to files outside the folder are left out."""
     home = folder.resolve()
     return [path for path in paths if path.is_file() and path.resolve().is_relative_to(home)]
 
 
 def _is_silent(path: Path) -> bool:
-    """Whether a file is a video without a sound track."""
+    """Tell whether a file is a video without a sound track."""
     if path.suffix.lower() not in VIDEO_SUFFIXES:
         return False
     with reading(path, "video"), optional("av", "video").open(str(path)) as container:
@@ -300,9 +302,9 @@ def _is_silent(path: Path) -> bool:
 
 
 def _whole(seconds: float) -> float:
-    """Round a length down to milliseconds, so that a person can mark the end.
+    """Round a length in seconds down to milliseconds.
 
-    All times on the page are in whole milliseconds.
+    All times on the page are in whole milliseconds, and a person must be able to mark the end.
     """
     return max(math.floor(round(1000 * seconds, 6)), 1) / 1000
 
@@ -312,7 +314,7 @@ def _mel(hertz: NDArray) -> NDArray[np.float64]:
 
 
 def _mel_bands() -> NDArray[np.float32]:
-    """Compute the weight of every frequency in every mel band, a (bands, frequencies) array.
+    """Compute the weight of every frequency in every mel band, (bands, frequencies).
 
     The bands are triangles of equal width in mel. Neighboring bands overlap by half.
     """

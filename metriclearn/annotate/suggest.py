@@ -1,9 +1,9 @@
 """Suggest which stretches of recordings to label next, so that few labels are enough.
 
-Labels help most in two cases: where the predicted segmentation is uncertain (small margins), and
-where recordings differ from the labeled ones (diversity, the farthest stretch first). But a metric
-that is learned from few labels may be wrong even if its margins are large. Some stretches are
-therefore chosen at random.
+Labels help most in two places: where the predicted segmentation is uncertain (its margins are
+small), and where a stretch is far from all labeled stretches (diversity). A metric that is learned
+from few labels may be wrong even if its margins are large. Some stretches are therefore chosen at
+random.
 
 References: B. Settles, Active Learning, Morgan & Claypool 2012; T. Gonzalez, Clustering to minimize
 the maximum intercluster distance, Theoretical Computer Science 38, 1985.
@@ -50,12 +50,12 @@ class Suggestion(NamedTuple):
     start, stop : int
         The stretch consists of the samples ``X[start:stop]``.
     gain : float
-        The expected benefit of its labels, divided by that of the best suggestion, so it is from 0
-        to 1. With the strategy "leftmost" it is 0.
+        The expected benefit of labels for this stretch, as a fraction of the benefit of the best
+        suggestion. With the strategy "leftmost" the gain is 0.
 
     See Also
     --------
-    suggest : makes suggestions.
+    suggest : returns suggestions.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Suggestion(NamedTuple):
 
 
 class _Labeled(NamedTuple):
-    """Recordings, and their completely labeled stretches."""
+    """Recordings, and those stretches in them that are completely labeled."""
 
     data: DataSets
     stretches: list[tuple[int, int, NDArray[np.int64]]]  # recording, start, segment ends
@@ -92,7 +92,7 @@ class _Labeled(NamedTuple):
 
     @property
     def pieces(self) -> tuple[list[NDArray], list[Partition]]:
-        """The labeled stretches as separate recordings, and their segmentations."""
+        """The labeled stretches as separate arrays, and the segmentation of each stretch."""
         arrays = [self.data.arrays[i][start : ends[-1]] for i, start, ends in self.stretches]
         return arrays, [Partition(ends=ends - start) for _, start, ends in self.stretches]
 
@@ -113,8 +113,8 @@ class _Labeled(NamedTuple):
 def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partition]]:
     """Cut out the completely labeled stretches of recordings.
 
-    Fitting a change-point learner to these stretches takes milliseconds. To learn from the
-    unlabeled samples as well, pass the whole recordings and their partial labels to ``fit``.
+    Fitting a change-point learner to these stretches takes milliseconds. Call ``fit`` with the
+    whole recordings and their partial labels to learn from unlabeled samples, too.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     Returns
     -------
     arrays : list of arrays (t_i, P)
-        The samples of each stretch, all of which are labeled.
+        The samples of each stretch.
     truths : list of Partition
         The segmentation of each stretch.
 
@@ -169,37 +169,38 @@ def suggest(
 ) -> list[Suggestion]:
     """Suggest stretches of recordings to label, the best first.
 
-    Suggested stretches overlap neither each other nor labeled stretches. If the learner is fitted,
-    the strategy "margin" takes about as long as segmenting all recordings twice. There are about
-    four candidate stretches per ``length`` samples. The strategy "diversity" takes O(P) time for
-    every pair of a candidate and a labeled stretch.
+    Suggested stretches overlap neither each other nor labeled stretches. The candidates are about
+    four stretches per ``length`` samples. With a fitted learner, the strategy "margin" takes about
+    as long as segmenting all recordings twice. The strategy "diversity" takes O(P) time for every
+    pair of a candidate and a labeled stretch.
 
     Parameters
     ----------
     Xs : sequence of (T_i, P) arrays, or one
         The recordings.
     known : sequence of labels or PartialPartition, optional
-        The labels of each recording, with −1 for unlabeled samples, as for ``fit``. By default all
-        samples are unlabeled.
+        The labels of each recording, as for ``fit``. The label −1 means that a sample is unlabeled.
+        By default all samples are unlabeled.
     length : int ≥ 2
-        Largest number of samples in a stretch, about as many as a person can judge at once.
+        Largest number of samples in a stretch. A person should be able to judge a stretch at once.
     n : int
         Number of stretches. If too few samples are unlabeled, fewer stretches are returned.
     learner : estimator with ``boundary_margins``, optional
-        "margin" and "combined" use its metric and penalty. A learner that is not fitted, like the
-        default ``ChangePointMetricLearner()``, is fitted to the labeled stretches.
+        The strategies "margin" and "combined" use the metric and the penalty of the learner. A
+        learner that is not fitted is first fitted to the labeled stretches. The default is
+        ``ChangePointMetricLearner()``.
     strategy : str
         How stretches are chosen. "margin" prefers uncertain stretches. Its gain is the sum of
         max(0, 1 − m / penalty) over the changes in a stretch that are predicted or nearly
-        predicted. Here m is how much the score decreases without a predicted change, or with a
-        nearly predicted one. "diversity" prefers stretches that differ from the labeled and the
-        suggested ones. It describes a stretch by the means and standard deviations of the features.
-        Its gain is the distance between these numbers and those of the nearest labeled or suggested
-        stretch. "combined" multiplies the square of the gain of "margin" by the distance of
-        "diversity" under the learned metric, and chooses every second stretch at random. Without
-        labeled changes there is no metric, and then "margin" and "combined" choose at random.
-        "random" and "leftmost" (from the start of the first recording) are baselines that ignore
-        the data.
+        predicted. For a predicted change, m is how much the score falls if the change is removed.
+        For a nearly predicted change, m is how much the score falls if the change is added.
+        "diversity" prefers stretches that differ from all labeled and suggested stretches. A
+        stretch is described by the means and standard deviations of the features. The gain is the
+        distance from this description to the nearest one of a labeled or suggested stretch.
+        "combined" multiplies the square of the gain of "margin" by the distance of "diversity"
+        under the learned metric. It chooses every second stretch at random. Without labeled changes
+        there is no metric, so "margin" and "combined" choose at random. "random" and "leftmost"
+        (from the start of the first recording) are baselines that ignore the data.
     random_state : int, Generator or None
         Seed of the random choices.
 
@@ -259,7 +260,7 @@ def suggest(
 
 
 def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np.int64]:
-    """Return the candidate stretches as an (n, 3) array of recordings, starts and stops."""
+    """Return the candidate stretches, an (n, 3) array of recordings, starts and stops."""
     rows = []
     for i, first, stop in gaps:
         last = max(first, stop - length)
@@ -270,9 +271,9 @@ def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np
 
 
 def _leftmost(gaps: list[tuple[int, int, int]], n: int, length: int) -> list[Suggestion]:
-    """Return the first n stretches in order, from the start of the first gap.
+    """Return the first n stretches of the gaps, from the start of the first gap.
 
-    Each has at least two samples.
+    Each stretch has at least two samples.
     """
     suggestions = []
     for i, first, stop in gaps:
@@ -282,7 +283,7 @@ def _leftmost(gaps: list[tuple[int, int, int]], n: int, length: int) -> list[Sug
 
 
 def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partition]) -> Any:
-    """Fit a copy of the learner to the pieces. Returns None if the pieces contain no change."""
+    """Fit a copy of the learner to the pieces, or return None if they contain no change."""
     if all(partition.n_clusters == 1 for partition in partitions):
         return None
     model = clone(learner)
@@ -293,10 +294,11 @@ def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partit
 
 
 def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
-    """Compute how uncertain the decision at each position is, an array (T_i,) for every recording.
+    """Compute the uncertainty at each position, an array (T_i,) for every recording.
 
-    The value is 1 if the score is the same with and without a change at the position. It is 0 if
-    the position is neither a predicted change nor the best alternative within a small radius.
+    The uncertainty is 1 if the score is the same with and without a change at the position. It is 0
+    if the position is neither a predicted change nor the best position for a further change within
+    a small radius.
     """
     radius, doubts = length // _PRECISION, []
     penalty = max(learner.penalty_ or 0.0, 1e-300)
@@ -312,7 +314,7 @@ def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
 
 
 def _describe(arrays: Sequence[NDArray], listed: ArrayLike, scale: NDArray) -> NDArray:
-    """Compute the mean and standard deviation of each feature in every listed stretch, (n, 2P)."""
+    """Compute the means and standard deviations of the features in every stretch, (n, 2P)."""
     places = np.reshape(listed, (-1, 3)).astype(np.int64)
     rows = np.zeros((len(places), 2 * len(scale)))
     for i, X in enumerate(arrays):
@@ -332,8 +334,8 @@ def _greatest(
 
     ``places`` holds the candidates in random order. The gain of a candidate is its ``worth`` or, if
     ``described`` is given, its ``worth`` times the distance to the nearest labeled or chosen
-    stretch. In each step the candidate with the largest gain is chosen. If ``explored`` is true,
-    every second step instead chooses the first candidate that is still free.
+    stretch. Each step chooses the candidate with the largest gain. If ``explored`` is true, every
+    second step instead chooses the first candidate that overlaps no chosen stretch.
     """
     suggestions: list[Suggestion] = []
     novelty, is_open = np.full(len(places), 1.0), np.ones(len(places), dtype=bool)

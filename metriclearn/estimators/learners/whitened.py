@@ -147,10 +147,10 @@ class WhitenedMetricLearner(MappedSegmenter):
 
     The metric is B = WᵀCW, where W whitens the covariance within segments (RCA). The whitened
     directions are ordered by their variance between segments, relative to the variance within
-    segments. C is learned with large margin (Lajugie, Arlot & Bach, Eq. 9). If features are
-    correlated, as in sound and pictures, regularizing C is far better than regularizing B, because
-    W removes variation that is unrelated to the labels. The cost is O(TP² + P³) in addition to the
-    inner learner.
+    segments. C is learned with large margin: it solves Eq. (9) of Lajugie, Arlot & Bach. If
+    features are correlated, as in sound and pictures, regularizing C is far better than
+    regularizing B, because W removes variation that is unrelated to the labels. The cost is
+    O(TP² + P³) in addition to the inner learner.
 
     Parameters
     ----------
@@ -277,14 +277,14 @@ class ReferenceMetricLearner(MappedSegmenter):
 class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     """Learn a full metric after relevant component analysis, for few samples.
 
-    The metric is B = WᵀCW. W whitens a covariance S. C is learned with large margin (Lajugie, Arlot
-    & Bach, Eq. 9). K-means looks for round clusters of similar extent. Whitening by the covariance
-    within clusters (RCA, ``between=0``) makes clusters round. If C is then regularized strongly,
-    the weight of a direction is proportional to how much clusters differ along it. After whitening
-    by the total covariance (``between=1``), a strongly regularized C gives the same weight to all
-    directions along which clusters differ. This metric nearly equals the one of
-    :class:`~metriclearn.baselines.ClosedFormMetric`. With ``shrinkage=1`` and the same oracle,
-    :class:`ClusteringMetricLearner` gives the same result.
+    The metric is B = WᵀCW. W whitens a covariance S. C is learned with large margin: it solves Eq.
+    (9) of Lajugie, Arlot & Bach. K-means looks for round clusters of similar extent. Whitening by
+    the covariance within clusters (RCA, ``between=0``) makes clusters round. If C is then
+    regularized strongly, the weight of a direction is proportional to how much clusters differ
+    along it. After whitening by the total covariance (``between=1``), a strongly regularized C
+    gives the same weight to all directions along which clusters differ. This metric nearly equals
+    the one of :class:`~metriclearn.baselines.ClosedFormMetric`. With ``shrinkage=1`` and the same
+    oracle, :class:`ClusteringMetricLearner` gives the same result.
 
     The defaults had nearly the least loss on 60 small tables (docs/results/clustering_defaults.md).
     The default oracle includes a local search, so the result depends slightly on the order of the
