@@ -430,8 +430,8 @@ class BayesianCriterion(PenaltyLearner):
     Parameters
     ----------
     representation, sequence_features, regression, min_size, max_segments, own_weight
-        As for :class:`PenaltyLearner`, but ``sequence_features`` is not used. Of ``regression``,
-        only the margin is used, and only if ``own_weight`` is positive.
+        As for :class:`PenaltyLearner`, but ``sequence_features`` is not used. The margin of
+        ``regression`` is used if ``own_weight`` is positive.
 
     Raises
     ------
