@@ -9,10 +9,10 @@ Next to each file the command writes the page ``NAME.md``, which ends with the d
 so that no page is older than its numbers. Generated text on all other pages is between ``<!-- made:
 EXPRESSION -->`` and ``<!-- /made -->``. EXPRESSION is Jinja and calls methods of
 :class:`Committed`. Numbers from other sources are between ``<!-- said: SOURCE -->`` and ``<!--
-/said -->``. The check refuses all other numbers, except in code and references. It also reads
-reStructuredText and the gallery. It refuses pages and pictures without results. A picture holds the
-digest of its data. Its page holds the digest of the picture, and a record in ``docs/research``
-holds the digest of its own text.
+/said -->``. The check refuses all other numbers, except in code and references. The check also
+reads reStructuredText and the gallery, and refuses pages and pictures without results. A picture
+holds the digest of its data. The page of a picture holds the digest of this picture, and a record
+in ``docs/research`` holds the digest of its own text.
 """
 
 from __future__ import annotations
@@ -142,15 +142,15 @@ class Committed:
         self.docs, self.folder = docs, folder
 
     def results(self, name: str) -> dict[str, Any]:
-        """The results of an experiment."""
+        """Return the results of an experiment."""
         return results_in(self.docs / "results" / f"{name}.json")
 
     def link(self, file: str, text: str) -> str:
-        """A link to a file of ``docs``."""
+        """Return a link to a file of ``docs``."""
         return f"[{text}]({os.path.relpath(self.docs / file, self.folder)})"
 
     def page(self, stem: str) -> str:
-        """A link to the page of committed results, such as "benchmarks/convergence"."""
+        """Return a link to the page of committed results, such as "benchmarks/convergence"."""
         file = f"{stem}.md"
         return self.link(file, file) if (self.docs / file).is_file() else _AWAITED.format(stem)
 
@@ -166,11 +166,12 @@ class Committed:
         return ", ".join(links)
 
     def headline(self, name: str) -> str:
-        """The headline of an experiment, and the link to its page."""
+        """Return the headline of an experiment, and the link to its page."""
         return f"{headline(self.results(name))} {self.link(f'results/{name}.md', 'All of it')}."
 
     def setup(self, name: str) -> str:
-        """The first sentence of an experiment's protocol: its training and test data."""
+        """Return the first sentence of an experiment's protocol, which describes its training and
+        test data."""
         return f"{self.results(name)['protocol'].partition('. ')[0].rstrip('.')}."
 
     def sizes(self, name: str, words: str) -> str:
@@ -178,22 +179,23 @@ class Committed:
         return words.format(**self.results(name)["config"]["dataset"]["loader"])
 
     def sentences(self, name: str) -> str:
-        """The findings of an experiment for each of its tables, as a list."""
+        """List the sentences that an experiment states about its tables."""
         lines = [f"* {text}" for text in self.results(name)["sentences"]]
         return "\n".join([*lines, "", self.link(f"results/{name}.md", "All of it")])
 
     def table(self, name: str) -> str:
-        """The first table of an experiment."""
+        """Return the first table of an experiment."""
         results = self.results(name)
         return "\n".join(table_markdown(results, results["tables"][0]))
 
     def loss(self, name: str, method: str, column: str) -> str:
-        """Mean loss and standard error of a method, from the first table of an experiment."""
+        """Return the mean loss and standard error of a method, from the first table of an
+        experiment."""
         return str(results_table(self.results(name))[method][column])
 
     def side_by_side(self, names: Mapping[str, str], methods: Mapping[str, str]) -> str:
-        """A table with methods as columns and experiments as rows. ``methods`` maps methods to the
-        words that the page shows, and ``names`` does so for experiments."""
+        """Make a table with methods as columns and experiments as rows. ``methods`` and ``names``
+        map methods and experiments to the words that the page shows."""
         lines = [f"| data | {' | '.join(methods.values())} |", "|---" * (len(methods) + 1) + "|"]
         for name, words in names.items():
             results = self.results(name)
@@ -204,8 +206,8 @@ class Committed:
         return "\n".join(lines)
 
     def consensus(self) -> str:
-        """Make a table that compares the rows ours and ours/one model of the experiments. It has a
-        line for every main table of ‖M − N‖² with both rows, and shows their mean paired
+        """Make a table that compares the rows ours and ours/one model of the experiments. There is
+        a line for every main table of ‖M − N‖² with both rows. A line shows their mean paired
         difference, with its standard error."""
         lines = [
             "| data | units | ours | one model | ours − one model |",
@@ -235,13 +237,13 @@ class Committed:
         return "\n".join(getattr(ranks, part)(self.results(name)))
 
     def rows(self, name: str, place: int) -> list[dict[str, Any]]:
-        """The rows of a table of a benchmark."""
+        """Return the rows of a table of a benchmark."""
         text = (self.docs / "benchmarks" / f"{name}.json").read_text(encoding="utf-8")
         return json.loads(text)["tables"][place]["rows"]
 
     def benchmark(self, name: str, place: int = 0, columns: Sequence[str] = ()) -> str:
-        """A table of a benchmark. If ``columns`` are given, only columns whose names end with one
-        of them are shown."""
+        """Return a table of a benchmark. If ``columns`` are given, only columns whose names end
+        with one of them are shown."""
         rows = self.rows(name, place)
         names = list(dict.fromkeys(key for row in rows for key in row))
         shown = [key for end in columns for key in names if key.endswith(end)] or names
@@ -256,16 +258,16 @@ class Committed:
         return cell(next(row for row in rows if wanted <= set(map(cell, row.values())))[column])
 
     def printed(self, example: str) -> str:
-        """The output of an example of the README."""
+        """Return the output of an example of the README."""
         text = (self.docs / "benchmarks" / "examples.json").read_text(encoding="utf-8")
         return f"```text\n{json.loads(text)['printed'][example].strip()}\n```"
 
     def house(self) -> str:
-        """A table of the folders of the code and their imports."""
+        """Return a table of the folders of the code and their imports."""
         return house_table()
 
     def picture(self, name: str) -> str:
-        """A picture, with its drawn title as alternative text."""
+        """Return a picture, with its drawn title as alternative text."""
         file = f"images/{name}.png"
         if not (self.docs / file).is_file():
             return self.page((DRAWN | TAKEN)[name][0])
@@ -291,7 +293,8 @@ def filled(text: str, committed: Committed) -> str:
 
 
 def prose(page: Path) -> str:
-    """The prose of a page: the comments of a gallery file, or reStructuredText without code."""
+    """Return the prose of a page: the comments of a gallery file, or reStructuredText without
+    code."""
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".md":
         return text
@@ -311,19 +314,20 @@ def unmarked(text: str) -> Iterator[tuple[int, str]]:
 
 
 def results_of(name: str, docs: Path) -> list[Path]:
-    """The files with the results that a picture shows."""
+    """Return the files with the results that a picture shows."""
     return [docs / f"{stem}.json" for stem in (DRAWN | TAKEN)[name][0].split()]
 
 
 def source_of(name: str, docs: Path) -> str:
-    """The names of the result files, and their digest, as a picture stores them."""
+    """Return the names of the result files, and their digest, as a picture stores them."""
     files = results_of(name, docs)
     names = " ".join(str(file.relative_to(docs)) for file in files)
     return f"{names} {digest(*files)}"
 
 
 def drawn_pages(docs: Path) -> dict[Path, str]:
-    """The page of every committed result: its report, its pictures, and the digest of the file."""
+    """Make the page of every committed result: its report, its pictures, and the digest of the
+    file."""
     pages = {}
     for file in sorted([*docs.glob("results/*.json"), *docs.glob("benchmarks/*.json")]):
         stem = f"{file.parent.name}/{file.stem}"
@@ -345,7 +349,7 @@ def drawn_pages(docs: Path) -> dict[Path, str]:
 
 
 def other_pages(root: Path) -> list[Path]:
-    """README.md and the guides, that is, all pages that people write except for records."""
+    """Return README.md and the guides, that is, all pages that people write except for records."""
     docs = root / "docs"
     guides = [page for page in docs.rglob("*.md") if page.parent.name not in _NOT_WRITTEN]
     return [root / "README.md", *sorted(guides)]

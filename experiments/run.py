@@ -102,7 +102,7 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
 
 
 def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that determines the results of a run: its settings and all code."""
+    """Return everything that determines the results of a run: its settings and all code."""
     root = Path(CONFIGS).parent
     files = sorted(
         (*root.glob("experiments/**/*.py"), *Path(metriclearn.__file__).parent.rglob("*.py"))
@@ -161,8 +161,8 @@ class JobsTable(Callback):
 
 
 def _two(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """Two cells from the first column of a table: the result of ours, and that of the best other
-    method."""
+    """Return two cells from the first column of a table: the result of ours, and that of the best
+    other method."""
     column = next(iter(table["columns"]))
     cells = {m: mine[column] for m, mine in results_table(results, table).items() if column in mine}
     other = next(((m, c) for m, c in cells.items() if not m.startswith(OURS)), None)

@@ -57,7 +57,8 @@ _REMOVED_NOTE = (
 
 
 def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
-    """For each row of the table, a function that prepares the data and returns the call to time."""
+    """Return for each row of the table a function, which prepares the data and returns the call to
+    time."""
     if tiny:
         return {
             "penalized": partial(_penalized, make_signal, *TINY),
@@ -122,8 +123,8 @@ def _total(margins: ml.BoundaryMargins) -> float:
 
 
 def _recordings(load: Callable[..., Any], kind: str) -> Row:
-    """A call that segments the first twelve recordings of a data set, with a metric learned from
-    them.
+    """Return a call that segments the first twelve recordings of a data set, with a metric learned
+    from these recordings.
 
     ``kind`` chooses what is timed: loss-augmented inference, inference with the true number of
     segments, or boundary margins.

@@ -9,8 +9,8 @@ penalty is 2 P log T unless another one is stated. fastcpd gets half of the pena
 with ``cost_adjustment="BIC"``. Before programs are timed, their objectives must agree to a relative
 1e-9. Times are medians of processor time, measured in turns with one thread. Unlike wall time,
 processor time does not favor short programs on a busy machine. Memory is measured only for our
-program, in a separate process. It is the peak of this process, minus the memory before the call.
-Before the call, the process already holds X and Z.
+program, in a separate process. This memory is the peak of the process, minus the memory that the
+process uses before the call. Before the call, the process already holds X and Z.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Signal:
         return f"({len(self.X)}, {self.X.shape[1]}, {self.truth.n_clusters})"
 
     def same(self, first: Ends, second: Ends) -> bool:
-        """Whether two segmentations have the same objective."""
+        """Return whether two segmentations have the same objective."""
         a, b = (objective(self.Z, ends, self.penalty) for ends in (first, second))
         return abs(a - b) <= _SAME * min(a, b)
 
@@ -146,8 +146,8 @@ def _memory(signal: Signal, count: int | None) -> Row:
 
 
 def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict[str, Any]:
-    """Make one line of a table. It compares our time for a given number of segments with that of
-    ruptures' dynamic program without pruning."""
+    """Make one line of a table that compares our time for a given number of segments with the time
+    of ruptures' dynamic program without pruning."""
     calls: dict[str, Callable[[], Ends]] = {
         "ours": lambda: ml.ChangePoints()(ml.LowRankForm(signal.Z), count).change_points
     }
@@ -160,8 +160,8 @@ def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict
 
 
 def off_hull(signal: Signal) -> int:
-    """Among the numbers of segments that no penalty yields, find the one nearest to the true
-    number."""
+    """Find the number of segments that is nearest to the true number among those that no penalty
+    yields."""
     n_segments = signal.truth.n_clusters
     path = ml.segmentation_path(signal.Z, max_segments=2 * n_segments)
     inside = np.setdiff1d(np.arange(2, 2 * n_segments), path.n_segments)

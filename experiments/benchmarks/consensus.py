@@ -3,9 +3,9 @@
     python -m experiments.benchmarks.consensus [--out FOLDER] [--only NAME …]
 
 A consensus has the first member of each of five families. One consensus is fitted for every case of
-an experiment, that is, for every division into training and test data. Its overhead is the
-additional processor time of its predictions for the test data, in percent of the time that its
-models take one by one. The column "expected and real loss" has the rank correlation over test
+an experiment, that is, for every division into training and test data. The overhead of a consensus
+is the additional processor time of its predictions for the test data, in percent of the time that
+its models take one by one. The column "expected and real loss" has the rank correlation over test
 recordings between the loss that the consensus expects and its real loss. A predicted boundary
 counts as true if a labeled one is within ``tolerance`` samples. "Distilled" is the member with the
 largest weight, fitted to the labels of the training data and to the predictions of the consensus
@@ -109,8 +109,8 @@ def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[floa
 
 
 def _distilled(consensus: Consensus, members: dict[str, Any], case: Case) -> tuple[float, float]:
-    """Two mean test losses of the member with the largest weight: after a fit to the training
-    labels, and after a fit to these labels and to predictions of the consensus."""
+    """Return two mean test losses of the member with the largest weight: after a fit to the
+    training labels, and after a fit to these labels and to predictions of the consensus."""
     train, test = case.train, case.test
     (best,) = members[consensus.families_[int(np.argmax(consensus.weights_))]]
     answers = consensus.predict(test.sequences)

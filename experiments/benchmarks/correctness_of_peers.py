@@ -3,12 +3,11 @@
     python -m experiments.benchmarks.correctness_of_peers [--out FOLDER] [--signals 400]
 
 Every program segments short random signals (12 to 60 samples, 1 to 3 features, white noise with or
-without jumps). Each signal has a random penalty. The optimum comes from the dynamic program
-without pruning (Algorithm 1), which tests compare with the enumeration of all segmentations of
-short signals. Then the same number is added to every sample. The sums are exact, because all
+without jumps). Each signal has a random penalty. The optimum comes from the dynamic program without
+pruning (Algorithm 1), which tests compare with the enumeration of all segmentations of short
+signals. In a second test, the same number is added to every sample. The sums are exact, because all
 samples are multiples of 1/1024, and the optimal segmentations stay the same. fastcpd has no
-``min_size``, so it is
-compared only with the optimum for ``min_size=1``. Nothing is timed.
+``min_size``, so it is compared only with the optimum for ``min_size=1``. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def random_signals(count: int) -> list[Signal]:
 
 
 def optimum(signal: Signal, min_size: int) -> float:
-    """The least objective of all segmentations of a signal, by Algorithm 1."""
+    """Compute the least objective of all segmentations of a signal, by Algorithm 1."""
     form = LowRankForm(signal.Z, shift=-signal.penalty)
     return objective(signal.Z, SummedArea(min_size)(form).change_points, signal.penalty)
 
@@ -103,8 +102,8 @@ def optimality(signals: list[Signal]) -> Iterator[dict[str, Any]]:
 
 
 def offsets(signals: list[Signal]) -> Iterator[dict[str, Any]]:
-    """Yield the lines of the table on shifted signals, with ``min_size=1``. They tell for how many
-    signals the shift changes the change-points, and how far the worst result is from the
+    """Yield the lines of the table on shifted signals, with ``min_size=1``. A line tells for how
+    many signals the shift changes the change-points, and how far the worst result is from the
     optimum."""
     best = [optimum(signal, 1) for signal in signals]
     for name, program in programs(pelt=True).items():

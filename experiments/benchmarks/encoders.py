@@ -34,15 +34,16 @@ _CHANNELS, _SAMPLES, _OUTPUTS = 6, 25, 24
 
 def recordings(count: int, n_windows: int) -> LabeledSequences:
     """Draw windows of raw signals, (n_windows, channels · samples), with labeled segments. Two
-    columns change their level from segment to segment. The other columns change at other times."""
+    columns change their level from segment to segment. All other columns change at other times than
+    these two."""
     spread = (n_windows // 60, n_windows // 40)
     n_columns = _CHANNELS * _SAMPLES
     return make_change_points(count, n_windows, n_columns, 2, spread, jump=1.0, random_state=0)
 
 
 def share_of_loss(count: int, n_windows: int, n_epochs: int, repeats: int) -> list[dict[str, Any]]:
-    """Make two rows, one before training and one after ``n_epochs``. Each has the processor seconds
-    of an epoch and of the hinge alone."""
+    """Make two rows, one before training and one after ``n_epochs``. A row has the processor
+    seconds of an epoch and of the hinge alone."""
     import torch
 
     from metriclearn.encoders import StructuredHingeLoss, TemporalConvolution
@@ -131,8 +132,8 @@ def trained_on(device: str, data: LabeledSequences, n_epochs: int) -> dict[str, 
 
 
 def name_of(device: str) -> str:
-    """The name of a device: the product name of a graphics card, or torch's name of any other
-    device."""
+    """Return the name of a device: the product name of a graphics card, or torch's name of any
+    other device."""
     import torch
 
     here = torch.device(device)

@@ -3,10 +3,9 @@
     python -m experiments.benchmarks.examples [--out FOLDER] [--tiny]
 
 The Python lines are run as they are in the README. The first command of the README learns from four
-shows of speech and song. They are made as in ``experiment=shows``, but each lasts two and a half
-minutes. The second command segments another show, with other people and other songs. The benchmark
-writes
-``docs/benchmarks/examples.json``, ``docs/images/segmentation.png`` and
+shows of speech and song. The shows are made as in ``experiment=shows``, but each of them lasts two
+and a half minutes. The second command segments another show, with other people and other songs. The
+benchmark writes ``docs/benchmarks/examples.json``, ``docs/images/segmentation.png`` and
 ``docs/images/timeline.png``.
 """
 

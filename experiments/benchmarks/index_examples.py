@@ -86,7 +86,7 @@ def gaussian_table(n_simulations: int = 100) -> dict[str, tuple[float, float, in
 
 
 def gaussian_rows(table: dict[str, tuple[float, float, int]]) -> list[dict[str, Any]]:
-    """The table, with the paper's numbers below every row."""
+    """Return the table, with the paper's numbers below every row."""
     rows: list[tuple[Any, ...]] = []
     for name, ours in table.items():
         rows += [(name, *ours), (f"{name}, paper", *PAPER[name])]

@@ -162,8 +162,8 @@ def graph_cases(scale: int) -> Iterator[Case]:
 
 
 def dunn_megabytes(scale: int) -> float:
-    """Peak memory in MB of all 18 Dunn indices, in addition to their input. A matrix of all
-    distances would take 800 MB."""
+    """Measure the peak memory in MB of all 18 Dunn indices, in addition to their input. A matrix of
+    all distances would take 800 MB."""
     few = points(10**4 // scale)
     tracemalloc.start()
     indices.dunn_scores(*few)

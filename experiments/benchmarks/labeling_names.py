@@ -35,8 +35,8 @@ _PATIENCE = 60.0  # seconds, enough to finish learning on a busy machine
 
 
 def annotations_of(labels: NDArray, start: int, stop: int) -> list[Annotation]:
-    """The annotations that a person would make from row ``start`` to ``stop``: all changes, and a
-    name for every segment that has one."""
+    """Return the annotations that a person would make from row ``start`` to ``stop``: all changes,
+    and a name for every segment that has one."""
     changes = start + 1 + np.flatnonzero(np.diff(labels[start:stop]))
     cuts = [start, *changes.tolist(), stop]
     given = [Annotation(t / _RATE, t / _RATE, "change") for t in cuts[1:-1]]

@@ -3,7 +3,7 @@
     python -m experiments.benchmarks.labeling_page [--out FOLDER]
 
 Correction: the model learns from ten recordings of 20 000 samples and 36 features, and segments all
-of them again, with one thread. This is repeated with more and more labels. Zooming: Chromium,
+of them again, with one thread. This test is repeated with more and more labels. Zooming: Chromium,
 without a window or a graphics card, shows an hour at 50 Hz and gets a turn of the mouse wheel in
 every frame. The same browser takes the three screenshots of docs/label.md.
 """

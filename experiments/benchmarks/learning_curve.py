@@ -3,10 +3,10 @@
     python -m experiments.benchmarks.learning_curve [--out FOLDER] [--only NAME …]
 
 Cases, methods and losses come from the experiments of the same names. Our method is fitted to a few
-training items, which are drawn several times. It keeps the hyper-parameters and the kind of penalty
-that were chosen on all training data for its committed results. The last point of every curve is
-the committed result, with all training data. Horizontal lines show the best other method and the
-best trivial baseline, on the same test data.
+training items, which are drawn several times. The method keeps the hyper-parameters and the kind of
+penalty that were chosen on all training data for its committed results. The last point of every
+curve is the committed result, with all training data. Horizontal lines show the best other method
+and the best trivial baseline, on the same test data.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def needed(panel: Mapping[str, Any]) -> int | None:
 
 
 def sentence(panel: Mapping[str, Any]) -> str:
-    """A sentence about the number of labels that learning takes to pay off."""
+    """Write a sentence that tells how many labels it takes for learning to pay off."""
     (name, level), *_ = panel["flat"].items()
     count, numbers = needed(panel), panel["numbers"]
     last, _ = panel["curves"]["ours"][-1]

@@ -98,8 +98,8 @@ def in_turns(
     calls : dict of str to callable
     repeats : int
     same : callable (result, result) -> bool, optional
-        Tells whether the results of the first program and of another one agree. It is called after
-        every program has run once, before any is timed.
+        Tells whether the results of the first program and of another one agree. This function is
+        called after every program has run once and before the first program is timed.
 
     Raises
     ------
@@ -156,7 +156,8 @@ def _with_peak(function: Callable[..., Row], *arguments: Any) -> Row:
 
 
 def peak_mebibytes() -> int:
-    """Peak memory of this process so far in MiB. It counts interpreter, compiled code and data."""
+    """Return the peak memory of this process so far in MiB. This memory includes the interpreter,
+    compiled code and data."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
@@ -199,7 +200,7 @@ def draw_scaling(
 
 
 def describe() -> dict[str, Any]:
-    """Facts about a run: command, commit, machine, load before the run, and versions of
+    """Return facts about a run: command, commit, machine, load before the run, and versions of
     packages."""
     file = Path("/proc/cpuinfo")
     model = re.search(r"model name\s*: (.*)", file.read_text() if file.exists() else "")
@@ -222,14 +223,15 @@ def describe() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """The commit that is checked out, and whether files differ from it."""
+    """Return the commit that is checked out, and whether files differ from it."""
     call = ["git", "describe", "--always", "--dirty=, with changes"]
     answer = subprocess.run(call, capture_output=True, text=True, cwd=Path(__file__).parent)
     return answer.stdout.strip() or "unknown"
 
 
 def options_of(description: str | None) -> argparse.ArgumentParser:
-    """The options of all benchmarks: where results go, ``--tiny`` and ``--repeats``."""
+    """Make a parser of the options that all benchmarks have: where results go, ``--tiny`` and
+    ``--repeats``."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -277,7 +279,7 @@ class Report:
 
 
 def page_of(name: str, record: Mapping[str, Any]) -> str:
-    """The Markdown page of a saved benchmark."""
+    """Return the Markdown page of a saved benchmark."""
     lines = [
         f"# {name.replace('_', ' ')}",
         "",
@@ -301,7 +303,8 @@ def _plain(value: Any) -> Any:
 
 
 def cell(value: Any) -> str:
-    """A saved value as text. A timing is shown as its median, with a mark if it is a single run."""
+    """Return a saved value as text. A timing is shown as its median, with a mark if it is a single
+    run."""
     if isinstance(value, dict):
         seconds, single = value["median"], " (1 run)" if len(value["seconds"]) == 1 else ""
         return (f"{number(1e3 * seconds)} ms" if seconds < 1 else f"{number(seconds)} s") + single

@@ -91,7 +91,7 @@ def peer(master: DualMaster, solver: str) -> Answer:
 
 
 def value(master: DualMaster, w: NDArray) -> float:
-    """The primal objective at a point of the cone."""
+    """Compute the primal objective at a point of the cone."""
     worst = float(np.max(master.offsets + master.rows @ w))
     return worst + 0.5 * master.curvature * float(w @ w)
 

@@ -110,7 +110,8 @@ def prediction(tiny: bool, repeats: int) -> dict[str, Any]:
 
 
 def hinge_of(similarity: Similarity, nodes: list[ImageNodes], masks: list[NDArray]) -> Any:
-    """The training objective of a diagonal metric, without a regularizer."""
+    """Return the risk of a diagonal metric, that is, the training objective without a
+    regularizer."""
     learner = ml.NormalizedCutMetricLearner(similarity=similarity, loss_scale=0.01, verbose=False)
     return problem_of(learner, nodes, masks).risk
 

@@ -20,7 +20,7 @@ Program = Callable[[NDArray, float], Ends]
 
 
 def objective(Z: NDArray, ends: Ends, penalty: float) -> float:
-    """The objective ‖Z − MZ‖² + penalty · K, computed from the residuals themselves."""
+    """Compute the objective ‖Z − MZ‖² + penalty · K from the residuals themselves."""
     residuals = Z - Partition.from_change_points(ends, len(Z)).project(Z)
     return float(np.sum(residuals * residuals) + penalty * len(ends))
 
@@ -34,7 +34,7 @@ def installed(name: str) -> Any:
 
 
 def programs(min_size: int = 1, pelt: bool = False, n_features: int = 0) -> dict[str, Program]:
-    """Our program and the installed peers that support ``min_size``, by name.
+    """Return our program and the installed peers that support ``min_size``, by name.
 
     ruptures' Pelt is included only with ``pelt``. skchange's functional pruning supports only one
     feature, so it is included only for ``n_features=1``.

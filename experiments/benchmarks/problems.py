@@ -45,7 +45,7 @@ class _Listener(ml.CCCP):
 
 
 def problem_of(learner: Any, X: Any, y: Any) -> Problem:
-    """The optimization problem that a learner states for data sets and labels, without
+    """Return the optimization problem that a learner states for data sets and labels, without
     callbacks."""
     try:
         clone(learner).set_params(solver=_Listener()).fit(X, y)

@@ -52,12 +52,12 @@ class Bench:
         self.methods = {method.name: method for method in self.league.methods()}
 
     def training(self, name: str) -> LabeledSequences:
-        """Training recordings of the first case of a set."""
+        """Return the training recordings of the first case of a set."""
         entry: Any = OmegaConf.to_container(self.config.sets[name], resolve=True)
         return set_cases(name, entry, FOLDS, self.config.seed)[0].train
 
     def method(self, key: str) -> Method:
-        """The method that an entry of the configuration describes."""
+        """Return the method that an entry of the configuration describes."""
         return self.methods[self.config.methods[key].name]
 
     def loss(self, key: str, train: LabeledSequences, test: LabeledSequences) -> float:
@@ -129,8 +129,8 @@ def halved(data: LabeledSequences, spans: Sequence[slice]) -> LabeledSequences:
 
 
 def lengths(bench: Bench, name: str) -> Row:
-    """Make one row. It tells how much the lengths of segments differ within a recording, and the
-    cross-validated losses of equal cuts and of a full metric."""
+    """Make one row. The row tells how much the lengths of segments differ within a recording, and
+    it has the cross-validated losses of equal cuts and of a full metric."""
     data, shares = bench.training(name), []
     for ends in data.change_points:
         sizes = np.diff(ends, prepend=0)

@@ -76,7 +76,7 @@ def not_zero(path: RegularizationPath, i: int) -> frozenset[int]:
 
 
 def row(name: str, timing: Timing, where: frozenset[int]) -> dict[str, Any]:
-    """One line of the table."""
+    """Make one line of the table."""
     path = timing.result
     best, kept = path.best, [not_zero(path, i) for i in range(len(path))]
     exact = path.strengths[[here == where for here in kept]]

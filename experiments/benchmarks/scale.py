@@ -45,10 +45,11 @@ _SEQUENCES, _MACHINES = 10**8, 1000  # of the projection
 
 
 def generated(n_series: int, n_samples: int) -> tuple[LazyArrays, LazyArrays]:
-    """N sequences of T samples, and their labels. Both are generated only when they are read.
+    """Return N sequences of T samples, and their labels. Sequences and labels are generated only
+    when they are read.
 
-    Three of 10 features change with the 5 labeled segments. The others change together at other
-    times.
+    Three of 10 features change with the 5 labeled segments. The other features change together at
+    other times.
     """
     seeds = np.arange(n_series)
     X, y = (LazyArrays(partial(drawn, n_samples, name), seeds) for name in ("sequences", "labels"))
@@ -101,7 +102,7 @@ def rounds_of(
 
 
 def bytes_back(shard: Any, w: NDArray) -> int:
-    """Size of a shard's result in bytes, as it is sent back."""
+    """Return the size in bytes of a shard's result, as it is sent back."""
     return len(pickle.dumps(shard.value_and_slope(w)))
 
 

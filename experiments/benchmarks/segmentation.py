@@ -59,8 +59,8 @@ Row = dict[str, Any]
 
 
 def boundaries_f1(true: NDArray, found: Any, margin: float = 2) -> float:
-    """F1 of inner change-points, by default within 2 windows (a second). It is 0 if no change-point
-    is found."""
+    """Compute the F1 of inner change-points, by default within 2 windows (a second). The result is
+    0 if no change-point is found."""
     if len(found) == 0 or found[-1] != true[-1]:
         found = [*found, true[-1]]
     if len(found) < 2:
@@ -137,7 +137,7 @@ def boundary_row(
     counts: list[int],
     measure: str = "F1 at ± 1 s",
 ) -> Row:
-    """One line of a table of boundaries."""
+    """Make one line of a table of boundaries."""
     error = np.std(scores, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else 0.0
     return {
         "method": method,
@@ -348,7 +348,7 @@ def regressed_penalties(series: Sequence[Any], optima: Sequence[Any]) -> list[ND
 
 
 def turing(marks: Any, ends: Any) -> tuple[float, float, float]:
-    """Covering, F1, and the mean of ‖M − N‖² over annotators."""
+    """Compute covering, F1, and the mean of ‖M − N‖² over annotators."""
     found = Partition(ends=np.asarray(ends))
     norms = [FrobeniusLoss().squared_norm(found, Partition(ends=one)) for one in marks.values()]
     return covering(marks, ends), f_measure(marks, ends), float(np.mean(norms))
@@ -357,7 +357,7 @@ def turing(marks: Any, ends: Any) -> tuple[float, float, float]:
 def turing_row(
     method: str, labels: str, cover: float, f1: float, squared_norm: float | None = None
 ) -> Row:
-    """One line of the tables of covering and F1."""
+    """Make one line of the tables of covering and F1."""
     row = {
         "method": method,
         "learned from labels": labels,
@@ -368,9 +368,11 @@ def turing_row(
 
 
 def window_features(x: NDArray, size: int, step: int) -> NDArray:
-    """Simple features in windows of ``size`` samples around every ``step``-th sample, standardized.
+    """Compute simple features in windows of ``size`` samples around every ``step``-th sample, and
+    standardize them.
 
-    They are the level, the spread, the steps from sample to sample, and six bands of the spectrum.
+    The features are the level, the spread, the steps from sample to sample, and six bands of the
+    spectrum.
     """
     starts = np.arange(len(x) // step) * step + step // 2 - size // 2
     windows = np.lib.stride_tricks.sliding_window_view(x, size)
@@ -404,8 +406,8 @@ def parts_of_series(name: str, data: LabeledSequences) -> tuple[list, list[int],
 
 
 def archive(report: Report, name: str, tiny: bool) -> None:
-    """Report a table for TSSB or UTSA. It has our results, by cross-validation over five folds of
-    the series, and published results."""
+    """Report a table for TSSB or UTSA, with our results, by cross-validation over five folds of the
+    series, and with published results."""
     from metriclearn import datasets
 
     data = getattr(datasets, f"load_{name}")()
@@ -454,7 +456,7 @@ def archive(report: Report, name: str, tiny: bool) -> None:
 
 
 def published_rows(name: str, series: Sequence[str]) -> list[Row]:
-    """Means of the published results on these series, one line per method."""
+    """Return the means of the published results on these series, one line per method."""
     kinds = {"series": str, "method": str, "covering": float, "f1": float}
     published = registry.read(name, "published.csv", None, kinds)
     published = published[published["series"].isin(series)]

@@ -33,8 +33,8 @@ Segmenter = Callable[[NDArray, int], Any]
 
 
 def aeon_segmenter(name: str, **options: Any) -> Segmenter:
-    """A function that finds change-points with a segmenter of aeon. Options that are functions are
-    called with the true number of change-points."""
+    """Return a function that finds change-points with a segmenter of aeon. Options that are
+    functions are called with the true number of change-points."""
 
     def segment(X: NDArray, count: int) -> Any:
         from aeon import segmentation

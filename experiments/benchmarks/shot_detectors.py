@@ -24,7 +24,7 @@ DETECTORS = {  # their thresholds, the installed one first
 
 
 def main() -> None:
-    """For every detector, setting and video, write the number of the first frame of each shot. The
+    """Write the number of the first frame of each shot, for every detector, setting and video. The
     first shot of a video is left out."""
     parser = argparse.ArgumentParser(description="Detectors of PySceneDetect on videos.")
     parser.add_argument("folder", type=Path, help="with a folder of MP4 files for each part")

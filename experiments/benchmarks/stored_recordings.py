@@ -5,8 +5,9 @@ recording.
 
 The first table uses the drawn videos of ``experiment=video``, 7 to train and 3 to test.
 PySceneDetect's cuts are in ``shot_detectors.json``, which
-:mod:`experiments.benchmarks.shot_detectors` writes. The second table uses musanmix. Its only
-recording is for testing, so models learn from the sound of the shows of ``experiment=shows``.
+:mod:`experiments.benchmarks.shot_detectors` writes. The second table uses musanmix. This data set
+has a single recording, which is used for test. So models learn from the sound of the shows of
+``experiment=shows``.
 """
 
 from __future__ import annotations

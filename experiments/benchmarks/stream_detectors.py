@@ -60,8 +60,9 @@ def scores(found: Sequence[Found], truths: Sequence[Any], margin: int) -> dict[s
 
 
 def follow(name: str, parameters: dict[str, Any], signal: Any) -> Iterator[tuple[int, int]]:
-    """Yield the changes that a detector reports while it reads a signal one number at a time. Each
-    comes with the number of samples read until its report."""
+    """Yield the changes that a detector reports while it reads a signal one number at a time. A
+    change comes with the number of samples that the detector had read when it reported the
+    change."""
     if name == "ClaSP":
         from claspy.streaming.segmentation import StreamingClaSPSegmentation
 

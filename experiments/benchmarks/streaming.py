@@ -3,7 +3,7 @@
     python -m experiments.benchmarks.streaming [--out FOLDER] [--tiny]
 
 Our stream follows ten features with a change every 1,000 samples, in chunks of 100 and row by row.
-Then it follows test recordings of HAPT and GazeCom row by row, as the detectors in
+Our stream also follows test recordings of HAPT and GazeCom row by row, as the detectors in
 ``stream_detectors.json`` do (see :mod:`experiments.benchmarks.stream_detectors`). Metric and
 penalty are learned from recordings of other people. A true boundary counts as found if the detector
 reports a boundary within the margin, no matter when. For found boundaries, the delay is the time
@@ -36,7 +36,7 @@ DATA: dict[str, tuple[Any, int, int, int, float]] = {
 
 
 def synthetic_learner() -> ChangePointMetricLearner:
-    """A learner with the Euclidean metric and the penalty 2 P log T for T = 10,000, without a
+    """Make a learner with the Euclidean metric and the penalty 2 P log T for T = 10,000, without a
     fit."""
     learner = ChangePointMetricLearner()
     learner.components_, learner.n_features_in_ = np.eye(_FEATURES), _FEATURES

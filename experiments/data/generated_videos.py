@@ -1,9 +1,9 @@
 """Generate videos with known segments, where only some properties change with the segments.
 
 ``experiment=video`` writes the folders ``train``, ``validation`` and ``test`` into ``root.folder``.
-Each has MP4 files, which a real encoder writes, and a ``segments.csv``. A quiet tremolo in the
-sound and the texture of the pictures change with the segments. The color, light and people of the
-pictures, and a loud chord over the sound, change at independent times.
+Each of these folders has MP4 files, which a real encoder writes, and a ``segments.csv``. A quiet
+tremolo in the sound and the texture of the pictures change with the segments. The color, light and
+people of the pictures, and a loud chord over the sound, change at independent times.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 Every candidate of a method is fitted on every fold of the training data. The candidate of least
 mean held-out loss is fitted again to all training data. Then the test data are used once. If the
-models can form a consensus, the row "ours" is this consensus. Its members are the fits of every
-candidate to every fold and, if the procedure refits, to all training data. Losses on held-out data
-decide the weights of the members. The row "ours/one model", or "ours" if there is no consensus, is
-one of our methods, chosen on training data alone. This is the simplest method whose held-out loss
-is within one standard error of the least. If splits share samples, it is the method with the least
-held-out loss.
+models can form a consensus, the row "ours" is this consensus. The members of a consensus are the
+fits of every candidate to every fold and, if the procedure refits, to all training data. Losses on
+held-out data decide the weights of the members. The row "ours/one model", or "ours" if there is no
+consensus, is one of our methods, chosen on training data alone. This is the simplest method whose
+held-out loss is within one standard error of the least. If splits share samples, it is the method
+with the least held-out loss.
 """
 
 from __future__ import annotations

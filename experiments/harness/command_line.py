@@ -131,8 +131,8 @@ def _composed(config_name: str, groups: tuple[str, ...]) -> DictConfig:
 
 
 def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:
-    """Write an error about a key that does not exist. It names the part that is wrong, and the most
-    similar key of the configuration at any depth."""
+    """Write an error about a key that does not exist. The error names the part that is wrong, and
+    the most similar key of the configuration at any depth."""
     *parents, _ = parts = key.split(".")
     depth = 0
     while depth < len(parents) and OmegaConf.select(base, ".".join(parts[: depth + 1])) is not None:
@@ -155,7 +155,7 @@ def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:
 
 
 def _keys(holder: Any, prefix: str = "") -> list[str]:
-    """Dotted names of all values in a configuration, the least nested first."""
+    """Return the dotted names of all values in a configuration, the least nested first."""
     if not OmegaConf.is_dict(holder):
         return []
     some = {f"{prefix}.{name}": holder._get_node(name) for name in holder}

@@ -140,12 +140,12 @@ class Comparison(Procedure):
         return scores
 
     def is_member(self, method: Method) -> bool:
-        """Whether a method is one of ours, or has the option ``member``."""
+        """Return whether a method is one of ours, or has the option ``member``."""
         return self.agrees and (is_ours(method.name) or bool(method.options.get("member")))
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Consensus:
-        """A consensus of the models of all candidates and folds. It predicts names if some member
-        does."""
+        """Make a consensus of the models of all candidates and folds. The consensus predicts names
+        if at least one member does."""
         rows = [row for family in members.values() for row in family]
         named = any(hasattr(row[0], "classes_") for row in rows)
         held_out = [part for _, part in case.folds]
@@ -205,7 +205,8 @@ def save_model(outcome: Outcome, file: Path) -> None:
 
 
 def fingerprints(data: Any) -> list[str]:
-    """A hash of every sequence or image. It depends only on the data, not on names and folders."""
+    """Compute a hash of every sequence or image. The hash depends only on the data, not on names
+    and folders."""
     arrays = getattr(data, "images", None) or data.sequences
     return [joblib.hash(np.ascontiguousarray(X), "sha1") for X in arrays]
 

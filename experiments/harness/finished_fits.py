@@ -41,12 +41,12 @@ class FinishedFits:
         folder.mkdir(parents=True, exist_ok=True)
 
     def __len__(self) -> int:
-        """The number of saved results."""
+        """Return the number of saved results."""
         return sum(1 for _ in self.folder.glob("*.joblib"))
 
     def __call__(self, key: Sequence[str], call: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of ``call(*arguments)``, computed now or read from the file of an earlier
-        run."""
+        """Return the result of ``call(*arguments)``, computed now or read from the file of an
+        earlier run."""
         path = self._file(key)
         if path.is_file():
             try:

@@ -1,8 +1,8 @@
 """The definition of experiments, and the numbers of their tables.
 
-A procedure defines the methods and cases of an experiment. It also defines how a method is fitted,
-how its loss on held-out data is computed, and what the report contains. Everything else is the same
-for all experiments: :mod:`experiments.harness.choosing` fits, chooses and scores, and
+A procedure defines the methods and cases of an experiment. A procedure also defines how a method is
+fitted, how its loss on held-out data is computed, and what the report contains. Everything else is
+the same for all experiments: :mod:`experiments.harness.choosing` fits, chooses and scores, and
 :mod:`experiments.harness.finished_fits` keeps every fit.
 """
 
@@ -59,7 +59,7 @@ class Method:
         return methods
 
     def with_parameters(self, parameters: Mapping[str, Any]) -> Any:
-        """A copy of the estimator with the parameters of a candidate."""
+        """Return a copy of the estimator with the parameters of a candidate."""
         copies = {name: clone(value, safe=False) for name, value in parameters.items()}
         return clone(self.estimator).set_params(**copies)
 
@@ -114,7 +114,7 @@ class Choice:
 
 
 def in_words(parameters: Mapping[str, Any]) -> str:
-    """Parameters as text: names and values, and for an estimator its class."""
+    """Return parameters as text: names and values, and for an estimator its class."""
     return ", ".join(
         f"{key.rpartition('__')[2]} = "
         f"{type(value).__name__ if hasattr(value, 'get_params') else value}"
@@ -150,7 +150,7 @@ class Outcome:
         return is_ours(self.name)
 
     def losses(self, column: str = "estimated") -> NDArray:
-        """The partition loss on the test data."""
+        """Return the partition loss on the test data."""
         return self.scores[column][MEASURE]
 
     def held_out(self, column: str = "estimated") -> float:
@@ -217,7 +217,7 @@ class Procedure(Protocol):
         self.config = config
 
     def methods(self) -> list[Method]:
-        """All methods, costly ones last, with expanded grids and without null entries."""
+        """Return all methods, costly ones last, with expanded grids and without null entries."""
         # lists of Hydra's kind would take estimators that are dataclasses apart
         plain = partial(instantiate, _convert_="all")
         methods = [
@@ -234,12 +234,12 @@ class Procedure(Protocol):
         return [single for method in methods for single in method.each()]
 
     def suits(self, method: Method, case: Case) -> bool:
-        """Whether a method takes part in a case. If the method has the option ``only``, it takes
-        part only in cases of these tables."""
+        """Return whether a method takes part in a case. A method with the option ``only`` takes
+        part only in cases of the tables that this option names."""
         return case.table in method.options.get("only", [case.table])
 
     def cases(self) -> list[Case]:
-        """All cases; reads the data."""
+        """Read the data, and return all cases."""
 
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
         """Fit the estimator, which has the parameters of a candidate of the method."""
@@ -253,7 +253,7 @@ class Procedure(Protocol):
         option, and its scores on the test data."""
 
     def is_member(self, method: Method) -> bool:
-        """Whether the models of a method take part in a consensus."""
+        """Return whether the models of a method take part in a consensus."""
         return False
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
@@ -261,12 +261,12 @@ class Procedure(Protocol):
         A row has the models of all folds."""
 
     def columns(self, method: Method) -> Sequence[str]:
-        """The columns in which a method has results."""
+        """Return the columns in which a method has results."""
         return ("given",)
 
     def units(self, data: Any) -> Sequence[str]:
-        """For every loss on the data, the independent unit (a user, an image …) to which it
-        belongs."""
+        """Return for every loss on the data the independent unit (a user, an image …) to which the
+        loss belongs."""
 
     def weights(self, data: Any) -> NDArray | None:
         """Return the weight of every loss on the data in a mean. By default all weights are
@@ -279,13 +279,13 @@ class Procedure(Protocol):
         return outcome.case.table, outcome.case.column or column
 
     def table(self, name: str) -> Row:
-        """Fields of a table: its title, the unit and a note. The title of ``test`` is the
-        experiment's name."""
+        """Return the fields of a table: its title, the unit and a note. The title of ``test`` is
+        the experiment's name."""
         title = self.config.name if name == "test" else name
         return {"title": title, "unit": f"test {self.config.get('unit', 'unit')}", "note": ""}
 
     def words(self, outcome: Outcome, column: str) -> str:
-        """A sentence about the chosen hyper-parameters."""
+        """Return a sentence about the chosen hyper-parameters."""
         choice = outcome.choices[column]
         if not choice.method and not choice.parameters and choice.option is None:
             return ""
@@ -293,7 +293,7 @@ class Procedure(Protocol):
         return f"{choice}{self.option_words(choice.option, column)}{loss}"
 
     def option_words(self, option: Any, column: str) -> str:
-        """The meaning of the chosen option in a column, in words."""
+        """Describe in words what the chosen option of a column means."""
         return ""
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
@@ -303,7 +303,7 @@ class Procedure(Protocol):
 def standard_error(
     values: NDArray, weights: NDArray | None = None, overlap: float = 0.0
 ) -> float | None:
-    """The standard error of a mean over independent units. Returns None for a single unit.
+    """Compute the standard error of a mean over independent units. Returns None for a single unit.
 
     Weighted means are ratios of sums, so their error is computed from weighted residuals (to first
     order). The error is larger if units share training samples, see
@@ -339,8 +339,8 @@ def statistics(
 
 
 def curve_of(rows: Sequence[Row], method: str) -> NDArray:
-    """The curve of a method, (3, columns): the labeled fractions, and at each of them the mean and
-    its standard error."""
+    """Return the curve of a method, (3, columns): the labeled fractions, and at each of them the
+    mean and its standard error."""
     mine = [row for row in rows if row["method"] == method]
     parts = [float(row["column"].removesuffix(" % labeled")) / 100 for row in mine]
     errors = [row["standard_error"] or 0.0 for row in mine]

@@ -104,7 +104,7 @@ def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -
 
 
 def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
-    """The matrix B for scaled features, (P, P). If it is diagonal, return only the diagonal,
+    """Return the matrix B for scaled features, (P, P). If B is diagonal, return only its diagonal,
     (P,)."""
     units = np.asarray(getattr(model, "scale_", 1.0) if scale is None else scale)
     components = model.components_ * np.where(np.isfinite(units), units, 0.0)  # constants have none
@@ -145,7 +145,8 @@ def _templates() -> jinja2.Environment:
 
 
 def results_markdown(results: Mapping[str, Any], artifacts: Artifacts | None = None) -> str:
-    """The tables as Markdown, the command that produced them, and the chosen hyper-parameters."""
+    """Return the tables as Markdown, with the command that produced them and the chosen
+    hyper-parameters."""
     return _rendered("results.md.j2", results, artifacts=artifacts or Artifacts())
 
 

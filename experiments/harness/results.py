@@ -95,7 +95,8 @@ class Cell:
     stopped: bool = False
 
     def mark(self, text: str) -> str:
-        """The cell in Markdown: bold if it is the best, † if tied, ‡ for an unfinished fit."""
+        """Return the cell in Markdown: bold if it is the best, † if tied, ‡ for an unfinished
+        fit."""
         return (f"**{text}**" if self.best else text) + (f" {self.signs}" if self.signs else "")
 
     @property
@@ -178,7 +179,7 @@ def _check_row(row: Any, where: str) -> None:
 
 
 def rows_of(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows that belong to one of the tables."""
+    """Return the rows that belong to one of the tables."""
     key = table["name"], table["measure"]
     return [row for row in results["rows"] if (row["table"], row["measure"]) == key]
 
@@ -208,7 +209,7 @@ def results_table(
 
 
 def is_ours(method: str) -> bool:
-    """Whether the metric of a method is learned by this package."""
+    """Return whether the metric of a method is learned by this package."""
     return method == OURS or method.startswith(f"{OURS}/")
 
 
@@ -227,12 +228,13 @@ def compared(rows: Sequence[Mapping[str, Any]], better: str = "less") -> list[Ce
 
 
 def counted(count: int, noun: str) -> str:
-    """ "1 test user", "2 test users", "3 test stories"."""
+    """Return a number with its noun, such as "1 test user", "2 test users" or "3 test stories"."""
     return f"{count} {noun if count == 1 else plural(noun)}"
 
 
 def plural(noun: str) -> str:
-    """ "test users", "draws of all sequences", "stories", "test series"."""
+    """Return the plural of a unit, such as "test users", "draws of all sequences", "stories" or
+    "test series"."""
     first, of, rest = noun.partition(" of ")
     if re.search("[^aeiou]y$", first):
         first = f"{first[:-1]}ies"
@@ -242,8 +244,8 @@ def plural(noun: str) -> str:
 
 
 def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """Write a sentence about the first column of a table. It compares ours with the best baseline.
-    Without a row "ours", it compares the best method with the best baseline."""
+    """Write a sentence about the first column of a table. The sentence compares ours with the best
+    baseline or, without a row "ours", the best method with the best baseline."""
     cells = results_table(results, table)
     column = next(c for c in table["columns"] if any(c in mine for mine in cells.values()))
     sign = -1 if table["better"] == "more" else 1
@@ -321,12 +323,13 @@ def paired_tests(
 ) -> dict[str, dict[str, Any]]:
     """Test for every other method in a column whether ours differs from it, paired over units.
 
-    ``better`` and ``worse`` count the units on which ours is better and worse. ``mcnemar`` is the
-    p-value of the exact McNemar test of these counts. ``wilcoxon`` is the p-value of the
-    signed-rank test of the differences, each multiplied by the weight of its unit. Both are
-    two-sided, with Holm's correction for the number of methods (Scandinavian Journal of Statistics
-    6, 1979). The result is empty if the table is not a main table, if its units are not
-    independent, if it has no row "ours", or if it has fewer than six units.
+    ``better`` counts the units on which ours is better, and ``worse`` counts the units on which
+    ours is worse. ``mcnemar`` is the p-value of the exact McNemar test of these counts.
+    ``wilcoxon`` is the p-value of the signed-rank test of the differences, each multiplied by the
+    weight of its unit. Both tests are two-sided, with Holm's correction for the number of methods
+    (Scandinavian Journal of Statistics 6, 1979). The result is empty if the table is not a main
+    table, if its units are not independent, if it has no row "ours", or if it has fewer than six
+    units.
     """
     rows = {row["method"]: row for row in rows_of(results, table) if row["column"] == column}
     mine = rows.get(OURS)
@@ -357,7 +360,8 @@ def paired_tests(
 
 @cache
 def _signs(better: int, n: int) -> float:
-    """The exact McNemar test; many methods have the same two counts."""
+    """Compute the p-value of the exact McNemar test. The value is cached, because many methods have
+    the same two counts."""
     return binomtest(better, n).pvalue
 
 
@@ -409,13 +413,13 @@ def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """The lines of a Markdown table. The first column is aligned left, all others right."""
+    """Return the lines of a Markdown table. The first column is aligned left, all others right."""
     lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
     return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 
 def table_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """The lines of one table in Markdown, for a README or a page of results."""
+    """Return the lines of one table in Markdown, for a README or a page of results."""
     lines = []
     for method, cells in results_table(results, table).items():
         texts = [c.mark(str(c)) if (c := cells.get(name)) else "–" for name in table["columns"]]
@@ -424,7 +428,7 @@ def table_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list
 
 
 def footnote(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """The meaning of the numbers and signs of a table."""
+    """Explain the numbers and signs of a table."""
     rows = rows_of(results, table)
     cells = [cell for mine in results_table(results, table).values() for cell in mine.values()]
     count = counted(max(len(row["values"]) for row in rows), table["unit"])
@@ -451,8 +455,9 @@ def footnote(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 
 def unit_table(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
-    """The value of every method on every unit, from the first column of a table. The result is
-    empty if there is only one unit, if there are too many, or if methods have different units."""
+    """Return the value of every method on every unit, from the first column of a table. The result
+    is empty if there is only one unit, if there are too many, or if methods have different
+    units."""
     column = next(iter(table["columns"]))
     rows = [row for row in rows_of(results, table) if row["column"] == column]
     units = rows[0]["units"] if rows else []

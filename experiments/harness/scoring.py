@@ -21,8 +21,8 @@ Pairs = Sequence[tuple[Partition, Partition]]  # found and true
 def sequence_losses(
     model: Any, data: LabeledSequences, n_clusters: str = "estimated"
 ) -> NDArray[np.float64]:
-    """The loss ‖M − N‖²_F of a model on every sequence, (N,). The number of segments is estimated
-    or given.
+    """Compute the loss ‖M − N‖²_F of a model on every sequence, (N,). The number of segments is
+    estimated or given.
 
     If some samples are labeled −1, only the labeled parts count.
     """
@@ -30,7 +30,7 @@ def sequence_losses(
 
 
 def squared_norms(pairs: Pairs, data: LabeledSequences) -> NDArray[np.float64]:
-    """The loss ‖M − N‖²_F of the predicted segmentation of every sequence, (N,)."""
+    """Compute the loss ‖M − N‖²_F of the predicted segmentation of every sequence, (N,)."""
     labeled = zip(pairs, data.labels)
     return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in labeled])
 
@@ -55,15 +55,15 @@ def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences)
 
 
 def truth_of(labels: NDArray) -> Partition | PartialPartition:
-    """The true segmentation: runs of equal labels are segments. Returns partial labels if some are
-    −1."""
+    """Return the true segmentation, in which runs of equal labels are segments, or partial labels
+    if some labels are −1."""
     if np.any(labels == -1):
         return PartialPartition(len(labels), labels)
     return Partition.from_runs(labels)
 
 
 def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float:
-    """The loss ‖M − N‖²_F of a segmentation, on the labeled parts of the truth."""
+    """Compute the loss ‖M − N‖²_F of a segmentation, on the labeled parts of the truth."""
     return KnownLoss().squared_norm(found, truth)
 
 
@@ -81,8 +81,8 @@ def least_loss(candidates: Iterable[Any], predict: Any, X: Sequence[Any], y: Seq
 
 
 def segmented(model: Any, data: LabeledSequences, n_clusters: str) -> Pairs:
-    """Predicted and true partition of every sequence, with the number of segments estimated or
-    given.
+    """Return the predicted and the true partition of every sequence, with the number of segments
+    estimated or given.
 
     The predicted partitions have names if the model belongs to this package and has learned names.
     """

@@ -269,7 +269,8 @@ def some_of(
 
 def pools(members: Mapping[str, Sequence[Sequence[Any]]]) -> list[dict[str, Any]]:
     """List the pools of members from which a consensus can be made. The first pool has all members.
-    If only some of them predict names, the second pool has these, and the third has the others."""
+    If only some members predict names, the second pool has these members, and the third pool has
+    the others."""
     able = {
         name: [[m if hasattr(m, "segmented") else Member(m) for m in row] for row in family]
         for name, family in members.items()
@@ -282,7 +283,8 @@ def pools(members: Mapping[str, Sequence[Sequence[Any]]]) -> list[dict[str, Any]
 
 
 def boundary_f1(truth: NDArray, found: NDArray) -> float:
-    """F1 of change-points. The margin is 5 rows, or 1 % of the recording if this is more."""
+    """Compute the F1 of change-points. The margin is 5 rows, or 1 % of the recording if this is
+    more."""
     return f_measure(truth, found, margin=max(LEAST_MARGIN, MARGIN * float(truth[-1])))
 
 

@@ -55,11 +55,11 @@ class HiddenMarkov(BaseEstimator):
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
-        """The most probable names, in O(T C²) for T rows and C names."""
+        """Return the most probable names, in O(T C²) for T rows and C names."""
         return [self.classes_[self._viterbi(x)] for x in X]
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Ends of runs of equal names."""
+        """Return the ends of the runs of equal predicted names."""
         return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
 
     def _viterbi(self, x: NDArray) -> NDArray[np.int64]:
@@ -93,7 +93,7 @@ class TextTiling(BaseEstimator):
         return self
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Ends of segments."""
+        """Return the ends of the predicted segments."""
         return [self._cut(x, self.depth_) for x in X]
 
     def _cut(self, x: NDArray, least: float) -> NDArray[np.int64]:
@@ -125,12 +125,12 @@ class BinarySegmentation(BaseEstimator):
         return self
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Ends of segments."""
+        """Return the ends of the predicted segments."""
         return [_taken(self._splits(x), self.factor_) for x in X]
 
     def _splits(self, x: NDArray) -> NDArray[np.float64]:
-        """Up to 300 splits, (n, 2): the gain / (features · log(rows + 1)) of each, and its
-        position. The last row is the end of the series, with gain 0."""
+        """Return up to 300 splits, (n, 2): the gain / (features · log(rows + 1)) of each split, and
+        its position. The last row is the end of the series, with gain 0."""
         Z = self.scaler_.transform(x)
         sums = np.vstack([np.zeros(Z.shape[1]), np.cumsum(Z, axis=0)])
         unit = Z.shape[1] * np.log(len(Z) + 1)
@@ -184,11 +184,11 @@ class Member(BaseEstimator):
         return self
 
     def read_data(self, X: Any) -> DataSets:
-        """Data sets, unchanged."""
+        """Return the data sets unchanged."""
         return read_data_sets(type(self).__name__, X)
 
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
-        """The segmentations that the model predicts. ``n_segments`` is ignored."""
+        """Return the segmentations that the model predicts. ``n_segments`` is ignored."""
         if not hasattr(self, "classes_"):
             return [Partition(ends=ends) for ends in self.model.predict_change_points(data.arrays)]
         found: list[Partition] = []
@@ -222,11 +222,11 @@ class Stranger(BaseEstimator):
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
-        """The names that the model predicts."""
+        """Return the names that the model predicts."""
         return self.model_.predict(X)
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """The ends of segments that the model predicts."""
+        """Return the ends of the segments that the model predicts."""
         return self.model_.predict_change_points(X)
 
 
@@ -257,7 +257,7 @@ class LearnedPenalty(BaseEstimator):
         return self
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Ends of segments. A zero metric gives a single segment."""
+        """Return the ends of the predicted segments. A zero metric gives a single segment."""
         if not len(self.components_):
             return [np.array([len(x)]) for x in X]
         return self.penalty_learner_.predict_change_points(

@@ -60,8 +60,8 @@ class PenaltyRegression(BaseEstimator):
     columns : sequence of str, optional
         Features to use; all by default.
     n_members : int
-        Number of regressions whose predictions are averaged. Each leaves out a different part of
-        the data; a single regression is fitted to all data.
+        Number of regressions whose predictions are averaged. Each regression leaves out a different
+        part of the data. A single regression is fitted to all data.
     """
 
     regression: Any = IntervalRegression()  # noqa: RUF009
@@ -86,7 +86,7 @@ class PenaltyRegression(BaseEstimator):
         return self
 
     def predict(self, data: PenaltyTargets) -> NDArray[np.float64]:
-        """The logarithms of the predicted penalties, (n,)."""
+        """Return the logarithms of the predicted penalties, (n,)."""
         X = self._filled(self._chosen(data))
         return np.mean([member.predict(X) for member in self.members_], axis=0) + self.shift_
 
@@ -184,7 +184,8 @@ class Penalties(Procedure):
 
 
 def sets_here(most: int | None = None) -> list[str]:
-    """The names of all data sets whose files exist, or of at most the ``most`` smallest ones."""
+    """Return the names of all data sets whose files exist, or of at most the ``most`` smallest
+    ones."""
     import pandas as pd
 
     folder = fetch("penalties", "folds.csv.xz").parent
@@ -194,8 +195,8 @@ def sets_here(most: int | None = None) -> list[str]:
 
 
 def percent_right(model: Any, data: PenaltyTargets) -> NDArray[np.float64]:
-    """The percentage of labels with which the segmentations at the predicted penalties agree, in an
-    array of one number."""
+    """Compute the percentage of labels with which the segmentations at the predicted penalties
+    agree. Returns an array of one number."""
     errors = data.errors_at(model.predict(data))
     return np.array([100.0 * (1.0 - errors.sum() / sum(data.n_labels))])
 

@@ -22,7 +22,7 @@ _DECODED = ("Viterbi", "conditional random field")  # how names of classifiers w
 
 
 def means(results: Results, measure: str = MEASURE) -> dict[str, dict[str, float]]:
-    """The mean of a measure over the units of every set, by method and then by set."""
+    """Return the mean of a measure over the units of every set, by method and then by set."""
     found: dict[str, dict[str, float]] = {}
     for row in results["rows"]:
         if row["measure"] == measure:
@@ -63,8 +63,8 @@ def mean_ranks(results: Results, named: bool = False) -> dict[str, float]:
 
 
 def mean_over(sets: Sequence[str], mine: Mapping[str, float]) -> str:
-    """The mean of a method over sets, as text. If the method lacks some of the sets, the text gives
-    the number of sets that it has."""
+    """Return the mean of a method over sets, as text. If the method lacks some of the sets, the
+    text gives the number of sets that it has."""
     values = [mine[name] for name in sets if name in mine]
     some = f" ({len(values)} sets)" if len(values) < len(sets) else ""
     return f"{np.mean(values):.3g}{some}" if values else "–"
@@ -176,7 +176,7 @@ def short_table(results: Results) -> list[str]:
 
 
 def size(results: Results) -> list[str]:
-    """Return one sentence. It says how many sets, sequences and methods there are, and how long the
+    """Return a sentence that tells how many sets, sequences and methods there are, and how long the
     league took."""
     sets = [table["name"] for table in results["tables"] if table["main"]]
     methods = {row["method"] for row in results["rows"]}

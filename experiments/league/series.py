@@ -40,7 +40,8 @@ def load_series(name: str, rows: int = 400) -> LabeledSequences:
 
 
 def medoid(annotations: Mapping[str, NDArray]) -> NDArray[np.int64]:
-    """The change-points of the annotator with the least mean ‖M − N‖² against all annotators."""
+    """Return the change-points of the annotator with the least mean ‖M − N‖² against all
+    annotators."""
     cuts = [Partition(ends=ends) for ends in annotations.values()]
     loss = FrobeniusLoss()
     means = [np.mean([loss.squared_norm(a, b) for b in cuts]) for a in cuts]

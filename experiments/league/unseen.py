@@ -123,15 +123,15 @@ class OverProbabilities(BaseEstimator):
         return np.hstack([x, roots]) if self.with_features else roots
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Ends of segments."""
+        """Return the ends of the predicted segments."""
         return self.segmenter_.predict_change_points(self.transform(X))
 
     def read_data(self, X: Any) -> DataSets:
-        """Data sets, unchanged."""
+        """Return the data sets unchanged."""
         return read_data_sets(type(self).__name__, X)
 
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
-        """The segmentations that the model predicts for data sets."""
+        """Return the segmentations that the model predicts for data sets."""
         mapped = self.segmenter_.read_data(self.transform(data.arrays))
         return self.segmenter_.segmented(mapped, n_segments)
 

@@ -87,7 +87,8 @@ def _rows(results: Mapping[str, Any]) -> list[tuple[str, dict[str, dict[str, Cel
 
 
 def _share(cells: Mapping[str, Mapping[str, Cell]], key: str) -> float:
-    """The loss of a method divided by that of the Euclidean metric, or NaN if it was not tried."""
+    """Return the loss of a method divided by that of the Euclidean metric, or NaN if the method was
+    not tried."""
     if key not in cells:
         return np.nan
     return cells[key]["estimated"].mean / cells["euclidean"]["estimated"].mean
@@ -113,7 +114,7 @@ def _head(ax: Any, columns: list[str]) -> None:
 
 
 def _solver(training: Mapping[str, Any]) -> str:
-    """A sentence about the default solver, from the benchmark of training."""
+    """Return a sentence about the default solver, from the benchmark of training."""
     every = [row for table in training["tables"] for row in table["rows"]]
     rows = [row for row in every if "relative gap" in row]  # of training to a gap
     gap = max(float(row["relative gap"]) for row in rows)

@@ -75,12 +75,12 @@ def rooms() -> dict[str, Room]:
 
 
 def _home(module: str, top: set[str]) -> str | None:
-    """The folder in ``top`` that contains a module, or None if there is none."""
+    """Return the folder in ``top`` that contains a module, or None if there is none."""
     return next((name for name in top if f"{module}.".startswith(f"{name}.")), None)
 
 
 def _is_for_types(details: object) -> bool:
-    """Whether an import is only for the type checker."""
+    """Return whether an import is only for the type checker."""
     line = str(dict(details).get("line_contents", ""))  # type: ignore[call-overload]
     return line.startswith("if TYPE_CHECKING")
 
@@ -97,13 +97,13 @@ def _path(name: str) -> str:
 
 
 def _purpose(folder: Path) -> str:
-    """The first line of the docstring of a package."""
+    """Return the first line of the docstring of a package."""
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
     return text.partition("\n")[0].rstrip(".").replace("``", "")
 
 
 def house_table() -> str:
-    """A Markdown table of the folders, from the top floor down."""
+    """Return a Markdown table of the folders, from the top floor down."""
     lines = ["| folder | contents | uses |", "|---|---|---|"]
     for room in sorted(rooms().values(), key=lambda room: (-room.floor, room.name)):
         inner = f" ({', '.join(f'`{name}/`' for name in room.inner)})" if room.inner else ""
@@ -135,7 +135,7 @@ def house_picture() -> str:
 
 
 def _text(room: Room, columns: int) -> list[str]:
-    """The purpose and the subfolders of a folder, as lines of text."""
+    """Return the purpose and the subfolders of a folder, as lines of text."""
     inner = wrap(" · ".join(f"{name}/" for name in room.inner), columns)
     return [*wrap(room.purpose, columns), *inner]
 

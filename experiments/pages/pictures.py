@@ -14,12 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def digest(*files: Path) -> str:
-    """The first twelve digits of the SHA-256 of files."""
+    """Return the first twelve digits of the SHA-256 of files."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def title_of(figure: Figure | SubFigure) -> str:
-    """The titles of a figure and of its axes."""
+    """Return the titles of a figure and of its axes."""
     titles = [figure.get_suptitle()]
     titles += chain(*(title_of(part).split("; ") for part in figure.subfigs))
     titles += [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()]

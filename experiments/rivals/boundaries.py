@@ -29,10 +29,10 @@ class BoundaryClassifier(BaseEstimator):
 
     The classifier sees the row at a position. For every width, it also sees the absolute
     differences between the mean of this many rows before the position and the mean of as many rows
-    after it, and the norm of these differences. It gives the probability p_t that t is a boundary.
-    The boundaries S maximize Σ_{t in S} (logit p_t − θ), with at least d rows between them. The
-    Viterbi algorithm finds these boundaries. θ and d are the pair with the least mean ‖M − N‖² on
-    groups left out.
+    after it, and the norm of these differences. The classifier gives the probability p_t that t is
+    a boundary. The boundaries S maximize Σ_{t in S} (logit p_t − θ), with at least d rows between
+    them. The Viterbi algorithm finds these boundaries. θ and d are the pair with the least mean ‖M
+    − N‖² on groups left out.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class BoundaryClassifier(BaseEstimator):
         return self
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Ends of segments."""
+        """Return the ends of the predicted segments."""
         logits = [_logits(self.classifier_, self._rows(x)) for x in X]
         return [_cut(one, self.chosen_) for one in logits]
 
@@ -113,8 +113,8 @@ def _cut(logits: NDArray, pair: tuple[float, int]) -> NDArray[np.int64]:
 
 
 def best_boundaries(gains: NDArray, distance: int) -> NDArray[np.int64]:
-    """Among positions that are at least ``distance`` apart, choose those with the largest total
-    gain.
+    """Choose the positions with the largest total gain among positions that are at least
+    ``distance`` apart.
 
     The chosen positions are returned as segment ends, followed by n + 1.
     """
@@ -137,9 +137,9 @@ class OrdinalDiscriminants(BaseEstimator):
     """Ordinal linear discriminant analysis: separates neighboring segments and contracts each
     segment.
 
-    ``components_`` are the leading generalized eigenvectors of two scatter matrices. The first is
-    the scatter of the means of two neighboring segments around their common mean. The second is the
-    scatter within segments.
+    ``components_`` are the leading generalized eigenvectors of two scatter matrices. The first
+    matrix is the scatter of the means of two neighboring segments around their common mean. The
+    second matrix is the scatter within segments.
 
     Parameters
     ----------
@@ -212,12 +212,12 @@ class ArcCurve(BaseEstimator):
         return self
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Ends of segments."""
+        """Return the ends of the predicted segments."""
         return [self._cut(self._curve(x), self.threshold_) for x in X]
 
     def _curve(self, x: NDArray) -> NDArray[np.float64]:
-        """The corrected curve of arcs at every row, (T,). The curve is 1 if there are too few
-        rows."""
+        """Compute the corrected curve of arcs at every row, (T,). The curve is 1 if there are too
+        few rows."""
         m, T = self.width, len(x)
         if 4 * m > T:
             return np.ones(T)

@@ -95,7 +95,7 @@ class MultiStageNetwork(BaseEstimator):
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
-        """The most probable name of every row by the last stage."""
+        """Return the most probable name of every row by the last stage."""
         import torch
 
         with torch.no_grad():
@@ -103,7 +103,7 @@ class MultiStageNetwork(BaseEstimator):
         return [self.classes_[code.numpy()] for code in codes]
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Ends of runs of equal names."""
+        """Return the ends of the runs of equal predicted names."""
         return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
 
     def _input(self, x: NDArray) -> Any:
@@ -113,7 +113,8 @@ class MultiStageNetwork(BaseEstimator):
 
 
 def _stages(n_features: int, n_classes: int, width: int, n_stages: int, n_layers: int) -> Any:
-    """A list of stages, each of a first convolution, residual layers and a last convolution."""
+    """Make a list of stages, each of a first convolution, residual layers and a last
+    convolution."""
     from torch import nn
 
     def stage(n_inputs: int) -> Any:
@@ -133,7 +134,7 @@ def _stages(n_features: int, n_classes: int, width: int, n_stages: int, n_layers
 
 
 def _outputs(stages: Any, x: Any) -> list[Any]:
-    """Scores of the names after every stage, each (1, C, T)."""
+    """Compute the scores of the names after every stage, each (1, C, T)."""
     outputs: list[Any] = []
     for first, layers, last in stages:
         h = first(outputs[-1].softmax(dim=1) if outputs else x)

@@ -64,7 +64,7 @@ class ConditionalRandomField(BaseEstimator):
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
-        """The most probable names, in O(T C²) for T rows and C names."""
+        """Return the most probable names, in O(T C²) for T rows and C names."""
         import pycrfsuite
 
         tagger = pycrfsuite.Tagger()
@@ -72,7 +72,7 @@ class ConditionalRandomField(BaseEstimator):
         return [self.classes_[np.array(tagger.tag(self._attributes(x)), dtype=int)] for x in X]
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Ends of runs of equal names."""
+        """Return the ends of the runs of equal predicted names."""
         return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
 
     def _attributes(self, x: NDArray) -> Any:

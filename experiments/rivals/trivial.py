@@ -17,7 +17,7 @@ class Ramp(BaseEstimator):
     segments of equal length."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learns nothing."""
+        """Learn nothing."""
         return self
 
     def transform(self, X: NDArray) -> NDArray[np.float64]:
@@ -33,7 +33,7 @@ class OneRegion(BaseEstimator):
     """Make every image one region."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learns nothing."""
+        """Learn nothing."""
         return self
 
     def predict(self, X: Sequence[Any], n_clusters: Any = None) -> list[NDArray]:

@@ -82,7 +82,8 @@ class AudioAndVideo(Comparison):
         return super().table(name) | fields | {"note": self.config.get("note", "")}
 
     def _streams(self) -> dict[str, Any]:
-        """The streams to compare. In a user's data set, these are the streams that have a folder.
+        """List the streams to compare. In a user's data set, these are the streams that have a
+        folder.
 
         Raises
         ------
@@ -199,8 +200,8 @@ def held_out_cases(
 
 
 def stream_folder(root: str | Path | None, stream: str) -> Path | None:
-    """The folder of a stream in ``root``, or ``root`` itself if there is no such folder. Returns
-    None if ``root`` is None."""
+    """Return the folder of a stream in ``root``, or ``root`` itself if there is no such folder.
+    Returns None if ``root`` is None."""
     if root is None:
         return None
     folder = Path(root) / stream

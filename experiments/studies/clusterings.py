@@ -112,7 +112,7 @@ class Clustering(Procedure):
         return estimator
 
     def validate(self, method: Method, model: Any, train: Tables, held_out: Tables) -> Losses:
-        """The loss of a fold, which is the mean loss over its held-out tables."""
+        """Compute the loss of a fold, which is the mean loss over its held-out tables."""
         n_init = self.config.inner_init
         losses = [kmeans_scores(model, table, n_init, _SELECTION_SEED)[0] for table in held_out]
         return {"given": {None: np.array([np.mean(losses)])}}
@@ -243,12 +243,13 @@ def _thinned(table: LabeledTable, most: int, seed: int) -> LabeledTable:
 
 
 def _share_of_others(X: NDArray) -> NDArray:
-    """For every feature, the fraction of the samples that do not have its most common value."""
+    """Compute for every feature the fraction of the samples that do not have its most common
+    value."""
     return np.array([1 - np.unique(x, return_counts=True)[1].max() / len(x) for x in X.T])
 
 
 def kmeans_scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tuple[float, float]:
-    """‖M−N‖² and the adjusted Rand index of K-means with the true K."""
+    """Compute ‖M−N‖² and the adjusted Rand index of K-means with the true K."""
     truth = Partition.from_labels(table.y)
     K = 1 if isinstance(model, OneCluster) else truth.n_clusters
     clusters = _clusters(_transformed(model, table), K, n_init, seed)
@@ -269,8 +270,8 @@ def _clusters(Z: NDArray, K: int, n_init: int, seed: int) -> Partition:
 
 
 def _transformed(model: Any, table: LabeledTable) -> NDArray:
-    """The centered samples, transformed by the metric. If its rank is 0, this is one column of
-    zeros."""
+    """Return the centered samples, transformed by the metric. If the metric has rank 0, this is one
+    column of zeros."""
     Z = center(table.X) @ model.components_.T
     return Z if Z.shape[1] else np.zeros((len(table), 1))
 

@@ -135,10 +135,10 @@ class Remembered(StatelessTransformer):
 class Agreement:
     """A consensus of the models of all candidates and folds.
 
-    Its segmentation has the least expected loss over the predictions of these models. All members
-    of a family have the same weight, (least errors / errors)^p. The errors are those of the family
-    on held-out profiles. The power p is the one for which the consensus has the fewest errors on
-    these profiles.
+    The segmentation of the consensus has the least expected loss over the predictions of these
+    models. All members of a family have the same weight, (least errors / errors)^p. The errors are
+    those of the family on held-out profiles. The power p is the one for which the consensus has the
+    fewest errors on these profiles.
     """
 
     models_: list[Any]
@@ -151,8 +151,8 @@ class Segmentations:
 
     ``curves`` has two arrays for every sequence; a consensus has none. The first array holds the
     logarithms of the penalties at which the optimal segmentation changes, minus the logarithm of
-    the predicted penalty. The second holds the false positives and false negatives of each optimal
-    segmentation.
+    the predicted penalty. The second array holds the false positives and false negatives of each
+    optimal segmentation.
     """
 
     ends: list[NDArray]
@@ -254,8 +254,8 @@ class Neuroblastoma(Procedure):
         return self.config.dataset.test_root
 
     def columns(self, method: Method) -> Sequence[str]:
-        """The columns of a method. Test profiles from a separate folder have no annotations that
-        could be constraints, so they have no results with constraints."""
+        """Return the columns of a method. Test profiles from a separate folder have no annotations
+        that could be constraints, so they have no results with constraints."""
         columns = method.options.get("columns", COLUMNS)
         return [name for name in columns if name == "free" or self._unseen is None]
 
@@ -281,8 +281,8 @@ class Neuroblastoma(Procedure):
         return bool(method.options.get("search"))
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Agreement:
-        """Make a consensus of all candidates and folds. Their errors on held-out profiles determine
-        their weights."""
+        """Make a consensus of all candidates and folds. The errors of the members on held-out
+        profiles determine their weights."""
         rows = [(name, row) for name, family in members.items() for row in family]
         parts = [held_out for _, held_out in case.folds]
         truths = [known for part in parts for known in part.known]
@@ -298,14 +298,14 @@ class Neuroblastoma(Procedure):
         return Agreement(models, np.repeat(chosen[1], len(parts)) / len(parts))
 
     def _answers(self, model: Any, data: Profiles) -> list[Partition]:
-        """The segmentations that a model predicts. They are looked up in the paths of the
-        sequences, which are computed only once."""
+        """Return the segmentations that a model predicts. The segmentations are looked up in the
+        paths of the sequences, which are computed only once."""
         pairs = zip(self._paths_of(model, data), model.predict_penalties(data.data.sequences))
         return [Partition(ends=path.change_points[path.positions(p)]) for path, p in pairs]
 
     def _paths_of(self, model: Any, data: Profiles) -> list[SegmentationPath]:
-        """The segmentation paths of some sequences. The paths of all sequences of a folder are
-        computed together, once."""
+        """Return the segmentation paths of some sequences. The paths of all sequences of a folder
+        are computed together, once."""
         whole, key = self.data, self._kind(model)
         if self._test_data is not None and data.data is self._test_data:
             whole, key = self._test_data, f"{key}, unseen"
@@ -416,7 +416,8 @@ class Neuroblastoma(Procedure):
 def _agreed(
     predictions: Sequence[Partition], weights: NDArray, known: PartialPartition | None = None
 ) -> Partition:
-    """The segmentation of least expected loss over the predictions of models for one sequence."""
+    """Find the segmentation of one sequence with the least expected loss over the predictions of
+    the models."""
     shares: dict[Partition, float] = {}  # many models give the same answer
     for found, weight in zip(predictions, weights):
         shares[found] = shares.get(found, 0.0) + weight
@@ -482,8 +483,8 @@ def _areas(columns: Mapping[str, Sequence[Outcome]]) -> tuple[Row, list[Row]]:
     """Make the table of areas under curves, and its rows.
 
     A curve arises if all penalties of a method are multiplied by the same factor, from small to
-    large. It shows the rate of annotated changes that are found against the rate of annotations
-    with too many changes, as in Hocking's penaltyLearning.
+    large. The curve shows the rate of annotated changes that are found against the rate of
+    annotations with too many changes, as in Hocking's penaltyLearning.
     """
     place = {"table": "curves", "measure": "area"}
     table = {

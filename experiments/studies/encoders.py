@@ -1,9 +1,9 @@
 """Learned features compared with linear metrics: encoders of raw signals and of hand-made features.
 
 The encoder's settings are chosen like all others: on folds of the training data. The encoder is
-trained from several random seeds. Its loss on the test data is the mean over these seeds, and the
-loss of each seed is a separate measure. With ``seeds_agree`` the models from all seeds are members
-of the consensus, otherwise only those from the first seed.
+trained from several random seeds. The loss of the encoder on the test data is the mean over these
+seeds. The loss of each seed is a separate measure. With ``seeds_agree`` the models from all seeds
+are members of the consensus, otherwise only those from the first seed.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Encoders(AudioAndVideo):
 
 
 def with_one_thread() -> None:
-    """Let torch use one thread. Then it gives the same weights everywhere, and several fits can run
-    at once."""
+    """Let torch use one thread, so that training gives the same weights everywhere, and several
+    fits can run at once."""
     import torch
 
     torch.set_num_threads(1)

@@ -2,9 +2,10 @@
 
 This is the setting of section 6.1. In each training sequence only one stretch is labeled, whose
 length is the given fraction of the sequence. Our method uses all samples: it alternates between
-completing the labels and learning (section 5.2). It estimates the number of segments. The baselines
-are fitted to the labeled stretches, and get the true number of segments of every test sequence.
-Hyper-parameters of all methods are chosen on validation sequences with the same labeled fraction.
+completing the labels and learning (section 5.2). Our method also estimates the number of segments.
+The baselines are fitted to the labeled stretches, and get the true number of segments of every test
+sequence. Hyper-parameters of all methods are chosen on validation sequences with the same labeled
+fraction.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Stretches:
         return cls(data, places)
 
     def training(self, told: bool) -> tuple[list[NDArray], list[NDArray]]:
-        """The sequences and labels for training. A method that gets the number of segments
+        """Return the sequences and labels for training. A method that gets the number of segments
         (``told``) is trained on the labeled stretches. All other methods are trained on whole
         sequences, with −1 for unlabeled samples."""
         stretches = [y[place] for y, place in zip(self.data.labels, self.places)]
@@ -114,8 +115,7 @@ class Figure1(Comparison):
         return Case(f"seed {seed}, {column}", part, test, folds, column=column)
 
     def units(self, data: Any) -> Sequence[str]:
-        """The sequences of a draw share the relevant features, so together they are one independent
-        unit."""
+        """Return a single unit, because the sequences of a draw share the relevant features."""
         return [data.name] if isinstance(data, LabeledSequences) else ["validation"]
 
     def columns(self, method: Method) -> Sequence[str]:
@@ -125,7 +125,7 @@ class Figure1(Comparison):
         return estimator.fit(*data.training(method.options["told"]))
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Stretches) -> Losses:
-        """The loss on the labeled parts of the validation sequences.
+        """Compute the loss on the labeled parts of the validation sequences.
 
         A method that is given the number of segments gets the number in the labels of each stretch.
         """
@@ -155,7 +155,7 @@ def draw(results: Mapping[str, Any]) -> Figure:
 
 
 def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
-    """The curve of every method: labeled fractions, mean losses and standard errors."""
+    """Return the curve of every method: labeled fractions, mean losses and standard errors."""
     return {name: curve_of(rows, name) for name in names}
 
 

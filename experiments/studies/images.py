@@ -1,9 +1,10 @@
 """Normalized cuts of images: compare learned similarities with a grid search and other baselines.
 
-This is the experiment of section 6.3 of the paper. For every seed some images are for training and
-the rest for test. All hyper-parameters come from the training images: the strength and the loss
-scale of learned similarities by cross-validation, the two scales of the grid by the training loss.
-Every method sees the same features of the same superpixels. Losses are computed over all pixels.
+This is the experiment of section 6.3 of the paper. For every seed some images are used for
+training, and the rest for test. All hyper-parameters come from the training images: the strength
+and the loss scale of learned similarities by cross-validation, the two scales of the grid by the
+training loss. Every method sees the same features of the same superpixels. Losses are computed over
+all pixels.
 """
 
 from __future__ import annotations
@@ -52,19 +53,20 @@ _logger = logging.getLogger(__name__)
 
 
 def _overlaps(predicted: NDArray, truth: NDArray) -> NDArray:
-    """Intersection over union of every true region with every predicted one."""
+    """Compute the intersection over union of every true region with every predicted region."""
     table = contingency_matrix(truth.ravel(), predicted.ravel())
     return table / (table.sum(axis=1, keepdims=True) + table.sum(axis=0) - table)
 
 
 def foreground_overlap(predicted: NDArray, truth: NDArray) -> float:
-    """Largest intersection over union of a predicted region with the true region of label 1."""
+    """Compute the largest intersection over union of a predicted region with the true region of
+    label 1."""
     return float(_overlaps(predicted, truth)[np.unique(truth) == 1].max(initial=0.0))
 
 
 def weighted_loss(predicted: NDArray, truth: NDArray, balance: float) -> float:
-    """‖D^½(M − N)‖² with D = Diag((n/n_k)^b), where n_k is the size of a pixel's true region.
-    Predicted regions serve as nodes."""
+    """Compute ‖D^½(M − N)‖² with D = Diag((n/n_k)^b), where n is the number of pixels and n_k is
+    the size of a pixel's true region. Predicted regions serve as nodes."""
     table = contingency_matrix(predicted.ravel(), truth.ravel()).astype(float)
     return NodeLabels(table, balance=balance).squared_norm(np.arange(len(table)))
 
@@ -263,7 +265,7 @@ def split(everything: Pictures, n_train: int, n_test: int | None, seed: int) -> 
 
 
 def words_of(outcome: Outcome) -> str:
-    """The hyper-parameters chosen on training images, in words."""
+    """Return the hyper-parameters chosen on training images, in words."""
     choice, model = outcome.choices["given"], outcome.models["given"]
     words = []
     if len(choice.losses):

@@ -2,8 +2,8 @@
 
 The annotator is simulated. A strategy of :func:`metriclearn.annotate.suggest` chooses stretches,
 and the answers are their true change-points, with optional errors. After every batch of answers the
-metric is learned from the answered stretches alone, each treated as one recording. Then the next
-batch is requested. Test recordings are used for scores only. The curves start at the Euclidean
+metric is learned from the answered stretches alone, each treated as one recording. After that, the
+next batch is requested. Test recordings are used for scores only. The curves start at the Euclidean
 metric with a penalty tuned on all labels, and end at the metric learned from all labels.
 """
 
@@ -197,7 +197,7 @@ def held_out(seed: int, data: LabeledSequences, n_test: int = 0) -> tuple[Any, A
 
 
 def made(seed: int, **options: Any) -> tuple[Any, Any]:
-    """Generate training and test recordings. They share the relevant features, which depend on the
+    """Generate training and test recordings. Both share the relevant features, which depend on the
     seed."""
     parts = [
         make_change_points(**options, feature_seed=seed, random_state=2 * seed + i) for i in (0, 1)
@@ -227,8 +227,8 @@ class LabelingEffort(Procedure):
         return cases
 
     def columns(self, method: Method) -> Sequence[str]:
-        """The columns of a method: the labeled fractions at which it learns. A method that knows
-        all labels has the same result in all columns."""
+        """Return the columns of a method: the labeled fractions at which it learns. A method that
+        knows all labels has the same result in all columns."""
         given = method.estimator.fractions
         asked = self.config.fractions
         return [_column(f) for f in asked if f in given or given == (1.0,)]
@@ -242,9 +242,9 @@ class LabelingEffort(Procedure):
         return learner, {MEASURE: np.array([sequence_losses(learner, case.test).mean()])}
 
     def units(self, data: Any) -> Sequence[str]:
-        """Each seed is one independent unit. A seed determines the generated data or, for real data
-        without ``n_test``, which group is held out. It also determines the order of the recordings
-        and the random draws."""
+        """Return a single unit, because each seed is one independent unit. A seed determines the
+        generated data or, for real data without ``n_test``, which group is held out. The seed also
+        determines the order of the recordings and the random draws."""
         return [data.name]
 
     def table(self, name: str) -> Row:

@@ -50,7 +50,7 @@ class UnlabeledStretches(Comparison):
         return cases
 
     def columns(self, method: Method) -> Sequence[str]:
-        """The only column is "estimated", because the number of segments of a whole sequence is
+        """Return only the column "estimated", because the number of segments of a whole sequence is
         unknown."""
         return ("estimated",)
 

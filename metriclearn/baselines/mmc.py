@@ -25,10 +25,10 @@ class MMC(StandardizedMetric):
 
     MMC solves max_{B⪰0} Σ_D ‖x−x′‖_B such that Σ_S ‖x−x′‖²_B ≤ 1. S holds all pairs of samples in
     the same cluster, and D holds pairs of samples of the same data set in different clusters. Up to
-    the scale of B this is min_{B⪰0} Σ_S ‖x−x′‖²_B − log Σ_D ‖x−x′‖_B, as in the paper for diagonal
-    B (section 2.1). This problem is convex. We solve it in a basis where Σ_S (x−x′)(x−x′)ᵀ is the
-    identity or, for diagonal B, has a unit diagonal. This does not change the solution, but scales
-    the steps.
+    the scale of B this problem is min_{B⪰0} Σ_S ‖x−x′‖²_B − log Σ_D ‖x−x′‖_B, as in the paper for
+    diagonal B (section 2.1). This problem is convex. We solve it in a basis where Σ_S (x−x′)(x−x′)ᵀ
+    is the identity or, for diagonal B, has a unit diagonal. The basis does not change the solution,
+    but scales the steps.
 
     A step costs O(dP²) for d pairs in D.
 
@@ -133,7 +133,7 @@ def spread_apart(pairs: NDArray, diagonal: bool, max_iter: int, tol: float) -> t
 
 
 def similar_covariance(arrays: list[NDArray], truths: list[Partition]) -> NDArray:
-    """Mean of (x−x′)(x−x′)ᵀ over all pairs of samples in the same cluster, O(TP²).
+    """Compute the mean of (x−x′)(x−x′)ᵀ over all pairs of samples in the same cluster, in O(TP²).
 
     A small multiple of the identity is added.
     """
@@ -154,9 +154,10 @@ def different_pairs(
     most: int,
     random_state: int | np.random.RandomState | None,
 ) -> NDArray:
-    """Differences x − x′ between samples in different clusters of the same data set, (d, P).
+    """Return differences x − x′ between samples in different clusters of the same data set, (d, P).
 
-    All such pairs are used, or ``most`` drawn at random if there are more.
+    All such pairs are used. If there are more than ``most``, this number of pairs is drawn at
+    random.
     """
     counts = [(t.n_samples**2 - int(np.sum(t.sizes**2))) // 2 for t in truths]
     if sum(counts) <= most:
@@ -175,7 +176,7 @@ def _all_pairs(array: NDArray, truth: Partition) -> NDArray:
 def _drawn(array: NDArray, truth: Partition, n: int, random: np.random.RandomState) -> NDArray:
     """Draw n differences of pairs uniformly.
 
-    First i is drawn in proportion to the number of samples outside its cluster, then j is drawn
+    First i is drawn in proportion to the number of samples outside its cluster. Then j is drawn
     from these samples.
     """
     order = np.argsort(truth.labels, kind="stable")  # the samples of a cluster are neighbors

@@ -19,8 +19,9 @@ class NeighborhoodComponents(StandardizedMetric):
     """Neighborhood components analysis (Goldberger et al., NIPS 2004), by scikit-learn.
 
     L is learned by gradient ascent on the expected accuracy of stochastic nearest neighbors. This
-    objective is not concave. Data are centered per data set and standardized. Clusters of different
-    data sets are different classes. With n samples, a step costs O(n²P) time and O(n²) memory.
+    accuracy is not concave in L, so the ascent may end at a local maximum. Data are centered per
+    data set and standardized. Clusters of different data sets are different classes. With n
+    samples, a step costs O(n²P) time and O(n²) memory.
 
     Parameters
     ----------

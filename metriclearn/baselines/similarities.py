@@ -51,7 +51,7 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
 
     @abstractmethod
     def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels]) -> NDArray:
-        """The weights w of the standardized features, (P,)."""
+        """Choose the weights w of the standardized features, (P,)."""
 
 
 @dataclass(eq=False, repr=False)
@@ -77,15 +77,16 @@ class EuclideanSimilarity(WeighedSimilarity):
 class SimilarityGridSearch(WeighedSimilarity):
     """Normalized cuts with one weight for some features and another weight for all others.
 
-    This is the baseline of Lajugie, Arlot & Bach. Every pair of weights is tried on the training
-    images. The pair with the least mean loss ‖M − N‖², weighted by ``balance``, is kept.
+    Lajugie, Arlot & Bach use this search as a baseline. Every pair of weights is tried on the
+    training images. The pair with the least mean loss ‖M − N‖², weighted by ``balance``, is kept.
 
     Parameters
     ----------
     first : sequence of int
         Columns of the features with the first weight, such as the position.
     scales : sequence of float
-        Candidates for both weights. They weight squared differences of standardized features.
+        Candidates for both weights. These weights multiply squared differences of standardized
+        features.
     similarity, features, rounding, balance
         See :class:`metriclearn.NormalizedCutMetricLearner`.
 

@@ -40,7 +40,7 @@ class StandardizedMetric(LearnedMetric, ABC):
 
     @abstractmethod
     def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
-        """Components (r, P) for features of mean 0 and pooled standard deviation 1."""
+        """Learn components (r, P) for features of mean 0 and pooled standard deviation 1."""
 
 
 def check_pairs(who: str, truths: Sequence[Partition]) -> None:

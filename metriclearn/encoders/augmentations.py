@@ -61,7 +61,7 @@ _LIMITS = {
 
 
 class _Checked:
-    """Base class of augmentations. It checks the parameters when an augmentation is created."""
+    """Base class of augmentations, which checks the parameters when an augmentation is created."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -70,7 +70,9 @@ class _Checked:
 
 @dataclass(frozen=True)
 class Channels(_Checked):
-    """Base class of augmentations of raw signals. Each column is one channel of one sample.
+    """Base class of augmentations of raw signals.
+
+    Each column of a row is one channel of one sample.
 
     Parameters
     ----------
@@ -241,7 +243,7 @@ class Noise(_Checked):
 class TimeReversal(Channels):
     """Reverse each recording in time with a given probability.
 
-    This reverses the order of the rows, of the samples in each row, and of the labels.
+    The order of the rows, of the samples in each row, and of the labels is reversed.
 
     Parameters
     ----------

@@ -169,7 +169,7 @@ class NamedProducts(InnerProducts):
 
 
 def _has_all_pairs(similarity: Any) -> bool:
-    """Whether ``similarity`` is None or a GaussianSimilarity of all pairs of nodes."""
+    """Return whether ``similarity`` is None or a GaussianSimilarity of all pairs of nodes."""
     if similarity is None:
         return True
     return isinstance(similarity, GaussianSimilarity) and similarity.neighborhood is None
@@ -306,8 +306,8 @@ class StructuredHingeLoss(nn.Module):
         Factor α > 0 of the loss ℓ in the hinge. The scale of the learned outputs grows with √α, and
         the penalty with α.
     penalty : "learned" or float
-        Penalty λ ≥ 0 of a segment or cluster. If it is "learned", ``log_penalty`` is the only
-        parameter of the module, and may have a separate learning rate.
+        Penalty λ ≥ 0 of a segment or cluster. If the penalty is "learned", ``log_penalty`` is the
+        only parameter of the module, and may have a separate learning rate.
     n_clusters : None or "given"
         If "given", M̂ has as many clusters as the true partition, and there is no penalty. If None,
         the penalty determines the number of clusters.
@@ -335,7 +335,7 @@ class StructuredHingeLoss(nn.Module):
     -----
     If labels are partial (−1, or :class:`~metriclearn.PartialPartition`), N is the partition with
     the largest value for the current outputs among those that agree with the labels. N is computed
-    again in every call. For segments it is exact, and the loss ℓ is
+    again in every call. For segments the search for N is exact, and the loss ℓ is
     :class:`~metriclearn.KnownLoss`. Partial labels of clusterings need ``n_clusters="given"`` and
     ``TopEigenvectors()``. Then N has one cluster for each label, and K-means finds N with the
     labels as constraints. The loss ℓ is :class:`~metriclearn.FrobeniusLoss`, restricted to the rows

@@ -58,10 +58,10 @@ class EncoderMetricLearner(MahalanobisSegmenter):
 
     First, AdamW minimizes the hinge of :class:`StructuredHingeLoss` over θ and the penalty λ. The
     search for the best segmentations in this hinge is exact. Then the last layer is learned: a
-    metric B on f_θ(X), and λ again. This is a convex problem, and ``solution_`` holds its
-    certificate. Recordings may have any lengths, and the encoder gets each recording as a whole.
-    ``transform`` returns f_θ(X)L with B = LLᵀ. All predictions are made from these features, as in
-    the linear learners.
+    metric B on f_θ(X), and λ again. Learning the last layer is a convex problem, and ``solution_``
+    holds its certificate. Recordings may have any lengths, and the encoder gets each recording as a
+    whole. ``transform`` returns f_θ(X)L with B = LLᵀ. All predictions are made from these features,
+    as in the linear learners.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return self.name_weights_.classes
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
-        """Not supported, because the output for a sample depends on its neighbors in time.
+        """Raise a TypeError, because the output for a sample depends on its neighbors in time.
 
         Raises
         ------

@@ -1,8 +1,8 @@
 """Encoders that map samples and their neighbors in time to features.
 
-They are plain torch modules, which users can copy and change. The first argument of an encoder is
-the number P of input features, so that a learner can construct it. An encoder maps a batch
-(N, T, P) of N recordings to (N, T, r), so that every input row gets r features.
+Encoders are plain torch modules, which users can copy and change. The first argument of an encoder
+is the number P of input features, so that a learner can construct it. An encoder maps a batch (N,
+T, P) of N recordings to (N, T, r), so that every input row gets r features.
 """
 
 from __future__ import annotations
@@ -113,14 +113,14 @@ class Standardization(nn.Module):
 class TemporalBlock(nn.Module):
     """Residual block x + dropout(relu(convolution of the normalized x over time)).
 
-    It maps (N, T, w) to (N, T, w).
+    The block maps (N, T, w) to (N, T, w).
 
     Parameters
     ----------
     width : int
         Number of channels w.
     kernel_size : int
-        Number of rows that the kernel combines. It should be odd.
+        Number of rows that the kernel combines, preferably odd.
     dilation : int
         Distance in rows between neighboring entries of the kernel.
     dropout : float
@@ -167,9 +167,10 @@ class TemporalConvolution(nn.Module):
 
     An input row is a window of raw samples, each with all channels. After the raw samples, a row
     may have columns that are already features. Two convolutions run over the samples of a window.
-    Their results are pooled to the mean, the maximum and the logarithm of the standard deviation.
-    Then residual convolutions over the rows, with dilations of 1, 2, 4 … rows, combine neighboring
-    windows. If a row is a single sample, the convolutions inside windows are left out.
+    The results of the convolutions are pooled to the mean, the maximum and the logarithm of the
+    standard deviation. Then residual convolutions over the rows, with dilations of 1, 2, 4 … rows,
+    combine neighboring windows. If a row is a single sample, the convolutions inside windows are
+    left out.
 
     Parameters
     ----------
@@ -319,8 +320,8 @@ class Columns(nn.Module):
     n_features : int
         Number of input columns P.
     encoder : callable (n_features) -> nn.Module
-        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. It is called with
-        ``stop``.
+        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. The class is called
+        with ``stop``.
     stop : int
         Number of columns that the encoder reads, at most P.
 
@@ -367,8 +368,8 @@ class Normalized(nn.Module):
     n_features : int
         Number of input columns P.
     encoder : callable (n_features) -> nn.Module
-        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. It need not be causal,
-        because z̄ and σ use the whole recording anyway.
+        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. The encoder need not
+        be causal, because z̄ and σ use the whole recording anyway.
 
     Raises
     ------
@@ -405,17 +406,18 @@ class Normalized(nn.Module):
 class Ensemble(nn.Module):
     """Average of n encoders of the same kind with different initial weights.
 
-    Their outputs are concatenated and divided by √n, so that ⟨ZZᵀ, M⟩ is the mean over the
-    encoders. In training, each recording is passed to one encoder, drawn at random, and the outputs
-    of the others are set to 0. So the encoders learn separately, and make different errors.
-    Training therefore needs n times as many epochs as for one encoder.
+    The outputs of the encoders are concatenated and divided by √n, so that ⟨ZZᵀ, M⟩ is the mean
+    over the encoders. In training, each recording is passed to one encoder, drawn at random, and
+    the outputs of the others are set to 0. So the encoders learn separately, and make different
+    errors. Training therefore needs n times as many epochs as for one encoder.
 
     Parameters
     ----------
     n_features : int
         Number of input columns P.
     encoder : callable (n_features) -> nn.Module
-        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. It is called n times.
+        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. The class is called n
+        times.
     n_encoders : int
         Number of encoders n.
 
@@ -472,9 +474,9 @@ class FrozenEncoder(nn.Module):
     n_features : int
         Number of input columns P.
     module : nn.Module, or callable () -> nn.Module
-        The pretrained module. It maps a batch of windows ``(n, *shape)`` to features of any shape
-        (n, …). A class, or a ``functools.partial`` of a class, can be saved with a model. A module
-        cannot.
+        The pretrained module, which maps a batch of windows ``(n, *shape)`` to features of any
+        shape (n, …). A class, or a ``functools.partial`` of a class, can be saved with a model. A
+        module cannot.
     shape : sequence of int
         A row of the input is a window of this shape, flattened in row-major order. The default is
         (P,).

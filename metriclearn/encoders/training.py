@@ -62,7 +62,7 @@ class Training:
     recordings : list of Recording
         The recordings to train on.
     held : list of Recording
-        The held-out recordings. Their loss determines the best epoch. The list may be empty.
+        The held-out recordings, whose loss determines the best epoch. The list may be empty.
     names : NamedProducts, optional
         The form of the outputs if labels are names. A linear layer after the network then scores
         the names.

@@ -31,8 +31,8 @@ def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any]
     adapter : object with the attributes ``learner`` and ``penalty``
         ``learner`` is a segmenter of metriclearn, by default
         :class:`~metriclearn.ChangePointMetricLearner` with default parameters. ``penalty`` ≥ 0 is
-        used if there are neither labels nor a fitted learner. It is the penalty of a segment in
-        units of squared standard deviations, by default that of the BIC.
+        used if there are neither labels nor a fitted learner. This is the penalty of a segment in
+        units of squared standard deviations, by default the penalty of the BIC.
     arrays : sequence of (T_i, P) arrays
     labels : sequence of (T_i,) labels, optional
         Labels of the samples, −1 where they are unknown.

@@ -229,11 +229,11 @@ class Backend:
         return answers
 
     def version(self, project: Any) -> str:
-        """Version number of the model of a project, or "0" if there is none."""
+        """Return the version number of the model of a project, or "0" if there is none."""
         return str(self._content(str(project).partition(".")[0])["version"])
 
     def task(self, task: Mapping[str, Any], interface: Interface, extractor: Any = None) -> Task:
-        """The features of a task's file, or of the time series that the task holds itself.
+        """Return the features of a task's file, or of the time series that the task holds itself.
 
         Features of sound are computed by ``extractor``. By default this is an extractor with the
         backend's rate.
@@ -296,7 +296,8 @@ class Backend:
 
 
 def _project(data: Mapping[str, Any]) -> str:
-    """The number of the project in a request. It is part of the names of the project's files."""
+    """Return the number of the project in a request. This number is part of the names of the
+    project's files."""
     given = data.get("project")
     number = str(given.get("id") if isinstance(given, Mapping) else given).partition(".")[0]
     if not number.isdecimal():
@@ -305,7 +306,7 @@ def _project(data: Mapping[str, Any]) -> str:
 
 
 def _many(given: Any) -> list[Mapping[str, Any]]:
-    """The JSON objects in ``given``, which is a list or a single object."""
+    """Return the JSON objects in ``given``, which is a list or a single object."""
     listed = given if isinstance(given, list) else [given]
     return [one for one in listed if isinstance(one, Mapping)]
 
@@ -332,7 +333,7 @@ def _labels(one: Task, segments: Sequence[Segment], plain: bool) -> NDArray[np.s
 
 
 def _predicted(one: Task, model: RecordingSegmenter, interface: Interface) -> dict[str, Any]:
-    """The regions of the best segmentation with their scores, and the score of the task."""
+    """Return the regions of the best segmentation with their scores, and the score of the task."""
     learner = model.learner_
     ends = learner.predict_change_points(one.X)
     if hasattr(learner, "boundary_shares"):
@@ -356,11 +357,11 @@ def _predicted(one: Task, model: RecordingSegmenter, interface: Interface) -> di
 
 
 def application(backend: Backend) -> Any:
-    """The ASGI application. It learns in a thread, one project after the other.
+    """Make the ASGI application. Learning runs in a thread, one project after the other.
 
-    Requests must have the content type JSON, which pages of other sites cannot send. They must not
-    have an Origin header. Requests from web pages have one, even if the page comes from a foreign
-    domain name that points to this computer (DNS rebinding).
+    Requests must have the content type JSON, which pages of other sites cannot send. Requests must
+    not have an Origin header. Requests from web pages have such a header, even if the page comes
+    from a foreign domain name that points to this computer (DNS rebinding).
     """
     starlette = optional("starlette.applications", "label")
     Route = optional("starlette.routing", "label").Route

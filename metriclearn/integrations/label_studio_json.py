@@ -367,7 +367,7 @@ def regions_of(
 
 
 def recording_name(task: Mapping[str, Any], interface: Interface | None) -> str:
-    """The name of a task's file without its ending, or "task ID" if the task has no file."""
+    """Return the name of a task's file without its ending, or "task ID" if the task has no file."""
     values = dict(task["data"])
     if interface is not None and interface.key in values:
         values = {interface.key: values[interface.key]}
@@ -400,7 +400,8 @@ def _listed(tasks: PathLike | Sequence[Mapping[str, Any]]) -> Sequence[Any]:
 def _results(
     task: Mapping[str, Any], where: str, annotator: Any, predictions: bool
 ) -> list[Mapping[str, Any]]:
-    """The regions of the annotation that is read (see read_tasks), or of the newest prediction."""
+    """Return the regions of the annotation that is read (see read_tasks), or of the newest
+    prediction."""
     given = task.get("predictions" if predictions else "annotations")
     if given is None:
         given = task.get("completions", []) if not predictions else []
@@ -424,7 +425,7 @@ def _results(
 
 
 def _names(annotator: Any) -> tuple[Any, ...]:
-    """The number and the e-mail address of an annotator, where they are known."""
+    """Return the number and the e-mail address of an annotator, where they are known."""
     if isinstance(annotator, Mapping):
         return annotator.get("id"), str(annotator.get("id")), annotator.get("email")
     return (annotator, str(annotator))
@@ -433,7 +434,8 @@ def _names(annotator: Any) -> tuple[Any, ...]:
 def _table(
     interface: Interface | None, folder: PathLike | None, task: Mapping[str, Any], name: str
 ) -> pd.DataFrame | None:
-    """The table of a time series, from the task itself or from the folder. None without a table."""
+    """Return the table of a time series, from the task itself or from the folder. Returns None
+    without a table."""
     if interface is None or interface.is_sound:
         return None
     inline = task["data"].get(interface.key)

@@ -70,7 +70,7 @@ class MahalanobisCost(BaseCost):
         return {"sums": np.cumsum(np.vstack([0.0 * columns[:1], columns]), axis=0)}
 
     def evaluate(self, cache: dict[str, NDArray], interval_specs: ArrayLike) -> NDArray[np.float64]:
-        """Costs of segments [start, end), (n, 1)."""
+        """Compute the costs of segments [start, end), (n, 1)."""
         validation.check_is_fitted(self)
         specs = validation.check_interval_specs(
             interval_specs, self.interval_specs_ncols, caller_name=type(self).__name__
@@ -81,7 +81,7 @@ class MahalanobisCost(BaseCost):
         return np.maximum(sums[:, -1] - means, 0.0)[:, None]
 
     def get_default_penalty(self) -> float:
-        """The learned penalty of a segment or, if there is none, the penalty of the BIC.
+        """Return the learned penalty of a segment or, if there is none, the penalty of the BIC.
 
         The BIC counts rank(B) parameters for every segment.
 

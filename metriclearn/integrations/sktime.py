@@ -29,9 +29,9 @@ class MetricChangePointDetector(BaseDetector):
     clones the detector. If there is no y and the learner is not fitted, the metric is the Euclidean
     metric of standardized columns.
 
-    The column ``"ilocs"`` of y holds the first sample of every new segment. It may hold segments
-    instead, as intervals closed on the left. Then samples outside of all intervals are unlabeled.
-    For a panel, the first index level of X, of y and of predictions is the instance.
+    The column ``"ilocs"`` of y holds the first sample of every new segment. This column may hold
+    segments instead, as intervals closed on the left. In this case samples outside of all intervals
+    are unlabeled. For a panel, the first index level of X, of y and of predictions is the instance.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class MetricChangePointDetector(BaseDetector):
         return events[None] if None in events else pd.concat(events)
 
     def _final_events(self, borders: list[int], labels: NDArray) -> pd.DataFrame:
-        """A table of the events of final segments. Segment i lies between the positions
+        """Make a table of the events of final segments. Segment i lies between the positions
         ``borders[i]`` and ``borders[i + 1]``, and has the label ``labels[i]``."""
         return pd.DataFrame({"ilocs": borders[1:]})
 
@@ -135,21 +135,23 @@ class MetricChangePointDetector(BaseDetector):
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Parameters with which sktime checks the detector."""
+        """Return parameters with which sktime checks the detector."""
         learner = ChangePointMetricLearner(min_size=2)
         return [{}, {"penalty": 1.0}, {"learner": learner, "penalty": 20.0}]
 
     def predict_points(self, X: Any) -> pd.DataFrame:
-        """Change-points as in sktime. For a panel, the first index level is the instance."""
+        """Return the change-points in the format of sktime. For a panel, the first index level is
+        the instance."""
         return self._each(super().predict_points, X)
 
     def predict_segments(self, X: Any) -> pd.DataFrame:
-        """Segments as in sktime. For a panel, the first index level is the instance."""
+        """Return the segments in the format of sktime. For a panel, the first index level is the
+        instance."""
         return self._each(super().predict_segments, X)
 
     def transform(self, X: Any) -> pd.DataFrame:
-        """Labels of all samples as in sktime. For a panel, the first index level is the
-        instance."""
+        """Return the labels of all samples in the format of sktime. For a panel, the first index
+        level is the instance."""
         labels, index = self._each(super().transform, X), self._check_X(X).index
         return labels.set_axis(index) if isinstance(index, pd.MultiIndex) else labels
 
@@ -200,7 +202,7 @@ class MetricSegmenter(MetricChangePointDetector):
 
 
 def instances(table: pd.DataFrame) -> Mapping[Any, pd.DataFrame]:
-    """The series of a panel, by name. A single series has the name None."""
+    """Return the series of a panel by their names. A single series has the name None."""
     if not isinstance(table.index, pd.MultiIndex):
         return {None: table}
     return {name: part.droplevel(0) for name, part in table.groupby(level=0, sort=False)}

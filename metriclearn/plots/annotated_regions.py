@@ -38,7 +38,7 @@ def plot_annotations(
 
     Regions in which no change is allowed are blue, and regions that need a change are orange. If
     the segmentation contradicts a region, the region has a frame with the words "missed" or "too
-    many". It takes O(T) time per panel.
+    many". Drawing takes O(T) time per panel.
 
     Parameters
     ----------

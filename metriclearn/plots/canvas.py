@@ -41,7 +41,7 @@ def canvas(
 
 
 def figure_of(ax: Axes) -> Figure:
-    """Return the figure that contains the axes. It is the whole figure, never a subfigure."""
+    """Return the whole figure that contains the axes, never a subfigure."""
     return cast(Figure, ax.get_figure(root=True))
 
 

@@ -32,7 +32,7 @@ def plot_margins(
     the score of the best segmentation of all. The curve is 0 at the change-points. Elsewhere,
     values close to 0 mark positions where a change would be nearly as good. Dashed lines mark the
     change-points, and the numbers above the lines are the confidences. Blue bands show how far each
-    change-point can be moved for a small loss of score. It takes O(T + K) time.
+    change-point can be moved for a small loss of score. Drawing takes O(T + K) time.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def plot_margins(
         Confidence of each change-point: how much the score decreases without it (infinite if it
         cannot be removed), or its probability.
     gains : (T,) array
-        The values of the curve. They are at most 0, and −inf where no change is allowed.
+        The values of the curve, which are at most 0, and −inf where no change is allowed.
     intervals : (K−1, 2) int array
         First and last position of the blue band of each change-point, see
         :meth:`~metriclearn.BoundaryMargins.intervals`.
@@ -117,7 +117,7 @@ def plot_reliability(
 
     Each point is a bin of predictions with similar probabilities. If the probabilities are
     calibrated, the points are on the diagonal. Error bars show one binomial standard error. The
-    default title states the :func:`expected_calibration_error`. It takes O(n) time.
+    default title states the :func:`expected_calibration_error`. Drawing takes O(n) time.
 
     Parameters
     ----------
@@ -164,10 +164,11 @@ def plot_reliability(
 def expected_calibration_error(
     probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int = 10
 ) -> float:
-    """Expected calibration error, Σ_b n_b/n |fraction that came true − mean probability|.
+    """Compute the expected calibration error of predicted probabilities.
 
-    The sum is over bins b of equal width. Bin b has n_b predictions. The error is in [0, 1], and 0
-    is perfect. It takes O(n) time.
+    The error is Σ_b n_b/n |fraction that came true − mean probability|, summed over bins b of equal
+    width. Bin b has n_b of the n predictions. The error is in [0, 1], and 0 is perfect. The
+    computation takes O(n) time.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def plot_convergence(
     traces : fitted learner, or dict of str to learner or table
         A fitted learner. To draw several methods, pass a dict from the name of each method to its
         fitted learner or to a table. A table is a dict of arrays or a pandas DataFrame, with one
-        entry per round. It must have the column ``objective``. The column ``lower_bound`` is
+        entry per round. A table must have the column ``objective``. The column ``lower_bound`` is
         optional (NaN or −∞ while there is no bound). The optional column ``passes`` is the number
         of passes over the data since the start (by default, a round is one pass). With
         ``seconds=True`` the table must have the column ``seconds``, the time since the start. An

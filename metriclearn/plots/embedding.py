@@ -34,7 +34,7 @@ def plot_embeddings(
     labels : array (T,)
         The class of every sample. The legend names the classes if there are at most ten.
     title : str, optional
-        Title of the figure. It should say what the figure shows.
+        Title of the figure, which should tell what the figure shows.
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made. In narrow axes, panels are stacked.
 

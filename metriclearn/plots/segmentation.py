@@ -42,8 +42,8 @@ def plot_segmentation(
     The first strip is the truth. A segment has the color of the true segment with which it overlaps
     most, so equal colors mean agreement. Solid lines are the boundaries of a strip. Dashed lines
     continue the true boundaries through all strips. So a dashed line without a solid line is a
-    missed boundary, and a solid line without a dashed line is a wrong boundary. It takes O(T P)
-    time for the signal and O(K) per strip.
+    missed boundary, and a solid line without a dashed line is a wrong boundary. Drawing takes O(T
+    P) time for the signal and O(K) per strip.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ def plot_segmentation(
         last change-point is T.
     signal : (T, P) or (T,) array, data frame, or dict of str to (T,) array, optional
         The signal to draw above the strips. Every feature is scaled to [0, 1]. Up to six features
-        are drawn as lines. If there are more, all are drawn as a heat map. The names of the columns
-        of a data frame, or the keys of a dict, are written above the signal.
+        are drawn as lines. If there are more features, all are drawn as a heat map. The names of
+        the columns of a data frame, or the keys of a dict, are written above the signal.
     losses : dict of str to float, optional
-        The loss ‖M − N‖²_F of each strip against the truth. It is written next to the name of the
-        strip.
+        The loss ‖M − N‖²_F of each strip against the truth. The loss is written next to the name of
+        the strip.
     sampling_step : float
         Time between two samples, in ``unit``.
     unit : str

@@ -50,7 +50,7 @@ def plot_image_segmentations(
     names : sequence of str, optional
         A title for every column.
     title : str, optional
-        Title of the figure. It should say what the figure shows.
+        Title of the figure, which should tell what the figure shows.
 
     Returns
     -------

@@ -146,9 +146,9 @@ def plot_regularization_path(
     """Draw the learned weights against the strength of regularization.
 
     If the validation loss is given, it is drawn in a second panel below. Up to six features have a
-    color and a name, and the others are gray. These are the features with the largest weights at
-    the strength with the least validation loss. If the validation loss is not given, features are
-    compared by their largest weight over all strengths.
+    color and a name, and the others are gray. The features with a name are those with the largest
+    weights at the strength with the least validation loss. If the validation loss is not given,
+    features are compared by their largest weight over all strengths.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def plot_regularization_path(
     validation_loss : (S,) or (S, F) array, optional
         Loss on validation data. If it has one column per fold, the mean ± standard error is drawn.
     feature_names : sequence of P str, optional
-        Names of the features. They are "feature 0", "feature 1", … by default.
+        Names of the features, by default "feature 0", "feature 1", ….
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made.
     noun : str

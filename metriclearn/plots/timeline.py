@@ -47,8 +47,8 @@ def plot_timeline(
 
     A label has the same color in all strips. A legend names the colors, and labels are written into
     segments that are wide enough. If no segment of a strip has a label, two colors alternate. The
-    time axis is in seconds, or in minutes:seconds for recordings longer than two minutes. It takes
-    O(samples + segments) time.
+    time axis is in seconds, or in minutes:seconds for recordings longer than two minutes. Drawing
+    takes O(samples + segments) time.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def plot_timeline(
 
 
 def _taking_turns(segments: Sequence[Segment]) -> Sequence[Segment]:
-    """If no segment has a label, give all segments blank labels, so that two colors alternate."""
+    """Give all segments blank labels if no segment has a label, so that two colors alternate."""
     if any(label for _, _, label in segments):
         return segments
     return [(start, end, " " * (1 + i % 2)) for i, (start, end, _) in enumerate(segments)]

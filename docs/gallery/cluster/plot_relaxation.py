@@ -2,8 +2,8 @@
 Above and below the best clustering
 ===================================
 
-The best of all partitions is hard to find. Its value is never above that of the spectral
-relaxation, and never below that of a local search.
+The best of all partitions is hard to find. But its value is never above the value of the spectral
+relaxation, and never below the value of a local search.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ Does a method answer the same twice?
 ====================================
 
 K-means on bootstrap samples of three groups: with ``K = 3`` the clusterings agree, with another K
-they do not. This does not prove that K is right (von Luxburg 2010 explains why).
+they do not. Such agreement does not prove that K is right (von Luxburg 2010 explains why).
 """
 
 import matplotlib.pyplot as plt

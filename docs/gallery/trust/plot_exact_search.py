@@ -3,7 +3,7 @@ The exact search, and how fast it is
 ====================================
 
 Algorithm 1 of the paper evaluates all pairs of positions. The pruned search evaluates only a few of
-these pairs and gives the same result. Both maximize ⟨A, M⟩ over all segmentations.
+these pairs and gives the same result. Both searches maximize ⟨A, M⟩ over all segmentations.
 """
 
 import time
