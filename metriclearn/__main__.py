@@ -509,7 +509,7 @@ def _refuse(kind: str, folder: Path, **options: Any) -> None:
 
 
 def _holds_recordings(folder: Path, segments: str) -> bool:
-    """Whether a folder holds recordings or a table of their segments.
+    """Return whether a folder holds recordings or a table of their segments.
 
     The result is also True if ``segments`` names another table than segments.csv. For a folder of
     CSV files with labels, the result is False. If the folder holds none of these, an error is

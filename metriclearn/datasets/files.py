@@ -126,9 +126,9 @@ def load_files(
     FileNotFoundError
         If the folder does not exist or has no file of these kinds.
     ValueError
-        If a file cannot be read, lacks a column or a value, or has other feature columns than
-        the first file. For a wrong value, the message names the file, the column and the row,
-        where 1 is the row after the header.
+        If a file cannot be read, lacks a column or a value, or has other feature columns than the
+        first file. For a wrong value, the message names the file, the column and the row, where row
+        1 is the row after the header.
 
     Warns
     -----
@@ -214,7 +214,8 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
     Warns
     -----
     UserWarning
-        If a file that is left out has no column ``start``. It may not be a table of segments.
+        If a file that is left out has no column ``start``: such a file may not be a table of
+        segments.
     """
     kept, odd = [], []
     for file in files:

@@ -64,11 +64,11 @@ def make_change_points(
 
     X[t, p] = jump · m[p, segment of t] + noise · e[t, p] with m and e standard normal. All relevant
     features change at the change-points that the labels give. The other features, the distractors,
-    are divided into groups of ``distractor_group`` features. Each group changes at change-points
-    that are drawn in the same way, independently of the labels. The defaults follow Lajugie, Arlot
-    & Bach, section 6.1 (which does not state the amplitudes): T = 600, P = 300, of which 10 are
-    relevant. To make training, validation and test sets, change only ``random_state``: the relevant
-    features do not depend on it.
+    are divided into groups of ``distractor_group`` features. Each group of distractors changes at
+    change-points that are drawn in the same way, independently of the labels. The defaults follow
+    Lajugie, Arlot & Bach, section 6.1 (which does not state the amplitudes): T = 600, P = 300, of
+    which 10 are relevant. To make training, validation and test sets, change only ``random_state``:
+    the relevant features do not depend on it.
 
     Cost and memory O(n_series · T · P).
 

@@ -306,7 +306,7 @@ class SlidingMoments(_PerSeries):
 
 @dataclass(eq=False, repr=False)
 class SoftThresholds(_PerSeries):
-    """sign(x) · (|x| − t)₊ of every column, for several thresholds t.
+    """Soft-thresholded columns sign(x) · (|x| − t)₊, for several thresholds t.
 
     Deviations below t, such as slow waves, vanish. A nonnegative combination of these features is a
     piecewise linear function of x that is steeper for larger |x|. A metric learned on these

@@ -109,8 +109,8 @@ class SequenceFeatures(StatelessTransformer):
     def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64] | list[NDArray[np.float64]]:
         """Compute the features of N sequences (T_i, P). Returns an array (N, n_names).
 
-        With ``window``, it returns a list of N arrays (T_i + 1, n_names). The cost for a sequence
-        is O(T log T · P) or, with ``window``, O(T · window · P).
+        With ``window``, the method returns a list of N arrays (T_i + 1, n_names). The cost for a
+        sequence is O(T log T · P) or, with ``window``, O(T · window · P).
         """
         arrays = [real_array("SequenceFeatures", "a sequence", sequence) for sequence in X]
         if self.window is not None:

@@ -280,8 +280,8 @@ def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float
 
     M = Y(YᵀY)⁻¹Yᵀ represents a partition with the assignment matrix Y, and N represents the other
     partition in the same way. The loss is computed from ‖M − N‖²_F = K + K′ − 2 Σ_kl n_kl² / (a_k
-    b_l). The loss ℓ is symmetric, 0 for equal partitions only, and at most (K + K′ − 2) / n. It is
-    the square of a metric.
+    b_l). The loss ℓ is symmetric, 0 for equal partitions only, and at most (K + K′ − 2) / n. The
+    loss is the square of a metric.
 
     Parameters
     ----------

@@ -159,8 +159,9 @@ def mann_whitney_u(
 
     U1 is the number of pairs (x, y) with y < x, where a tie counts as half a pair. The exact
     p-value is the probability that a random permutation gives a |U − n1 n2/2| at least as large as
-    the observed one. In contrast to the exact method of scipy, it takes ties into account. Dynamic
-    programming over groups of tied values computes it in at most O((n1+n2)² n1 n2) time.
+    the observed one. In contrast to the exact method of scipy, this p-value takes ties into
+    account. Dynamic programming over groups of tied values computes the p-value in at most
+    O((n1+n2)² n1 n2) time.
 
     Parameters
     ----------

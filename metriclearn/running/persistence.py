@@ -331,7 +331,7 @@ def _class_at(path: str, kind: str) -> type:
 
 @cache
 def _parameters_of(cls: type) -> frozenset[str]:
-    """Return the names of parameters. Cached, because a consensus has hundreds of models."""
+    """Return the names of parameters, from a cache because a consensus has hundreds of models."""
     return frozenset(signature(cls).parameters)
 
 

@@ -14,7 +14,7 @@ _PART = 2048  # data sets per task
 
 
 class StoredArray:
-    """One (T, P) data set on disk. Converting it to a numpy array reads it.
+    """One (T, P) data set on disk. The data are read when numpy converts them to an array.
 
     Parameters
     ----------

@@ -98,10 +98,10 @@ def load_hapt(
         0.001. The values are the sd (``log_sd``), the root mean square of the frequencies up to 5
         Hz (``log_low_band``), and the root mean square of the frequencies above 5 Hz
         (``log_high_band``). ``"extended"`` adds four features: minimum, maximum, median (g or
-        rad/s) and slope (per sample). It also treats the norms of acceleration and of angular
-        velocity as two further channels, so there are 80 features. ``"raw"`` gives the samples of
-        the window (g and rad/s) in all six channels, with names such as ``acc_x_0``. ``"both"``
-        gives the raw features, then the basic ones.
+        rad/s) and slope (per sample). ``"extended"`` also treats the norms of acceleration and of
+        angular velocity as two further channels, so there are 80 features. ``"raw"`` gives the
+        samples of the window (g and rad/s) in all six channels, with names such as ``acc_x_0``.
+        ``"both"`` gives the raw features, then the basic ones.
     unlabeled : {"drop", "keep", "unknown"}
         What to do with windows that belong to a gap. ``"drop"`` removes these windows and joins the
         remaining ones. ``"keep"`` makes every gap a separate segment. ``"unknown"`` labels these

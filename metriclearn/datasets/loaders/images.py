@@ -201,7 +201,7 @@ def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
 
 
 def _convert_horses(source: Path, folder: Path) -> None:
-    """Make masks of 0 and 1 from the archive, and resize its photographs to the same size."""
+    """Make masks of 0 and 1 from the archive, and resize every photograph to its mask's size."""
     Image = optional("PIL.Image", "image")
     for part in ("images", "masks"):
         (folder / part).mkdir()

@@ -55,7 +55,7 @@ def load_texts(
         :func:`metriclearn.datasets.data_folder`.
     fitted : sequence of str, optional
         Names of the documents to which the vocabulary, the weights of words and the SVD are fitted,
-        such as the training documents. By default these are all documents.
+        such as the training documents. By default, all documents are used.
     n_components : int
         Dimensions of the SVD.
     held_out : float

@@ -41,12 +41,12 @@ def load_beedance(
         Add ten features that separate the regimes. All ten are computed over a centered window, and
         all logarithms are natural. Each of the three channels has two features: the logarithm of
         the mean absolute step between frames, and the logarithm of the root mean square change of
-        this step. The second of them is large while a bee waggles. Two more features describe how
-        far the heading deviates from its median over the whole track: the mean deviation, and the
-        logarithm of the root mean square deviation. The last two features describe the smoothed
-        path: the mean turn in radians per frame (left and right differ in sign), and the logarithm
-        of the mean speed. The direction of the path is not a feature, because a bee that turns left
-        may face any direction.
+        this step. The second feature of a channel is large while a bee waggles. Two more features
+        describe how far the heading deviates from its median over the whole track: the mean
+        deviation, and the logarithm of the root mean square deviation. The last two features
+        describe the smoothed path: the mean turn in radians per frame (left and right differ in
+        sign), and the logarithm of the mean speed. The direction of the path is not a feature,
+        because a bee that turns left may face any direction.
     window : int
         Odd number of frames in the window.
 

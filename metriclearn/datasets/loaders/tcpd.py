@@ -111,7 +111,9 @@ def load_tcpd(
 def _series(
     name: str, content: dict[str, Any], annotations: dict[str, list[int]]
 ) -> AnnotatedSeries:
-    """Make a series from the content of its file and its annotations. Gaps are filled linearly.
+    """Make a series from the content of its file and its annotations.
+
+    Missing values are interpolated linearly.
 
     Raises
     ------

@@ -42,7 +42,7 @@ class ImageNodes:
 
 
 class Picture:
-    """One image in CIE Lab and its nodes. Groups of features are computed from it.
+    """One image in CIE Lab and its nodes. All groups of features are computed from a picture.
 
     Parameters
     ----------
