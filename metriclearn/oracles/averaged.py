@@ -1,6 +1,7 @@
-"""Loss-augmented inference by a mixture of two oracles.
+"""Mix the solutions of two oracles in loss-augmented inference.
 
-With one of them the hinge is an upper bound of the exact hinge, with the other a lower bound.
+With the first oracle, the hinge is an upper bound of the exact hinge. With the second oracle, it is
+a lower bound.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from metriclearn.running.parameters import Needs, check_parameters, component, n
 class Mixture:
     """A convex combination Σ s_i M_i of partitions and projectors.
 
-    It can be used in place of a single partition or projector.
+    A mixture can be used in place of a single partition or projector.
 
     Parameters
     ----------
@@ -40,16 +41,16 @@ class Mixture:
         self.n_clusters = float(np.dot(shares, [part.n_clusters for part in parts]))
 
     def inner(self, truth: Partition) -> float:
-        """⟨M, N⟩."""
+        """Return ⟨M, N⟩."""
         return float(np.dot(self.shares, [part.inner(truth) for part in self.parts]))
 
     def root(self, X: NDArray) -> NDArray:
-        """A matrix R with RᵀR = XᵀMX."""
+        """Return a matrix R with RᵀR = XᵀMX."""
         pairs = zip(self.shares, self.parts)
         return np.vstack([np.sqrt(share) * part.root(X) for share, part in pairs])
 
     def project(self, X: NDArray) -> NDArray:
-        """M X."""
+        """Return M X."""
         pairs = zip(self.shares, self.parts)
         return np.sum([share * part.project(X) for share, part in pairs], axis=0)
 
@@ -58,8 +59,8 @@ class Mixture:
 class Averaged(ComponentParameters):
     """Mix the solutions of the relaxation and the local search: (1 − s)·M_relaxed + s·M_searched.
 
-    The relaxation makes the hinge an upper bound of the exact hinge, and the local search makes it
-    a lower bound. With this oracle, the hinge is the same mixture of the two bounds.
+    With the relaxation, the hinge is an upper bound of the exact hinge. With the local search, it
+    is a lower bound. With the mixture, the hinge is the same mixture of the two bounds.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ class Averaged(ComponentParameters):
         return self.search.relaxation
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Mixture:
-        """The mixture of the solutions of both oracles.
+        """Return the mixture of the solutions of both oracles.
 
         Raises
         ------

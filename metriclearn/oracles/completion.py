@@ -1,4 +1,4 @@
-"""Completing a clustering: K-means that keeps the given labels and spans."""
+"""Complete partial labels to a clustering, by K-means that keeps the given labels and spans."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class _Groups(NamedTuple):
 class ConstrainedKMeans(BaseEstimator):
     """Find a clustering with large ⟨ZZᵀ + cI, M⟩ that agrees with labels and ``same`` spans.
 
-    Samples with the same label, or in one span, form a group and move together (must-link).
-    Groups with different labels never share a cluster. Every label has its own cluster, and the
-    initial center of this cluster is the mean of the label's group (Constrained-KMeans of Basu,
-    Banerjee & Mooney 2002). Lloyd's iterations run over the group means, weighted by size, from
-    several starts, up to a local maximum of the value. If the number of clusters is unknown,
-    clusters are added to the labeled ones, one at a time, while the value grows.
+    Samples with the same label, or in one span, form a group and move together (must-link). Groups
+    with different labels never share a cluster. Every label has its own cluster, and the initial
+    center of this cluster is the mean of the label's group (Constrained-KMeans of Basu, Banerjee &
+    Mooney 2002). Lloyd's iterations move the groups, which are weighted by their sizes, until the
+    value reaches a local maximum. If the number of clusters is unknown, there is first one cluster
+    for each label. Then clusters are added one at a time, while the value grows.
 
-    The time is O(n_init · iterations · T r K) for each number of clusters.
+    For each number of clusters, the time is O(n_init · iterations · T r K).
 
     Parameters
     ----------
     n_init : int
-        Number of starts. The best result of all starts is returned. For each start, k-means++
-        chooses the centers of the clusters without a label.
+        Number of starts. The best result of all starts is returned. In each start, k-means++
+        chooses the initial centers of the clusters without a label.
     max_iterations : int
     random_state : int, RandomState instance or None
 
@@ -67,7 +67,7 @@ class ConstrainedKMeans(BaseEstimator):
         n_clusters: int | None = None,
         known: PartialPartition | None = None,
     ) -> Partition:
-        """Complete ``known`` to a clustering. It has ``n_clusters`` clusters if that is given.
+        """Complete ``known`` to a clustering, with ``n_clusters`` clusters if this number is given.
 
         Raises
         ------
@@ -103,9 +103,9 @@ class ConstrainedKMeans(BaseEstimator):
 def spectral_completion(form: Any, n_clusters: int | None, known: PartialPartition) -> Partition:
     """Complete ``known`` to a clustering, for any form A with ``matvec``, such as a similarity.
 
-    This is spectral clustering that keeps the labels: the K leading eigenvectors of A, which solve
-    the relaxed problem, are clustered by :class:`ConstrainedKMeans`. The number of clusters must be
-    given.
+    This is spectral clustering that keeps the labels. The K leading eigenvectors of A solve the
+    relaxed problem. Then :class:`ConstrainedKMeans` clusters the samples by their entries in these
+    eigenvectors. The number of clusters must be given.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def groups_of(known: PartialPartition) -> tuple[NDArray[np.int64], int]:
 
 
 def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState) -> NDArray:
-    """Choose the first centers, (K, r): the means of the labeled groups, then some by k-means++."""
+    """Return first centers (K, r): the means of the labeled groups, and more by k-means++."""
     means, sizes, n_labels = groups
     chosen = list(range(n_labels)) or [int(rng.choice(len(means), p=sizes / sizes.sum()))]
     while len(chosen) < n_clusters:
@@ -156,7 +156,7 @@ def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState)
 
 
 def _lloyd(groups: _Groups, centers: NDArray, max_iterations: int) -> tuple[NDArray, float]:
-    """Run Lloyd's iterations. Returns the cluster of every group, and the inertia.
+    """Run Lloyd's iterations, and return the cluster of every group and the inertia.
 
     Groups with labels stay in their clusters, and no cluster is empty.
     """

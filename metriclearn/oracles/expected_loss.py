@@ -1,33 +1,36 @@
-"""Find the segmentation of least expected loss, exactly, and a clustering of small expected loss.
+"""Find the segmentation with the least expected loss, or a clustering with a small expected loss.
 
-The expectation is over the members of a consensus, which are partitions N_j with weights q_j (see
-:class:`~metriclearn.problem.consensus_form.ConsensusForm`). The value of a segment (s,u] is
+The expected loss is the weighted mean of the losses against the members of a consensus. The members
+are partitions N_j with weights q_j (see
+:class:`~metriclearn.problem.consensus_form.ConsensusForm`). The segmentation is found by an exact
+dynamic program. The value of a segment (s,u] is
 
     f(s,u) = 2 Σ_j q_j Σ_k |(s,u] ∩ C_jk|² / (|C_jk| (u−s)) − 1 + β max_c [V_c(u) − V_c(s)],
 
-with C_jk the segments of member j, β the ``name_loss`` of the form, and V_c the cumulative votes of
-the members for the name c.
+where C_jk are the segments of member j, β is the ``name_loss`` of the form, and V_c are the
+cumulative votes of the members for the name c.
 
 **Only segment ends of members need to be tried.** Move one boundary t of a segmentation between two
-neighboring ends of members. Every overlap is affine in t. Each term of f is the square of an affine
-function, divided by a positive affine function, so it is convex. The term of the votes is convex,
-too, as a maximum of affine functions. A convex function is largest at an end of the interval in
-which t moves. This end is a segment end of a member, or a neighboring boundary. In the second case,
-the segment between the two boundaries vanishes. Its f tends to −1, so the segmentation without this
-segment is better. If the number K of segments is given, another segment can be split instead,
-because splits never lower the sum of f + 1. The method ``shifted`` of the form may replace the −1
-in f by a positive number. The f of a vanishing segment then tends to this number, so all positions
-must be tried. If there are annotations, the borders of their regions also bound the interval, so
-they are tried, too.
+neighboring ends of members. Every overlap is an affine function of t. Each term of f is the square
+of an affine function, divided by a positive affine function, so each term is convex. The term of
+the votes is a maximum of affine functions, so it is convex, too. A convex function is largest at an
+end of the interval in which t moves. This end is a segment end of a member, or a neighboring
+boundary. In the second case, the segment between the two boundaries vanishes. Its f tends to −1, so
+the segmentation without this segment is better. If the number K of segments is given, another
+segment can be split instead, because splits never lower the sum of f + 1. The method ``shifted`` of
+the form may replace the −1 in f by a positive number. Then the f of a vanishing segment tends to
+this number, so all positions must be tried. If there are annotations, the borders of their regions
+also bound the interval, so these borders are tried, too.
 
-**Starts are dropped** by the rule of PELT. The f + 1 of a segment is at most the sum of f + 1 over
-its parts. So once F(s) + f(s,u) + 1 < F(u), no best segmentation has a segment that begins at s and
-ends after u.
+**Starts are dropped** by the rule of PELT. The value f + 1 of a segment is at most the sum of the
+values f + 1 of its parts. So once F(s) + f(s,u) + 1 < F(u), no best segmentation has a segment that
+begins at s and ends after u.
 
-**Clusterings** come from a local search. The mean expected loss of the members themselves is
-Σ_ij q_i q_j ‖N_i − N_j‖² = 2 Σ_j q_j ‖N_j − N̄‖². Among all matrices, N̄ has the least expected
-loss, Σ_j q_j ‖N_j − N̄‖², which is half of this mean. The best member is no worse than the mean. So
-its expected loss is at most twice the least possible one, and the search starts from this member.
+**Clusterings** come from a local search. The mean expected loss of the members themselves is Σ_ij
+q_i q_j ‖N_i − N_j‖² = 2 Σ_j q_j ‖N_j − N̄‖². Among all matrices, N̄ = Σ_j q_j N_j has the least
+expected loss, Σ_j q_j ‖N_j − N̄‖². This is half of the mean over the members. The best member is no
+worse than the mean. So the expected loss of the best member is at most twice the least possible
+expected loss. The search starts from this member.
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ def best_consensus(
     """Find the segmentation with the largest ⟨A, M⟩ among those that agree with ``known``.
 
     If the m members have E different segment ends, the time is O(mE²) in the worst case. Usually
-    few starts survive, and the time is O(mE). If K segments are given, the time is O((m + K) E²).
+    few starts survive, and the time is O(mE). If the number K of segments is given, the time is
+    O((m + K) E²).
 
     Parameters
     ----------
@@ -120,13 +124,14 @@ def best_consensus(
 def best_clustering(
     form: ConsensusForm, n_clusters: int | None = None, search: LocalSearch | None = None
 ) -> Bounds:
-    """Find a clustering with large ⟨A, M⟩. Returns it, its value and the value of the relaxation.
+    """Find a clustering with large ⟨A, M⟩, and return it with its value and that of the relaxation.
 
-    Local searches start from the rounded relaxation and from the best member with ``n_clusters``
-    clusters (any number if it is None). So the result has at most the expected loss of this member.
-    If ``n_clusters`` is None, or all members have this number of clusters, the expected loss of the
-    result is at most twice the least possible one. Let r be the total number of clusters of the
-    members. The time is O(T m² + T r²), and O(K T r) more for each pass of a local search.
+    One local search starts from the rounded relaxation, and another starts from the best member
+    with ``n_clusters`` clusters (any number if it is None). So the expected loss of the result is
+    at most that of this member. If ``n_clusters`` is None, or all members have this number of
+    clusters, the expected loss of the result is at most twice the least possible expected loss. Let
+    r be the total number of clusters of the members. The time is O(T m² + T r²), and O(K T r) more
+    for each pass of a local search.
 
     Parameters
     ----------
@@ -149,9 +154,9 @@ def best_clustering(
 def overlap_table(
     ends: Sequence[NDArray], firsts: Sequence[int], positions: NDArray
 ) -> NDArray[np.float64]:
-    """Tabulate four numbers for every position and member, (4, E, m).
+    """Make a table (4, E, m) with four numbers for every position and member.
 
-    The overlap of any segment with the segments of a member is computed from these numbers.
+    From these numbers, the overlap of any segment with the segments of a member can be computed.
 
     Parameters
     ----------
@@ -167,7 +172,7 @@ def overlap_table(
 
 
 def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]:
-    """Compute the numbers of :func:`overlap_table` for one member, (4, E).
+    """Compute the part (4, E) of :func:`overlap_table` that belongs to one member.
 
     If a position is the end u of a segment (s,u], the first three numbers are used. They are the
     start and 1/size of the member's segment that contains sample u−1, and the part of the sum
@@ -191,7 +196,7 @@ def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]
 
 @njit(**LIGHT)
 def _value(positions, table, weights, names, c, s, u):
-    """The value f of the segment between the positions with the indices s and u."""
+    """Return the value f of the segment between the positions with the indices s and u."""
     length, total = positions[u] - positions[s], 0.0
     for j in range(len(weights)):
         if positions[s] >= table[0, u, j]:  # both in one segment of member j
@@ -206,14 +211,14 @@ def _value(positions, table, weights, names, c, s, u):
 
 @njit(**LIGHT)
 def _is_allowed(positions, rules, s, u):
-    """Whether annotations allow the segment between the positions with the indices s and u."""
+    """Return whether annotations allow the segment between positions with the indices s and u."""
     if rules.shape[1] == 0:
         return True
     return rules[0, u] != 0 and rules[1, u] <= positions[s] < rules[2, u]
 
 
 def _recursion(positions: NDArray, *terms: Any) -> tuple[NDArray, float]:
-    """Find the best segmentation into any number of segments. Returns back-pointers and its value.
+    """Find the best segmentation into any number of segments, as back-pointers, and its value.
 
     The back-pointers have the shape (1, E). In the best segmentation of the samples before position
     u, the last segment starts at position ``back[0, u]``.
@@ -233,8 +238,8 @@ def advance(program, best, back, live, n_live, first):
     Parameters
     ----------
     program : tuple
-        The positions, the table of overlaps, the weights 2q, the scores of names (including the
-        index of every position in these scores), the rules, and −1 plus the shift of the form.
+        The positions, the table of overlaps, the weights 2q, the scores of names (with the index of
+        every position in these scores), the rules, and the shift of the form minus 1.
     best, back : arrays (E,)
         For every position, the value of the best segmentation of the samples before it, and the
         start of the last segment of this segmentation. Starts are indices of positions.
@@ -265,11 +270,10 @@ def advance(program, best, back, live, n_live, first):
 
 @called
 def _layers(positions, table, weights, names, rules, c, count):
-    """Compute back-pointers for every number of segments up to ``count``, and the best value.
+    """Find the best segmentation into ``count`` segments, as back-pointers, and its value.
 
     The back-pointers have the shape (count+1, E). In the best segmentation of the samples before
-    position u into k segments, the last segment starts at position ``back[k, u]``. The value is
-    that of the best segmentation of all samples into ``count`` segments.
+    position u into k segments, the last segment starts at position ``back[k, u]``.
     """
     n = len(positions)
     best, back = np.full((count + 1, n), -np.inf), np.zeros((count + 1, n), dtype=np.int64)
@@ -287,7 +291,7 @@ def _layers(positions, table, weights, names, rules, c, count):
 
 
 def _ends(back: NDArray) -> NDArray[np.int64]:
-    """Follow the back-pointers to the best segment ends, as indices of positions."""
+    """Follow the back-pointers, and return the best segment ends as indices of positions."""
     # If back has a row for every number of segments, each step back also moves up one row.
     u, k, found = back.shape[1] - 1, len(back) - 1, []
     while u > 0:

@@ -1,4 +1,4 @@
-"""Local search: from the rounded relaxation, move single samples while ⟨A, M⟩ rises."""
+"""Improve the rounded relaxation by a local search, which moves single samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RISE = 1e-10  # relative to the cluster values: smaller rises of ⟨A, M⟩ are
 class Bounds(NamedTuple):
     """A partition, its value ⟨A, M⟩, and the value of the relaxation.
 
-    The largest value of all partitions lies between these two values.
+    The largest value that a partition can have lies between these two values.
     """
 
     partition: Partition
@@ -35,7 +35,7 @@ class Bounds(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """The terms −κN + cI: the labels (T,) and sizes of the true clusters, and the numbers κ, c."""
+    """The labels (T,) and sizes of the true clusters, and the numbers κ and c of −κN + cI."""
 
     labels: NDArray
     sizes: NDArray
@@ -44,7 +44,7 @@ class _Terms(NamedTuple):
 
 
 class _Clusters(NamedTuple):
-    """For every cluster C, the numbers from which its value is computed; see :func:`_improve`.
+    """The numbers from which the value of every cluster C is computed; see :func:`_improve`.
 
     ``sums`` (K, r) holds the sums of factors Σ_C z. ``counts`` (K, D) holds the numbers |C∩D_d| for
     the true clusters D_d. ``sizes`` (K,) holds |C|, ``squares`` (K,) holds ‖Σ_C z‖², and
@@ -62,10 +62,10 @@ class _Clusters(NamedTuple):
 class LocalSearch(ComponentParameters):
     """Find a partition M with a large value ⟨A, M⟩, for A = ZZᵀ − κN + cI.
 
-    This value is a lower bound of the maximum over all partitions. The algorithm is Hartigan's.
+    The value of M is a lower bound of the maximum over all partitions. The algorithm is Hartigan's.
     Each sample in turn moves to the cluster that raises ⟨A, M⟩ most, until a pass changes nothing.
     If K is unknown, a sample may also open a cluster, and empty clusters are removed. A pass takes
-    O(TKr). If the shift c makes nearly every sample a cluster of its own, this is O(T²r).
+    O(TKr) time. If the shift c makes nearly every sample a cluster of its own, a pass takes O(T²r).
 
     One search starts from the rounded relaxation. If the form has a true partition N with K
     clusters (any number if K is unknown), another search starts from N. The better result is
@@ -73,9 +73,9 @@ class LocalSearch(ComponentParameters):
     oracle is never negative.
 
     In loss-augmented inference, this oracle comes closer to the maximum than the relaxation does,
-    but it certifies less. Its value may be below the maximum, so a solver's objective is only a
-    lower bound of the true objective. Nevertheless, the solver's cuts are valid minorants, and its
-    lower bound is valid.
+    but it certifies less. Its value may be below the maximum. So the objective that a solver
+    computes is only a lower bound of the true objective. Nevertheless, the cuts of the solver are
+    valid minorants, and the lower bound of the solver is valid.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class LocalSearch(ComponentParameters):
     ValueError
         For parameters that cannot be used, or more clusters than samples.
     TypeError
-        For a form other than a :class:`LowRankForm`.
+        For a form that is not a LowRankForm.
 
     References
     ----------
@@ -110,13 +110,13 @@ class LocalSearch(ComponentParameters):
     over_partitions = True
 
     def __call__(self, form: LowRankForm, n_clusters: int | None = None) -> Partition:
-        """The best partition found. It has ``n_clusters`` clusters if that is given."""
+        """Return the best partition found, with ``n_clusters`` clusters if this number is given."""
         return self.bounds(form, n_clusters).partition
 
     def bounds(
         self, form: LowRankForm, n_clusters: int | None = None, relaxed: Projector | None = None
     ) -> Bounds:
-        """The best partition found, its value, and the value of the relaxation.
+        """Return the best partition found, its value, and the value of the relaxation.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class LocalSearch(ComponentParameters):
         Raises
         ------
         TypeError
-            If the form has no factors.
+            If the form is not a :class:`LowRankForm`.
         ValueError
             If T samples cannot have that many clusters.
         """
@@ -171,10 +171,10 @@ class LocalSearch(ComponentParameters):
 def _improve(Z, labels, n_clusters, terms, free, max_passes):
     """Move samples one at a time while ⟨ZZᵀ − κN + cI, M⟩ rises; ``labels`` is changed in place.
 
-    A cluster C has the value (‖Σ_C z‖² − κ Σ_d |C∩D_d|²/|D_d|)/|C| + c, with D_d the true clusters.
-    We store the terms of this value (:class:`_Clusters`). So evaluating one move takes O(r), and
-    all moves of a sample take O(Kr). If ``free``, a sample may open a new cluster, and a cluster
-    may lose its last sample.
+    Let D_d be the true clusters. A cluster C has the value (‖Σ_C z‖² − κ Σ_d |C∩D_d|²/|D_d|)/|C| +
+    c. The terms of this value are stored (:class:`_Clusters`). So evaluating one move takes O(r)
+    time, and evaluating all moves of a sample takes O(Kr). If ``free``, a sample may open a new
+    cluster, and a cluster may lose its last sample.
     """
     room = min(len(Z), 2 * n_clusters + 16) if free else n_clusters
     clusters = _Clusters(
@@ -226,10 +226,10 @@ def _improve(Z, labels, n_clusters, terms, free, max_passes):
 
 @njit(**_WITHIN)
 def _best_target(z, a, d, clusters, used, terms, free):
-    """Find the cluster that the sample z should join. −1 means that it should open a new cluster.
+    """Return the cluster that the sample z should join, or −1 if it should open a new cluster.
 
-    The sample is now in cluster ``a``. If no move raises ⟨A, M⟩, the result is ``a``. The true
-    cluster of the sample is ``d``.
+    Before the move, the sample is in cluster ``a``. If no move raises ⟨A, M⟩, the result is ``a``.
+    The true cluster of the sample is ``d``.
     """
     sums, counts, sizes, squares, overlap = clusters
     weight, shift, share = terms.weight, terms.shift, 1.0 / terms.sizes[d]
@@ -280,7 +280,7 @@ def _shift(z, k, d, sign, clusters):
 
 @njit(**_WITHIN)
 def _refresh(k, clusters, true_sizes):
-    """Compute ``squares`` and ``overlap`` of cluster k from its sums and counts."""
+    """Compute ``squares`` and ``overlap`` of cluster k from the sums and counts of the cluster."""
     sums, counts, _, squares, overlap = clusters
     squares[k], overlap[k] = _dot(sums[k], sums[k]), 0.0
     for d in range(len(true_sizes)):
@@ -289,5 +289,5 @@ def _refresh(k, clusters, true_sizes):
 
 @njit(nogil=True, cache=True)
 def _doubled(rows):
-    """Double the number of rows. Each row belongs to a cluster, and the new rows are 0."""
+    """Append as many rows of zeros as there are rows. Each row belongs to a cluster."""
     return np.concatenate((rows, np.zeros_like(rows)))

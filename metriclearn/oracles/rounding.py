@@ -1,4 +1,4 @@
-"""Rounding a relaxed projection to a partition."""
+"""Round a relaxed projection to a partition."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Rounding(Protocol):
     """Rounds a relaxation, such as a projection or the spectrum of a graph, to clusters."""
 
     def __call__(self, relaxed: Any, n_clusters: Any = None, /) -> Any:
-        """A clustering into ``n_clusters`` clusters.
+        """Return a clustering into ``n_clusters`` clusters.
 
-        Some roundings allow ``n_clusters`` to be left out. The clustering then has about as many
+        Some roundings allow ``n_clusters`` to be left out. Then the clustering has about as many
         clusters as there are eigenvectors.
         """
         ...
@@ -31,10 +31,11 @@ class Rounding(Protocol):
 class PivotedRounding(BaseEstimator):
     """Find clusters by a pivoted QR decomposition of the eigenvectors, without random starts.
 
-    In the matrix (T, k) of the eigenvectors, each sample has a row. The pivots select k rows that
-    are nearly orthogonal, one prototype for each cluster. The orthogonal matrix nearest to these
-    rows (their polar factor) turns the eigenvectors into cluster indicators. Every sample joins the
-    cluster of its largest indicator. The time is O(Tk²).
+    The eigenvectors form a matrix (T, k) with one row for each sample. The pivots select k rows
+    that are nearly orthogonal. These rows are the prototypes of the clusters. The orthogonal matrix
+    nearest to these rows (their polar factor) rotates the eigenvectors so that column c becomes an
+    indicator of cluster c. Every sample joins the cluster with its largest indicator. The time is
+    O(Tk²).
 
     References
     ----------
@@ -54,7 +55,7 @@ class PivotedRounding(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class RowKMeans(BaseEstimator):
-    """Find clusters by K-means on the rows of the k eigenvectors, in O(Tk²) for each iteration.
+    """Find clusters by K-means on the rows of the k eigenvectors. An iteration takes O(Tk²).
 
     Parameters
     ----------
@@ -74,24 +75,24 @@ class RowKMeans(BaseEstimator):
 
 
 def _rows(projector: Projector) -> NDArray:
-    """The eigenvectors times the roots of their weights, (T, k); a column of zeros if k = 0."""
+    """Return the eigenvectors (T, k) times the roots of their weights, or zeros (T, 1) if k = 0."""
     rows = projector.vectors * np.sqrt(projector.weights)
     return rows if rows.shape[1] else np.zeros((projector.n_samples, 1))
 
 
 def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Partition:
-    """Make the clustering with these labels, and split clusters until there are at least K.
+    """Make the clustering with these labels, and add clusters until there are at least K.
 
-    As long as there are fewer, the sample whose row is farthest from the mean of its cluster
-    becomes a new cluster.
+    Each added cluster is a single sample: the one whose row is farthest from the mean of its
+    cluster.
 
     Parameters
     ----------
     labels : array (T,)
     rows : array (T, k)
-        One point for every sample. Distances are computed between these points.
+        The row of every sample. Distances are computed between rows.
     n_clusters : int or None
-        K; None leaves the clustering as it is.
+        K. If it is None, no cluster is added.
     """
     partition = Partition.from_labels(labels)
     if n_clusters is None or partition.n_clusters >= n_clusters:
@@ -103,7 +104,8 @@ def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Par
 def fill_empty(labels: NDArray, costs: NDArray, n_clusters: int) -> NDArray:
     """Move one sample into every empty cluster.
 
-    It is the sample with the largest cost, among those that are not alone in their cluster.
+    Among the samples that are not alone in their cluster, the sample with the largest cost is
+    moved.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""All segmentations that are optimal in a range of penalties (CROPS), and the best penalty."""
+"""Find all segmentations that are optimal in a range of penalties (CROPS), and the best penalty."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RANGE = Needs(
 
 @dataclass(frozen=True)
 class SegmentationPath:
-    """Optimal segmentations, from few segments to many.
+    """Segmentations that are optimal at some penalty, from few segments to many.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class SegmentationPath:
         return len(self.change_points)
 
     def at(self, penalty: float) -> NDArray[np.int64]:
-        """The segment ends of the segmentation that is optimal at ``penalty``.
+        """Return the segment ends of the segmentation that is optimal at ``penalty``.
 
         Raises
         ------
@@ -69,9 +69,9 @@ class SegmentationPath:
         return self.change_points[int(self.positions(penalty))]
 
     def positions(self, penalties: ArrayLike) -> NDArray[np.int64]:
-        """For every penalty, the index of the segmentation that is optimal at this penalty.
+        """Return for every penalty the index of the segmentation that is optimal at this penalty.
 
-        Penalties below the range of the path get the last index.
+        For penalties below the range of the path, this is the last index.
 
         Parameters
         ----------
@@ -79,17 +79,17 @@ class SegmentationPath:
 
         Returns
         -------
-        int array of that shape
+        int array of the same shape
         """
         # The low ends decrease along the path. Negated, they increase, as the bisection needs.
         places = np.searchsorted(-self.penalties[:, 0], -np.asarray(penalties), side="left")
         return np.minimum(places, len(self.penalties) - 1)
 
     def elbow(self) -> int:
-        """The index of the elbow: this segmentation is optimal in the widest range of penalties.
+        """Return the index of the elbow: the segmentation optimal in the widest range of penalties.
 
         The width of a range is the ratio of its ends. Ranges that reach 0 or infinity are left out.
-        If all ranges do, the index is 0.
+        If no other range exists, the index is 0.
         """
         low, high = self.penalties[:, 0], self.penalties[:, 1]
         bounded = (low > 0) & np.isfinite(high)
@@ -99,7 +99,7 @@ class SegmentationPath:
         return int(np.argmax(ratios))
 
     def plot(self, chosen: int | None = None, ax: Any = None) -> Figure:
-        """Plot cost against number of segments, and mark the elbow or the index ``chosen``."""
+        """Plot cost against number of segments, and mark the index ``chosen`` or the elbow."""
         from metriclearn.plots import plot_elbow
 
         position = self.elbow() if chosen is None else chosen
@@ -116,30 +116,34 @@ def segmentation_path(
     min_size: int = 1,
     max_segments: int | None = None,
 ) -> SegmentationPath:
-    """Compute exactly every segmentation that is optimal for some penalty in a range.
+    """Find every segmentation that is optimal for some penalty in a range, exactly.
 
     With Z = XL, the penalized problem is min ‖Z − MZ‖² + penalty · (number of segments), Eq. (4).
-    For two optimal segmentations, we solve it at the penalty at which both cost the same. Either we
-    find a new optimum, or there is none between the two (Haynes, Eckley & Fearnhead 2017, CROPS).
-    This takes at most two pruned dynamic programs per segmentation of the path.
+    For two optimal segmentations, we solve this problem at the penalty at which both cost the same.
+    Either the solution is a new segmentation, or there is none between the two (Haynes, Eckley &
+    Fearnhead 2017, CROPS). Each segmentation of the path takes at most two runs of the pruned
+    dynamic program.
 
     Parameters
     ----------
     X : array (T, P), or (T,) for one feature
     penalty_range : (low, high), optional
-        Both are at least 0. By default, ``low`` is about the mean squared distance of a sample from
-        the mean of its segment, and ``high`` is infinite, so the path begins with a single segment.
+        Both numbers are at least 0. By default, ``low`` is about the mean squared distance between
+        a sample and the mean of its segment. ``high`` is infinite by default, so the path begins
+        with a single segment.
     components : array (r, P), optional
         Lᵀ of a metric, such as a learner's ``components_``.
     min_size : int
         Smallest number of samples in a segment.
     max_segments : int, optional
-        Do not refine the path beyond this number of segments.
+        Search for no segmentation between two segmentations that both have at least this many
+        segments.
 
     Returns
     -------
     SegmentationPath
-        ``change_points``, ``costs`` and ``penalties`` of every segmentation, the coarsest first.
+        ``change_points``, ``costs`` and ``penalties`` of every segmentation. The segmentation with
+        the fewest segments comes first.
 
     Raises
     ------
@@ -186,7 +190,7 @@ def path_between(
     total: float = 0.0,
     penalty_range: tuple[float, float] = (0.0, np.inf),
 ) -> SegmentationPath:
-    """Compute the optimal segmentations from ``low`` to ``high``.
+    """Find the segmentations that are optimal at some penalty, from ``low`` to ``high``.
 
     Parameters
     ----------
@@ -195,9 +199,10 @@ def path_between(
         The segmentations with the fewest and with the most segments. Both must be vertices of the
         upper hull of the points (K, V(K)).
     most : int
-        No segmentation is searched for between two that both have at least this many segments.
+        Between two segmentations that both have at least this many segments, no other is searched
+        for.
     total : float
-        ‖Z‖². Subtracting the value of a segmentation from it gives an entry of ``costs``.
+        ‖Z‖². This number minus the value of a segmentation is an entry of ``costs``.
     penalty_range : (float, float)
         The lowest and the highest penalty of the path. At the lowest penalty its last segmentation
         (with the most segments) is optimal, and at the highest penalty its first.
@@ -233,10 +238,10 @@ def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[int, int]:
     Parameters
     ----------
     good : bool array (m,)
-        Whether each interval is good.
+        For every interval, whether it is good.
     low, high : arrays (m,)
-        The ends of the intervals, the highest interval first. A run from index i to j extends from
-        low[j] to high[i].
+        The ends of the intervals. The highest interval comes first. A run of the intervals i to j
+        extends from low[j] to high[i].
     """
     starts = np.flatnonzero(good & ~np.append(False, good[:-1]))
     stops = np.flatnonzero(good & ~np.append(good[1:], False))
@@ -253,22 +258,22 @@ def best_penalty(
     min_size: int = 1,
     loss: Loss = KnownLoss(),  # noqa: B008  # has no state
 ) -> tuple[float, float]:
-    """Find the penalty with the least mean loss ℓ on labeled sequences, exactly.
+    """Find the penalty with the least mean loss ℓ on labeled sequences.
 
     The optimal segmentation of every sequence is piecewise constant in the penalty. So the mean
     loss is piecewise constant, too, and its minimum over all penalties is found without a grid. If
-    several intervals of penalties are equally good, we take the one with the largest ratio of its
-    ends, and return the geometric mean of the ends.
+    several intervals of penalties are equally good, we take the interval with the largest ratio of
+    its ends, and return the geometric mean of these ends.
 
-    If the truth has K* segments, the path of the sequence is first computed up to 4K* + 10
-    segments. A segmentation into K segments has ‖M − N‖² ≥ K − K*. This bound may show that no
-    smaller penalty is better. If it does not, the paths are extended. Losses other than ‖M − N‖²
-    have no such bound. For them we compare only the penalties that all paths cover.
+    If the truth N of a sequence has K* segments, the path of the sequence is first computed up to
+    4K* + 10 segments. A segmentation M into K segments has ‖M − N‖² ≥ K − K*. This bound may show
+    that no smaller penalty is better. If it does not, the paths are extended. Losses other than ‖M
+    − N‖² have no such bound. For these losses we compare only the penalties that all paths cover.
 
     With partial labels, K* is estimated as if changes were as frequent in unlabeled as in labeled
     parts. In place of K − K*, the bound uses the surplus of changes in labeled parts. This surplus
-    mostly grows as the penalty falls, but not always. So in rare cases a penalty that we do not try
-    is better.
+    mostly grows as the penalty falls, but not always. So in rare cases a penalty that was not tried
+    would be better.
 
     Parameters
     ----------
@@ -276,11 +281,12 @@ def best_penalty(
         ZZᵀ of every sequence, with penalties of positions if they should be part of the problem.
     truths : sequence of Partition or PartialPartition
     weights : array (N,), optional
-        The weight of every sequence in the mean; equal by default.
+        The weight of every sequence in the mean loss. By default all weights are equal.
     min_size : int
         Smallest number of samples in a segment.
     loss : Loss
-        ℓ, called with a segmentation and its truth; by default ‖M − N‖²/T on the labeled parts.
+        The loss ℓ, a function of a segmentation and its truth; by default ‖M − N‖²/T on the labeled
+        parts.
 
     Returns
     -------
@@ -349,7 +355,7 @@ def _best_above(
     errors: list[NDArray],
     weights: NDArray | None,
 ) -> tuple[float, float]:
-    """The best penalty above ``reached``, and its mean loss. All paths cover such penalties."""
+    """Return the best penalty above ``reached``, which all paths cover, and its mean loss."""
     # Between neighboring penalties, from high to low, no sequence changes its segmentation. The
     # last penalty is the lowest that all paths reach, or a positive number in place of 0.
     penalties = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]

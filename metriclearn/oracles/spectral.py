@@ -1,4 +1,4 @@
-"""Spectral relaxations maximize ⟨A, M⟩ over projections, by eigenvectors.
+"""Maximize ⟨A, M⟩ over projections, by eigenvectors (spectral relaxation).
 
 See Lajugie, Arlot & Bach, section 4.2.
 """
@@ -28,28 +28,28 @@ _GUARDS, _BLOCKS = 4, 16  # vectors more than wanted; blocks in the basis before
 
 
 class SpectralRelaxation(BaseEstimator):
-    """Maximize ⟨A, M⟩ over {0 ⪯ M ⪯ I}, exactly.
+    """Maximize ⟨A, M⟩ exactly over all symmetric matrices M with 0 ⪯ M ⪯ I.
 
     The maximum is an upper bound of ⟨A, M⟩ for all partitions M. If K is given, the maximizer M* is
-    the projection on the K leading eigenvectors of A. Otherwise it is the projection on all
-    eigenvectors with a positive eigenvalue.
+    the projection on the K leading eigenvectors of A. If K is not given, M* is the projection on
+    all eigenvectors with a positive eigenvalue.
 
-    For A = ZZᵀ − κN + cI we work in the span of [Y, Z], which has at most r + K dimensions. Y is
-    the assignment matrix of N. Let Q be an orthonormal basis of this span, and U the chosen
-    eigenvectors in it. Outside the span A is cI, so M* = UUᵀ + I − QQᵀ if c > 0 and K is not given.
-    If K is given, and A − cI has fewer than K nonnegative eigenvalues in the span, I − QQᵀ gets the
-    weight that makes Tr M* = K. If the K-th eigenvalue equals the next, all eigenvectors with this
-    eigenvalue get the same weight, so that M* is unique.
+    Let Y be the assignment matrix of N. For A = ZZᵀ − κN + cI we work in the span of [Y, Z], which
+    has at most r + K dimensions. Let Q be an orthonormal basis of this span, and U the chosen
+    eigenvectors in the span. Outside the span A is cI, so M* = UUᵀ + I − QQᵀ if c > 0 and K is not
+    given. Now let K be given. If A − cI has fewer than K nonnegative eigenvalues in the span, I −
+    QQᵀ gets the weight that makes Tr M* = K. If the K-th eigenvalue equals the next one, all
+    eigenvectors with this eigenvalue get the same weight, so that M* is unique.
 
-    The time is O(Tr² + (r+K)³), or O((P+K)³) for forms of samples with a subspace. A dense form
-    takes a full eigendecomposition or, if it is large, Lanczos iterations for the leading
-    eigenvectors.
+    The time is O(Tr² + (r+K)³). If the form has a subspace, the time is O((P+K)³). For a dense
+    form, we compute a full eigendecomposition. If the form is large, we compute only the leading
+    eigenvectors, by Lanczos iterations.
 
     Parameters
     ----------
     keep_constant : bool
-        Whether to maximize only over M with M1 = 1, which holds for every partition. The bound is
-        then tighter, at the same cost. The paper does not use this constraint.
+        Whether to add the constraint M1 = 1, which every partition satisfies. The constraint makes
+        the bound tighter, at the same cost. The paper does not use this constraint.
 
     Raises
     ------
@@ -68,11 +68,11 @@ class SpectralRelaxation(BaseEstimator):
 
     @property
     def relaxation(self) -> SpectralRelaxation:
-        """The oracle that gives an upper bound: this one."""
+        """The oracle itself, because it gives an upper bound."""
         return self
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Projector:
-        """The maximizer M*. Its trace is ``n_clusters`` if that is given.
+        """Return the maximizer M*. Its trace is ``n_clusters`` if this number is given.
 
         Raises
         ------
@@ -113,7 +113,7 @@ def _shares(
 ) -> tuple[NDArray, float]:
     """Compute the weight of every eigenvector, and one weight for all dimensions outside the span.
 
-    There are ``outside`` such dimensions, and A − cI is 0 in them.
+    ``outside`` is the number of dimensions outside the span. In these dimensions A − cI is 0.
     """
     tie = _TIE * float(np.max(np.abs(values), initial=0.0))
     # c shifts the whole spectrum of A − cI, which matters only where K follows from the signs.
@@ -130,11 +130,11 @@ def _shares(
 
 
 def _leading(matrix: NDArray, n_clusters: int | None) -> tuple[NDArray, NDArray]:
-    """Leading eigenvalues, in ascending order, and their eigenvectors.
+    """Compute the leading eigenvalues, in ascending order, and their eigenvectors.
 
-    These are at least the K leading ones or, if K is None, all with positive eigenvalues. The whole
-    spectrum is computed if Lanczos iterations fail or would be slower, or if the last eigenvalue
-    needed is tied with the next.
+    The result has at least the K leading eigenvalues. If K is None, it has at least all positive
+    eigenvalues. We compute the whole spectrum if Lanczos iterations fail or would be slower, or if
+    the K-th eigenvalue equals the next one.
     """
     size, grow = len(matrix), n_clusters is None
     wanted = _FIRST_GUESS if n_clusters is None else n_clusters
@@ -159,18 +159,19 @@ class TopEigenvectors(BaseEstimator):
     """Maximize ⟨A, M⟩ over projections of rank K, by the K leading eigenvectors of A.
 
     The algorithm is block Lanczos with full orthogonalization. Every pass multiplies A by K + 4
-    vectors at once. If the entries of A are computed again for every product, this takes little
-    longer than a product with one vector. About ten passes suffice, or fewer from a good ``start``,
-    such as the eigenvectors of a similar A. The basis is restarted from its best vectors when it
-    has 16 blocks, so the memory is O(T(K + 4)·16).
+    vectors at once. If the entries of A are computed again for every product, a product with K + 4
+    vectors takes little longer than a product with one vector. Usually about ten passes suffice. A
+    good ``start``, such as the eigenvectors of a similar A, saves passes. The basis holds at most
+    16 blocks of K + 4 vectors. Before it exceeds this size, it is restarted from its best vectors.
+    So the memory is O(T(K + 4)·16).
 
     Parameters
     ----------
     tolerance : float
         An eigenpair is accepted if ‖Au − λu‖, divided by the largest |λ|, is at most this number.
     max_passes : int
-        Largest number of passes. If they do not suffice, A is decomposed in full for up to 4 000
-        samples, and an error is raised for more.
+        Largest number of passes. If the iterations have not converged by then, A is decomposed in
+        full for up to 4 000 samples. For more samples, an error is raised.
 
     References
     ----------
@@ -184,14 +185,14 @@ class TopEigenvectors(BaseEstimator):
     def __call__(
         self, form: Any, n_clusters: int | None = None, start: NDArray | None = None
     ) -> Projector:
-        """The best projection of rank ``n_clusters``.
+        """Return the projection M of rank ``n_clusters`` that maximizes ⟨A, M⟩.
 
         Parameters
         ----------
         form : anything with ``n_samples`` and ``matvec``
         n_clusters : int
         start : array (T, k), optional
-            Directions to begin with.
+            Vectors with which the iterations begin.
 
         Raises
         ------
@@ -209,7 +210,7 @@ class TopEigenvectors(BaseEstimator):
         return Projector(self.pairs(form, n_clusters, start)[1])
 
     def pairs(self, form: Any, count: int, start: NDArray | None = None) -> tuple[NDArray, NDArray]:
-        """The leading eigenvalues in descending order, (k,), and their eigenvectors, (T, k)."""
+        """Return the leading eigenvalues (k,), largest first, and their eigenvectors (T, k)."""
         T, width = form.n_samples, count + _GUARDS
         # After a restart the basis has 3 blocks and needs a fourth.
         if max(_DENSE, 5 * width) < T:
@@ -233,7 +234,7 @@ class TopEigenvectors(BaseEstimator):
     def _lanczos(
         self, form: Any, count: int, start: NDArray | None
     ) -> tuple[NDArray, NDArray] | None:
-        """The leading eigenpairs by block Lanczos, or None if they do not converge."""
+        """Return the leading eigenpairs by block Lanczos, or None if they do not converge."""
         T, width = form.n_samples, count + _GUARDS
         block = np.random.default_rng(0).standard_normal((T, width))
         if start is not None and len(start) == T:

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper: change-points for any symmetric matrix, on a summed-area table."""
+"""Find change-points for any symmetric matrix, by a summed-area table: the paper's Algorithm 1."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from metriclearn.problem.partition import Partition, check_count
 class SummedArea(BaseEstimator):
     """Maximize ⟨A, M⟩ over segmentations, for any form, in O(T²) time and memory (Algorithm 1).
 
-    This is a readable reference for :class:`~metriclearn.oracles.change_points.ChangePoints`, and
-    the oracle for arbitrary matrices, kernels included. The time is O(KT²) if K is given. The
-    indices in the paper's listing are inconsistent. The correct recursion is C(u) = max_s C(s) +
-    block(s+1..u)/(u−s), where block(s+1..u) is the sum of A over the rows and columns s+1 … u.
+    This oracle is a readable reference for
+    :class:`~metriclearn.oracles.change_points.ChangePoints`. It also takes arbitrary matrices, such
+    as kernels. If K is given, the time is O(KT²). The indices in the paper's listing are
+    inconsistent. The correct recursion is C(u) = max_s C(s) + block(s+1..u)/(u−s), where
+    block(s+1..u) is the sum of A over the rows and columns s+1 … u.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class SummedArea(BaseEstimator):
     min_size: int = 1
 
     def __call__(self, form: Form, n_clusters: int | None = None) -> Partition:
-        """The best segmentation. It has ``n_clusters`` segments if that is given.
+        """Find the best segmentation, with ``n_clusters`` segments if this number is given.
 
         Raises
         ------
@@ -49,7 +50,7 @@ class SummedArea(BaseEstimator):
         return Partition.from_change_points(_exact_count(worth, n_clusters))
 
     def _segment_worth(self, form: Form) -> NDArray:
-        """Compute block(s+1..u)/(u−s), (T+1, T+1), for all s and u; −inf if (s,u] is too short."""
+        """Compute block(s+1..u)/(u−s) for all s and u, (T+1, T+1), and −inf for short segments."""
         # M1 = 1 for every partition. So the values of A and CAC, C = I − 11ᵀ/T, differ by a
         # constant. Sums of CAC keep their digits if the data have an offset.
         T = form.n_samples

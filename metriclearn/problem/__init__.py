@@ -1,4 +1,4 @@
-"""The parts of the objective: partitions, partial labels, forms ⟨A, M⟩, losses and the hinge."""
+"""Define the objective: partitions, partial labels, forms ⟨A, M⟩, losses and the hinge."""
 
 import pkgutil
 

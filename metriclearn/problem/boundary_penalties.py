@@ -1,4 +1,4 @@
-"""Penalties of change-points that are linear in features of the sequence and of the position."""
+"""Penalize each change-point by a linear function of features of its position."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from metriclearn.solvers.mahalanobis import PenalizedMetric
 
 
 class PenalizedSamples(Samples):
-    """One sequence, with features of every position that give the penalty of a change there.
+    """One sequence, with features of every position. They decide the penalty of a change there.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ class PenalizedSamples(Samples):
 
     @cached_property
     def columns(self) -> NDArray:
-        """The features ψ(t) of a change at every position t, (T+1, q)."""
+        """The features ψ(t) of a change at t, for every position t, (T+1, q)."""
         return self._columns(np.asarray(self.given, dtype=np.float64))
 
     def penalized(self, components: NDArray, weights: NDArray) -> ChargedForm:
-        """The form XBXᵀ, less the penalty ⟨v, ψ(t)⟩ of every change t; v (q,) are ``weights``."""
+        """Return XBXᵀ with the penalty ⟨v, ψ(t)⟩ of a change at t. ``weights`` (q,) are v."""
         return ChargedForm(self.form(components), penalties=self.columns @ weights)
 
 
@@ -53,7 +53,7 @@ class PenalizedSamples(Samples):
 class PenalizedFeatures(LinearFeatures):
     """The score ⟨B, XᵀMX⟩ − ⟨v, Σ_changes ψ(t)⟩, linear in (B, v).
 
-    A gradient takes O(Kq) more time than without penalties.
+    The penalties add O(Kq) to the time of a gradient.
     """
 
     metric: PenalizedMetric

@@ -1,7 +1,6 @@
-"""Charges of segments, whose sum is the loss against partial labels, up to a constant.
+"""Compute charges of segments. Their sum is the loss against partial labels, up to a constant.
 
-The loss is :class:`~metriclearn.problem.losses.KnownLoss`. Each charge is computed in O(1) from a
-table.
+The loss is :class:`~metriclearn.problem.losses.KnownLoss`. A table gives each charge in O(1).
 """
 
 from __future__ import annotations
@@ -40,9 +39,10 @@ class Charges(NamedTuple):
     Attributes
     ----------
     table : array (T+1, 11)
-        From it, :func:`charge` computes the charge of any segment (s,u].
+        The table from which :func:`charge` computes the charge of any segment (s,u].
     slack : array (T+1,)
-        For every split t, an upper bound of charge(s,u) − charge(s,t) − charge(t,u).
+        For every position t, an upper bound of charge(s,u) − charge(s,t) − charge(t,u) over all s
+        and u.
     pieces : Pieces
         The labeled pieces.
     n_segments : int
@@ -55,7 +55,7 @@ class Charges(NamedTuple):
     n_segments: int
 
     def mirrored(self) -> Charges:
-        """The same charges for the samples in reverse order."""
+        """Return the same charges for the samples in reverse order."""
         T = len(self.slack) - 1
         return charge_table(self.pieces.mirrored(T), T)
 
@@ -78,7 +78,7 @@ def charge(table: NDArray, s: int, u: int) -> float:
 
 @njit(nogil=True, cache=True)
 def total_charge(table: NDArray, ends: NDArray) -> float:
-    """The sum of the charges of the segments with the given ends (K,)."""
+    """Return the sum of the charges of the segments with the given ends (K,)."""
     total, s = 0.0, 0
     for u in ends:
         total += charge(table, s, u)
@@ -89,13 +89,14 @@ def total_charge(table: NDArray, ends: NDArray) -> float:
 def charge_table(pieces: Pieces, n_samples: int) -> Charges:
     """Make the table from which the charges of segments are computed.
 
-    The losses ‖M|piece − N‖² on labeled pieces become charges of single segments. The sum of the
-    charges is T ℓ(M, known) − (number of known segments). The time is O(T) for each piece.
+    The loss ‖M|piece − N‖² of the segmentation M on a labeled piece with the truth N becomes a sum
+    of charges of single segments. The sum of all charges is T ℓ(M, known) − (number of known
+    segments). The time is O(T) for each piece.
 
-    A stretch with the true segments C_k charges 1 − 2ρ(s,u) to every segment that overlaps it, with
-    ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|). Proof: ‖M − N‖² = Tr M − 2 Tr MN +
-    Tr N, the last term is constant, and the other two are sums over segments. A region charges 1
-    for every missing or superfluous change.
+    A stretch with the true segments C_k charges 1 − 2ρ(s,u) to every segment that overlaps the
+    stretch. Here ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|). Proof: ‖M − N‖² = Tr M −
+    2 Tr MN + Tr N, the last term is constant, and the other two terms are sums over segments. A
+    region charges 1 for every missing or superfluous change.
     """
     table, slack = np.zeros((n_samples + 1, _N_COLUMNS)), np.zeros(n_samples + 1)
     table[:, _STRETCH_U] = n_samples + 1
@@ -121,7 +122,7 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
 
 
 def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
-    """Fill in the columns that describe true segments and stretches, in the rows of one stretch."""
+    """In the rows of one stretch, fill in the columns that describe true segments and stretches."""
     stop = int(ends[-1])
     sizes = np.diff(ends, prepend=start)
     first, last = np.repeat(ends - sizes, sizes), np.repeat(ends, sizes)

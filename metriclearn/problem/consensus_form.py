@@ -1,11 +1,12 @@
-"""The form of a consensus, the partition with the least mean loss against given partitions.
+"""Make the form that a consensus maximizes: the partition nearest on average to given partitions.
 
-The given partitions N_j are called members. As ‖M − N‖² = Tr M + Tr N − 2⟨N, M⟩ for projections,
+The given partitions N_j are called members. A consensus has the least mean loss against the
+members. As ‖M − N‖² = Tr M + Tr N − 2⟨N, M⟩ for projections,
 
     argmin_M Σ_j q_j ‖M − N_j‖² = argmax_M ⟨2N̄ − I, M⟩,   N̄ = Σ_j q_j N_j,   Σ_j q_j = 1.
 
-The right-hand side maximizes a form, as all oracles do. The matrix N̄ is never stored, because it
-follows from the members.
+The right-hand side maximizes a form, as all oracles do. The matrix N̄ is never stored. All results
+are computed from the members.
 """
 
 from __future__ import annotations
@@ -37,16 +38,17 @@ class ConsensusForm:
     Parameters
     ----------
     members : sequence of Partition, all of T samples
-        The partitions N_j. To find change-points, all must be segmentations.
+        The partitions N_j. All of them must be segmentations if change-points are to be found.
     weights : array (m,), optional
-        Weights q_j ≥ 0, which are divided by their sum; all equal by default.
+        Weights q_j ≥ 0, which are divided by their sum. By default all weights are equal.
     name_loss : float
-        β. The loss against a member is ‖M − N_j‖², plus β for every sample whose name differs.
+        The number β. The loss against a member is ‖M − N_j‖², plus β for every sample with another
+        name.
 
     Raises
     ------
     ValueError
-        For no members, members of different lengths, or weights that cannot be used.
+        If there are no members, if members differ in length, or if weights cannot be used.
 
     See Also
     --------
@@ -99,18 +101,19 @@ class ConsensusForm:
         return [(q, member) for q, member in pairs if isinstance(member, NamedPartition)]
 
     def at(self, M: Any) -> float:
-        """The value ⟨2N̄ − I + cI, M⟩ − β · (mean number of samples with a different name).
+        """Return the value ⟨2N̄ − I + cI, M⟩ − β · (mean number of samples with a different name).
 
-        c is the shift of the form. The mean is over the members, with their weights.
+        Here c is the shift of the form. The mean is over the members, with their weights.
         """
         inner = sum(q * M.inner(member) for q, member in zip(self.weights, self.members))
         # ⟨I, M⟩ = Tr M is the number of clusters.
         return 2.0 * inner + (self.shift - 1.0) * M.n_clusters - self.name_loss * self._wrong(M)
 
     def expected_loss(self, M: Any) -> float:
-        """The expected loss if the truth is a member that is drawn with the probabilities q_j.
+        """Return the expected loss of M if the truth is drawn from the members with weights q_j.
 
-        It is Σ_j q_j (‖M − N_j‖² + β · number of samples with another name than in N_j).
+        The expected loss is Σ_j q_j (‖M − N_j‖² + β · number of samples with another name than in
+        N_j).
         """
         pairs = zip(self.weights, self.members)
         own = sum(q * member.n_clusters for q, member in pairs)
@@ -118,7 +121,7 @@ class ConsensusForm:
         return max(0.0, float(own - self.at(M) + self.shift * M.n_clusters))
 
     def _wrong(self, M: Any) -> float:
-        """The number of samples whose name differs from the member's, averaged over members."""
+        """Return how many samples have another name than in a member, averaged over members."""
         if not (self.name_loss and isinstance(M, NamedPartition)):
             return 0.0
         # Members without names do not vote, so they add nothing.
@@ -126,21 +129,21 @@ class ConsensusForm:
         return sum(q * np.count_nonzero(names != one.sample_names) for q, one in self.named)
 
     def matvec(self, V: NDArray) -> NDArray:
-        """The product (2N̄ − I + cI) V with columns V (T, k), in O(mTk)."""
+        """Return the product (2N̄ − I + cI) V with columns V (T, k), in O(mTk)."""
         # N̄ is never formed: each member projects V onto its clusters, in O(Tk).
         parts = (2.0 * q * member.project(V) for q, member in zip(self.weights, self.members))
         return sum(parts, (self.shift - 1.0) * V)
 
     def shifted(self, shift: float) -> ConsensusForm:
-        """The same form with A + shift·I in place of A."""
+        """Return the same form with A + shift·I in place of A."""
         form = copy.copy(self)
         form.shift = self.shift + shift
         return form
 
     def low_rank(self) -> LowRankForm:
-        """This form, written as ZZᵀ − I + cI with Z (T, Σ K_j), for oracles of clusterings.
+        """Write this form as ZZᵀ − I + cI with Z (T, Σ K_j), for oracles of clusterings.
 
-        c is the shift of this form. Names are ignored.
+        Here c is the shift of this form, and member j has K_j clusters. Names are ignored.
         """
         # N_j = F_j F_jᵀ, so with Z = [√(2q_1) F_1, √(2q_2) F_2, …] the product ZZᵀ is 2N̄.
         factors = [np.sqrt(2.0 * q) * m.factor for q, m in zip(self.weights, self.members)]

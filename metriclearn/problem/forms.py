@@ -1,8 +1,9 @@
-"""Forms, that is, symmetric T×T matrices A, and how they depend on the metric coordinates w.
+"""Make forms, which are symmetric T×T matrices A, from data and the metric coordinates w.
 
-A form can compute its value ⟨A, M⟩ on a partition and its product with vectors. The matrix itself
-is stored only if the user passes one. Most forms are XBXᵀ for a data set X (:class:`Samples`) and a
-metric B. :class:`LinearFeatures` makes them from w, and computes the derivatives of their values.
+A form can compute two things: its value ⟨A, M⟩ on a partition M, and the product of A with vectors.
+The matrix A is stored only if the user passes a matrix. Most forms are XBXᵀ for a data set X
+(:class:`Samples`) and a metric B. :class:`LinearFeatures` makes these forms from w, and computes
+the derivatives of their values.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _NUMBER: Any = (Real, type(None))
 class Compressed(NamedTuple):
     """A form, written as A = Q·matrix·Qᵀ + shift·I.
 
-    ``matrix`` is (q, q), and Q is the basis of ``subspace``. If ``subspace`` is None, Q is the
-    identity.
+    ``matrix`` has the shape (q, q), and Q is the basis of ``subspace``. If ``subspace`` is None, Q
+    is the identity.
     """
 
     matrix: NDArray
@@ -42,27 +43,27 @@ class Compressed(NamedTuple):
 class Form(Protocol):
     """A symmetric T×T matrix A, given by its action on vectors and its value on partitions.
 
-    Forms to which a loss can be added also have a method ``plus(truth, weight)``, which returns the
-    form A − weight·N.
+    Some forms also have a method ``plus(truth, weight)``, which returns the form A − weight·N. A
+    loss can be added to these forms.
     """
 
     n_samples: int
 
     def at(self, partition: Any) -> float:
-        """The value ⟨A, M⟩ = Tr AM."""
+        """Return the value ⟨A, M⟩ = Tr AM."""
 
     def matvec(self, V: NDArray) -> NDArray:
-        """The product A V, (T, k) -> (T, k)."""
+        """Return the product A V, (T, k) -> (T, k)."""
 
     def shifted(self, shift: float) -> Form:
-        """The form A + shift·I. Every cluster then adds ``shift`` to the value."""
+        """Return the form A + shift·I. The shift adds ``shift`` to the value for every cluster."""
 
 
 class LowRankForm:
     """The form A = ZZᵀ − κN + cI, made from factors Z, a reference partition N and numbers κ, c.
 
-    Factors are centered before they are summed, so that an offset of the data costs no digits. The
-    offset only adds T‖mean‖² to the value of every partition. ``at`` takes O(Tr) for general
+    Factors are centered before they are summed, so that an offset of the data costs no precision.
+    The offset only adds T‖mean‖² to the value of every partition. ``at`` takes O(Tr) for general
     partitions and O(Kr) for contiguous ones, and ``matvec`` takes O(Trk). The form takes about as
     much memory as Z. Z is given in one of three ways: as ``factors``, as ``cumulative``, or as
     ``subspace`` with ``components``.
@@ -74,21 +75,21 @@ class LowRankForm:
     truth : Partition, optional
         The reference partition N.
     weight : float
-        κ; the loss-augmented problem of Lajugie, Arlot & Bach, section 4.2, has κ = 2α.
+        The number κ. The loss-augmented problem of Lajugie, Arlot & Bach, section 4.2, has κ = 2α.
     shift : float
-        c. In the loss-augmented problem it is α − λ if the number of clusters is unknown.
+        The number c. In the loss-augmented problem with an unknown number of clusters, c = α − λ.
     cumulative : array (T+1, r), optional
         Cumulative sums of the centered factors. The first row is 0.
     subspace : Subspace, optional
-        The span of the centered observations X and the clusters of a partition. It needs
-        ``components``.
+        The span of the centered observations X and the clusters of a partition. It must be passed
+        together with ``components``.
     components : array (r, P), optional
         Lᵀ. The factors are then X·componentsᵀ.
 
     Raises
     ------
     ValueError
-        For factors that are not finite numbers of shape (T, r), or too large or small to be
+        If factors are not finite numbers of shape (T, r), or are too large or too small to be
         squared.
 
     References
@@ -134,14 +135,14 @@ class LowRankForm:
 
     @cached_property
     def factors(self) -> NDArray:
-        """The factors Z, which are the observations under the metric, (T, r)."""
+        """The factors Z (T, r), which are the observations under the metric."""
         if self.subspace is not None and self.components is not None:
             return self.subspace.X @ self.components.T
         return np.diff(self.cumulative, axis=0)
 
     @cached_property
     def centered(self) -> NDArray:
-        """Z less its mean, (T, r)."""
+        """Z minus its mean, (T, r)."""
         factors = center(self.factors.astype(np.float64)) if self._has_mean else self.factors
         return check_squares("LowRankForm", factors)
 
@@ -152,7 +153,7 @@ class LowRankForm:
 
     @cached_property
     def mean(self) -> NDArray:
-        """The mean of Z, (r,), or a single 0 if the factors were centered already."""
+        """The mean of Z, (r,). If the factors were already centered, it is a single 0."""
         return np.mean(self.factors, axis=0, dtype=float) if self._has_mean else np.zeros(1)
 
     def at(self, partition: Partition | Projector) -> float:
@@ -182,9 +183,9 @@ class LowRankForm:
         return result
 
     def compressed(self) -> Compressed:
-        """Compute the matrix of A − cI in a subspace outside which A − cI is zero.
+        """Compute the matrix of A − cI in a subspace. Outside this subspace A − cI is zero.
 
-        The time is O((P+K)²r) if the form was made from a subspace. Otherwise the subspace has at
+        If the form was made from a subspace, the time is O((P+K)²r). If not, the subspace has at
         most r + K dimensions, and the time is O(Tr²).
         """
         subspace, truth = self.subspace, self.truth if self.weight else None
@@ -201,7 +202,7 @@ class LowRankForm:
         return Compressed(matrix, subspace, self.shift)
 
     def recentered(self) -> LowRankForm:
-        """The form of the centered factors. Its value on every partition is lower by T‖mean‖²."""
+        """Return the form of the centered factors. On all partitions, it is lower by T‖mean‖²."""
         if not self.mean.any():
             return self
         form = copy.copy(self)
@@ -209,13 +210,13 @@ class LowRankForm:
         return form
 
     def shifted(self, shift: float) -> LowRankForm:
-        """The form A + shift·I. It shares the factors of A and the arrays computed from them."""
+        """Return A + shift·I. The form shares the factors of A and arrays computed from them."""
         form = copy.copy(self)
         form.shift += shift
         return form
 
     def plus(self, truth: Partition, weight: float) -> LowRankForm:
-        """The form A − weight·N, where N is the matrix of ``truth``. It shares the factors of A.
+        """Return A − weight·N with the matrix N of ``truth``. The form shares the factors of A.
 
         Raises
         ------
@@ -238,7 +239,8 @@ class DenseForm:
     Parameters
     ----------
     matrix : array (T, T)
-        A, finite, and symmetric up to 1e-8 of its largest entry (or of 1 if that is larger).
+        The matrix A. It must be finite, and symmetric up to 1e-8 times the larger of 1 and its
+        largest entry.
 
     Raises
     ------
@@ -279,15 +281,15 @@ class DenseForm:
         return self.matrix @ V
 
     def compressed(self) -> Compressed:
-        """The whole matrix A, with the identity as basis, because the rank of A is unknown."""
+        """Return the whole matrix A, with the identity as basis: the rank of A is unknown."""
         return Compressed(self.matrix, None, 0.0)
 
     def shifted(self, shift: float) -> DenseForm:
-        """The form A + shift·I, as a new dense matrix."""
+        """Return the form A + shift·I, as a new dense matrix."""
         return DenseForm(self.matrix + shift * np.eye(self.n_samples))
 
     def plus(self, truth: Partition, weight: float) -> DenseForm:
-        """The form A − weight·N, where N is the matrix of ``truth``, as a new dense matrix."""
+        """Return A − weight·N, where N is the matrix of ``truth``, as a new dense matrix."""
         return DenseForm(self.matrix - weight * truth.to_array())
 
 
@@ -295,7 +297,7 @@ class Samples:
     """One data set, with cached sums.
 
     If samples have no order and their labels are passed, forms use the subspace that X and the
-    cluster indicators span. Spectral inference then takes O((P+K)³), whatever the number of
+    cluster indicators span. Then spectral inference takes O((P+K)³) time, whatever the number of
     samples.
 
     Parameters
@@ -303,14 +305,14 @@ class Samples:
     X : array (T, P), or anything that numpy turns into such an array when it is needed
         Observations. They are centered, which changes no objective and keeps sums accurate.
     scale : array (P,), optional
-        Divisors of the features. Only X is stored, and it is divided when it is used.
+        Divisors of the features. X is stored as it is, and is divided each time it is used.
     truth : Partition, optional
         The labels N, if samples have no order.
 
     Attributes
     ----------
     unit : float
-        Scores are divided by this number, T, so that long data sets count as much as short ones.
+        T. Scores are divided by this number, so that long data sets count as much as short ones.
     """
 
     def __init__(self, X: ArrayLike, scale: NDArray | None = None, truth: Any = None) -> None:
@@ -337,14 +339,14 @@ class Samples:
 
     @cached_property
     def subspace(self) -> Subspace:
-        """The span of [Y, X], with the assignment matrix Y of the truth.
+        """The span of [Y, X], where Y is the assignment matrix of the truth.
 
-        Computing it takes one QR decomposition, in O(TP²).
+        The subspace is computed by one QR decomposition, in O(TP²).
         """
         return Subspace(self.centered, self.truth)
 
     def form(self, components: NDArray) -> LowRankForm:
-        """The form XBXᵀ with B = componentsᵀcomponents. There are r ≥ 0 components, (r, P)."""
+        """Return the form XBXᵀ with B = componentsᵀcomponents, where ``components`` is (r, P)."""
         if len(components) == 0:
             components = np.zeros((1, components.shape[1]))
         # No array with T rows is made before someone reads the factors.
@@ -359,7 +361,7 @@ class Samples:
         return LowRankForm(cumulative=self.cumulative @ components.T)
 
     def pooled(self, partition: Partition | Projector) -> NDArray:
-        """The matrix R = (YᵀY)^(-1/2) YᵀX, (K, P), with RᵀR = XᵀMX.
+        """Return the matrix R = (YᵀY)^(-1/2) YᵀX, (K, P), for which RᵀR = XᵀMX.
 
         The time is O(KP) for segments, O(TP) for other partitions, and O(kqP) for a projector with
         k directions in the subspace.
@@ -379,7 +381,7 @@ class JointFeatures(Protocol):
     linear : bool
         Whether forms are linear in w, so that gradients are the same at every w.
     warm_starts : bool
-        Whether an oracle is passed its result for an earlier w as ``start``.
+        Whether the oracle gets its result for an earlier w as ``start``.
     """
 
     metric: Metric
@@ -387,22 +389,22 @@ class JointFeatures(Protocol):
     warm_starts: bool
 
     def at(self, w: NDArray) -> Callable[[Any], Any]:
-        """A function that makes the form A of a data set under the metric coordinates w.
+        """Return a function that makes the form A of a data set under the metric coordinates w.
 
-        If forms are not linear in w, ``at`` has a second parameter ``tangent``: the metric at which
-        a majorant of the hinge touches the hinge, or None.
+        If forms are not linear in w, ``at`` has a second parameter ``tangent``. It is the metric at
+        which a majorant of the hinge touches the hinge, or None.
         """
 
     def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
-        """The exact derivative d⟨A, M⟩/dw, at the w from which the form A was made."""
+        """Return the exact derivative d⟨A, M⟩/dw at the w from which the form A was made."""
 
 
 @dataclass(frozen=True)
 class LinearFeatures:
     """Makes forms A = XBXᵀ, so that ⟨A, M⟩ = ⟨B, XᵀMX⟩ (Lajugie, Arlot & Bach, Eq. (5) to (7)).
 
-    ``at`` factors B once, and then every form takes one product (T, P)×(P, r). ``gradient`` takes
-    O(KP) for a diagonal metric and O(KP²) for a full one.
+    ``at`` factors B once. After that, every form takes one product (T, P)×(P, r). ``gradient``
+    takes O(KP) time for a diagonal metric and O(KP²) time for a full metric.
 
     Parameters
     ----------
@@ -432,7 +434,7 @@ class LinearFeatures:
 def check_squares(who: str, values: NDArray) -> NDArray:
     """Check that squares of ``values`` can be added and compared, and return ``values``.
 
-    The values are centered factors or their sums.
+    ``values`` are centered factors or sums of centered factors.
 
     Raises
     ------
@@ -456,7 +458,7 @@ def check_squares(who: str, values: NDArray) -> NDArray:
 # check_squares raises a clear error for overflow and NaN.
 @np.errstate(invalid="ignore", over="ignore")
 def center(X: NDArray) -> NDArray:
-    """X minus its column means, in two passes so that an offset of 1e8 leaves no residue."""
+    """Subtract column means from X, in two passes so that an offset of 1e8 leaves no residue."""
     X = X - np.mean(X, axis=0)
     return X - np.mean(X, axis=0)
 
@@ -466,21 +468,21 @@ def center(X: NDArray) -> NDArray:
 def cumulative_sums(
     X: NDArray, components: NDArray | None = None, block: int = 2**16
 ) -> NDArray[np.float64]:
-    """Cumulative sums of the centered rows of X, or of X·componentsᵀ, in blocks of rows.
+    """Compute cumulative sums of the centered rows of X, or of X·componentsᵀ, in blocks of rows.
 
     X may be mapped from a file, in single or double precision. Only one block at a time is in
     memory. Blocks and sums are in double precision. In single precision a sum would have a relative
-    error of 6e-8, which after 10⁷ samples exceeds the difference between neighboring segments. In
-    double precision an addition has a relative error of 1e-16, so compensated summation is not
-    needed. Rows are centered before they are summed, so that sums stay as small as the data allow.
-    If rounding left a part of a large mean, they are centered a second time. The sums take 8(T+1)r
-    bytes.
+    error of 6e-8. After 10⁷ samples, this error exceeds the difference between neighboring
+    segments. In double precision an addition has a relative error of 1e-16, so compensated
+    summation is not needed. Rows are centered before they are summed, so that sums stay as small as
+    the data allow. If rounding left a part of a large mean, rows are centered a second time. The
+    sums take 8(T+1)r bytes.
 
     Parameters
     ----------
     X : array (T, P)
     components : array (r, P), optional
-        The identity by default. With r = 0 the result is one column of zeros.
+        The identity by default. If r = 0, the result is one column of zeros.
     block : int
         Number of rows in a block.
 
@@ -513,12 +515,12 @@ def cumulative_sums(
 
 @njit(nogil=True, cache=True)
 def add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
-    """Sum up rows, and write the result into ``sums``.
+    """Subtract the mean from all rows, add the rows up, and write the sums into ``sums``.
 
-    If ``sums`` has a single row, all rows are added to it. Otherwise sums[t + 1] becomes sums[0]
-    plus the sum of rows 0 … t, each less the mean. For few columns this is ten times as fast as
-    numpy. Returns whether the last row of ``sums`` is almost zero. If so, rounding left no part of
-    the mean.
+    If ``sums`` has a single row, all rows are added to it. If not, sums[t + 1] becomes sums[0] plus
+    the sum of the centered rows 0 … t. For few columns this function is ten times as fast as numpy.
+    Returns whether the last row of ``sums`` is almost zero. If it is, rounding left no part of the
+    mean.
     """
     T, P = rows.shape
     if len(sums) == 1:

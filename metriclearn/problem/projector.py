@@ -1,4 +1,4 @@
-"""Orthogonal projections M that relax partitions, stored by coordinates in a small subspace."""
+"""Store projections M that relax partitions by their coordinates in a small subspace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Subspace:
 
     The dimension is q ≤ K + P. The first K directions of Q are the normalized clusters
     Y(YᵀY)^(-1/2) of a reference partition. The other directions are (X − NX)·``mixing``. One QR
-    decomposition, in O(TP²), gives the matrix ``mixing`` (P, q − K). Once it is known, the time of
+    decomposition, in O(TP²), gives the matrix ``mixing`` (P, q − K). After that, the time of
     computations inside the span does not depend on the number of samples.
 
     Parameters
@@ -55,21 +55,21 @@ class Subspace:
 
     @property
     def constant(self) -> NDArray:
-        """Qᵀ1/√T, the coordinates of the constant unit vector, (q,)."""
+        """The coordinates Qᵀ1/√T of the constant unit vector, (q,)."""
         # The vector 1 is the sum of the cluster indicators.
         constant = np.zeros(self.dimension)
         constant[: self.truth.n_clusters] = np.sqrt(self.truth.sizes / self.n_samples)
         return constant
 
     def reduced(self, X: NDArray) -> NDArray:
-        """QᵀX, (T, k) -> (q, k), in O(Tqk). For the X of the subspace, the result is stored."""
+        """Return QᵀX, (T, k) -> (q, k), in O(Tqk). For the X of the subspace, QᵀX is stored."""
         if X is self.X:
             return self.rows
         residual = self.X - self.truth.project(self.X)
         return np.vstack([self.truth.root(X), self.mixing.T @ (residual.T @ X)])
 
     def lift(self, V: NDArray) -> NDArray:
-        """Q V, (q, k) -> (T, k)."""
+        """Return Q V, (q, k) -> (T, k)."""
         K = self.truth.n_clusters
         lifted = (self.X - self.truth.project(self.X)) @ (self.mixing @ V[K:])
         lifted += (V[:K] / np.sqrt(self.truth.sizes)[:, None])[self.truth.labels]
@@ -87,34 +87,34 @@ class Basis:
 
     @property
     def constant(self) -> NDArray:
-        """Qᵀ1/√T, the coordinates of the constant unit vector, (q,)."""
+        """The coordinates Qᵀ1/√T of the constant unit vector, (q,)."""
         return self.reduced(np.full((self.n_samples, 1), self.n_samples**-0.5))[:, 0]
 
     def reduced(self, X: NDArray) -> NDArray:
-        """QᵀX, (T, k) -> (q, k)."""
+        """Return QᵀX, (T, k) -> (q, k)."""
         return self.vectors.T @ X
 
     def lift(self, V: NDArray) -> NDArray:
-        """Q V, (q, k) -> (T, k)."""
+        """Return Q V, (q, k) -> (T, k)."""
         return self.vectors @ V
 
 
 class Projector:
-    """The matrix M = U Diag(s) Uᵀ + f·(I − QQᵀ) with U = QV, for which 0 ⪯ M ⪯ I.
+    """The matrix M = U Diag(s) Uᵀ + f·(I − QQᵀ) with U = QV and 0 ⪯ M ⪯ I.
 
-    Spectral relaxations return it instead of a partition. Losses, joint features and risks treat
-    it like a partition, because they need only its trace, ⟨M, N⟩ and a root of XᵀMX. The weights s
-    and the filling f are 0 or 1, unless the smallest eigenvalue that is chosen equals the next one.
-    All eigenvectors with this eigenvalue then get equal weights, so that M does not depend on an
-    arbitrary choice among them.
+    Spectral relaxations return a projector instead of a partition. Losses, joint features and risks
+    treat it like a partition, because they need only its trace, ⟨M, N⟩ and a root of XᵀMX. The
+    weights s and the filling f are 0 or 1, unless the smallest chosen eigenvalue equals the next
+    eigenvalue. Then all eigenvectors with this eigenvalue get equal weights, so that M does not
+    depend on an arbitrary choice among these eigenvectors.
 
     Parameters
     ----------
     vectors : array (q, k)
         The coordinates V of the directions, with orthonormal columns.
     subspace : Subspace, optional
-        The subspace with the basis Q. Without it, ``vectors`` have T rows and are themselves the
-        basis.
+        The subspace with the basis Q. If it is not given, ``vectors`` have T rows and are the basis
+        themselves.
     weights : array (k,), optional
         The weights s, ones by default.
     filling : float
@@ -151,7 +151,7 @@ class Projector:
 
     @property
     def factor(self) -> NDArray:
-        """A matrix F with M = FFᵀ, (T, k), or (T, k + T) with a filling."""
+        """Return a matrix F with M = FFᵀ. It is (T, k), or (T, k + T) if the filling is not 0."""
         factor = self.vectors * np.sqrt(self.weights)
         if not self.filling:
             return factor
@@ -161,7 +161,7 @@ class Projector:
         return np.hstack([factor, np.sqrt(self.filling) * outside])
 
     def root(self, X: NDArray) -> NDArray:
-        """A matrix R with RᵀR = XᵀMX, (T, P) -> (k or k + P, P)."""
+        """Return a matrix R with RᵀR = XᵀMX, (T, P) -> (k or k + P, P)."""
         inside = self.subspace.reduced(X)
         root = np.sqrt(self.weights)[:, None] * (self._inside.T @ inside)
         if not self.filling or X is self.subspace.X:
@@ -170,7 +170,7 @@ class Projector:
         return np.vstack([root, np.sqrt(self.filling) * outside])
 
     def inner(self, truth: Partition) -> float:
-        """⟨M, N⟩, in O(Kk) for the partition of the subspace, and in O(Tk) for any other."""
+        """Return ⟨M, N⟩, in O(Kk) for the partition of the subspace, and in O(Tk) for any other."""
         subspace = self.subspace
         if subspace.truth is not None and subspace.truth == truth:
             # The first directions of Q are the clusters.
@@ -183,14 +183,14 @@ class Projector:
         return value
 
     def project(self, X: NDArray) -> NDArray:
-        """M X, (T, P) -> (T, P), in O(TqP)."""
+        """Return M X, (T, P) -> (T, P), in O(TqP)."""
         inside = self.subspace.reduced(X)
         shares = self._inside @ (self.weights[:, None] * (self._inside.T @ inside))
         projected = self.subspace.lift(shares - self.filling * inside)
         return projected + self.filling * X if self.filling else projected
 
     def to_array(self) -> NDArray[np.float64]:
-        """M as a dense (T, T) array, for tests and small examples: O(T²) memory."""
+        """Return M as a dense (T, T) array, for tests and small examples. It takes O(T²) memory."""
         return self.project(np.eye(self.n_samples))
 
     def __repr__(self) -> str:
