@@ -1,4 +1,4 @@
-"""Partial labels of a partition: labels of samples, changes, unchanged spans, and regions."""
+"""Store partial labels of a partition: sample labels, changes, unchanged spans, and regions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from metriclearn.running.parameters import shown
 
 @dataclass(frozen=True)
 class ChangeCount:
-    """A kind of region: how many change-points it holds, from ``fewest`` to ``most``.
+    """A kind of region. A region of this kind holds from ``fewest`` to ``most`` change-points.
 
     ``most`` is None if there is no upper limit. ``NO_CHANGE`` allows 0 change-points,
     ``EXACTLY_ONE`` allows 1, and ``AT_LEAST_ONE`` allows 1 or more.
@@ -31,7 +31,7 @@ class ChangeCount:
     most: int | None
 
     def allows(self, n_changes: int) -> bool:
-        """Whether this kind of region may hold ``n_changes`` change-points."""
+        """Return whether a region of this kind may hold ``n_changes`` change-points."""
         return self.fewest <= n_changes and (self.most is None or n_changes <= self.most)
 
     def __repr__(self) -> str:
@@ -52,22 +52,22 @@ _START = attrgetter("region.start")
 class Region:
     """An annotated stretch X[start:stop] of samples, and how many changes lie inside it.
 
-    A change-point t is a change between the samples t−1 and t. It lies inside if both samples do,
-    that is, if start < t < stop. The labels of LOPART and of penalty learning (Hocking & Srivastava
-    2020; Hocking, Rigaill, Vert & Bach 2013) give the first and the last sample, counted from 1.
-    They become ``Region(first - 1, last, kind)``.
+    A change-point t is a change between the samples t−1 and t. It lies inside the stretch if both
+    samples do, that is, if start < t < stop. The labels of LOPART and of penalty learning (Hocking
+    & Srivastava 2020; Hocking, Rigaill, Vert & Bach 2013) give the first and the last sample,
+    counted from 1. Such a label becomes ``Region(first - 1, last, kind)``.
 
     Parameters
     ----------
     start, stop : int
-        The first sample of the stretch, and the sample after its last one.
+        The first sample of the stretch, and the first sample after the stretch.
     kind : ChangeCount
         ``NO_CHANGE``, ``EXACTLY_ONE`` or ``AT_LEAST_ONE``.
 
     Raises
     ------
     ValueError
-        If the stretch is empty, begins before 0, or ``kind`` is none of the three.
+        If the stretch is empty or begins before 0, or if ``kind`` is none of the three kinds.
     """
 
     start: int
@@ -75,26 +75,26 @@ class Region:
     kind: ChangeCount
 
     def count(self, change_points: NDArray) -> int:
-        """How many of the sorted ``change_points`` lie inside the region."""
+        """Return how many of the sorted ``change_points`` lie inside the region."""
         low, high = np.searchsorted(change_points, [self.start + 1, self.stop])
         return int(high - low)
 
     def allows(self, change_points: NDArray) -> bool:
-        """Whether the region allows as many changes as ``change_points`` (sorted) has inside it."""
+        """Return whether the region may hold as many of the sorted ``change_points`` as it does."""
         return self.kind.allows(self.count(change_points))
 
     def mirrored(self, n_samples: int) -> Region:
-        """The same region for the samples in reverse order."""
+        """Return the same region for the samples in reverse order."""
         return Region(n_samples - self.stop, n_samples - self.start, self.kind)
 
 
 class SegmentRules(NamedTuple):
     """Constraints on a segmentation, written as rules for single segments (s,u].
 
-    A segment is allowed if ``allowed[u]`` is not 0 and floor[u] ≤ s < ceiling[u]. A change must
-    also be allowed at s. ``reach[t]`` is the last end u for which the start t may be forbidden
-    although an earlier start is allowed (0 if there is none). All arrays have T+1 entries, for the
-    positions 0 … T.
+    A segment is allowed if ``allowed[u]`` is not 0 and floor[u] ≤ s < ceiling[u]. In addition,
+    ``allowed[s]`` must not be 0. ``reach[t]`` is the last end u for which the start t may be
+    forbidden although an earlier start is allowed. It is 0 if there is no such end. All arrays have
+    T+1 entries, for the positions 0 … T.
     """
 
     allowed: NDArray[np.int64]
@@ -104,7 +104,7 @@ class SegmentRules(NamedTuple):
 
 
 class _Fact(NamedTuple):
-    """A region, and the annotation from which it follows: its ``sort`` and its value ``given``."""
+    """A region, and the ``sort`` and the value ``given`` of the annotation that implies it."""
 
     region: Region
     sort: str
@@ -114,13 +114,13 @@ class _Fact(NamedTuple):
 class PartialPartition:
     """Partial labels of a partition of samples 0 … T-1.
 
-    All annotations must hold at once. For a segmentation, they are translated to regions. Between
-    two neighboring samples there is no change if their labels are equal, and a change if they
-    differ. A gap between two labeled stretches has at least one change if their labels differ. If
-    the labels are equal, nothing is assumed about the gap, because a label may recur. For a
-    clustering, equal labels mean the same cluster everywhere, different labels mean different
-    clusters, and the samples of a ``same`` span share a cluster. Change-points and regions have no
-    effect on clusterings.
+    All annotations must hold at once. For a segmentation, all annotations are translated to
+    regions. Between two neighboring samples there is no change if their labels are equal, and a
+    change if their labels differ. A gap between two labeled stretches has at least one change if
+    their labels differ. If the labels are equal, nothing is assumed about the gap, because a label
+    may recur. For a clustering, equal labels mean the same cluster everywhere, different labels
+    mean different clusters, and the samples of a ``same`` span share a cluster. Change-points and
+    regions have no effect on clusterings.
 
     Parameters
     ----------
@@ -129,9 +129,9 @@ class PartialPartition:
     labels : sequence of T labels, optional
         Any hashable values; −1 marks unlabeled samples.
     change_points : sequence of int
-        Known changes. A change t, 1 ≤ t < T, lies between the samples t−1 and t. A list that
-        contains T, as in ruptures, is complete: there are no other changes. Otherwise there may be
-        changes that are not listed.
+        Known changes. A change t, 1 ≤ t < T, lies between the samples t−1 and t. If the list
+        contains T, as in ruptures, it is complete: there are no other changes. If it does not
+        contain T, there may be changes that are not listed.
     same : sequence of (start, stop)
         Spans X[start:stop]. All samples of a span lie in one cluster or segment.
     regions : sequence of Region or of (start, stop, kind)
@@ -143,17 +143,17 @@ class PartialPartition:
     regions : tuple of Region
         The annotated regions as given.
     constraints : tuple of Region
-        Everything known about change-points, including all that labels and spans imply.
+        Everything known about change-points, including what labels and spans imply.
     labels : int array (T,)
-        Labels as codes 0, 1, …, numbered by first appearance; −1 where no label is known.
+        Labels as codes 0, 1, …, in the order of first appearance; −1 where no label is known.
     same : tuple of (start, stop)
         The ``same`` spans as given.
 
     Raises
     ------
     ValueError
-        For positions outside the samples, or if no segmentation agrees with everything; the
-        message names the annotations that contradict each other.
+        For positions outside the samples, or if no segmentation agrees with all annotations. The
+        message then names annotations that contradict each other.
 
     References
     ----------
@@ -191,7 +191,7 @@ class PartialPartition:
         self.labels: NDArray[np.int64] = codes
 
         def around(t: Any) -> Region:
-            """A region whose only possible change is at t. For t = T it has no effect."""
+            """Return a region whose only possible change is at t. For t = T it has no effect."""
             if not isinstance(t, numbers.Integral) or isinstance(t, bool):
                 raise TypeError
             return Region(t - 1, min(t + 1, T), AT_LEAST_ONE if t < T else NO_CHANGE)
@@ -224,7 +224,7 @@ class PartialPartition:
 
     @property
     def partial_labels(self) -> Self:
-        """This object itself. A :class:`Partition` has its partial labels under the same name."""
+        """The object itself. A :class:`Partition` has its partial labels under the same name."""
         return self
 
     @classmethod
@@ -233,13 +233,13 @@ class PartialPartition:
         return cls(partition.n_samples, labels=partition.labels)
 
     def allows(self, partition: Partition) -> bool:
-        """Whether a segmentation agrees with all constraints. Takes O((K + regions) log K)."""
+        """Return whether a segmentation agrees with all constraints, in O((K + regions) log K)."""
         ends = partition.change_points[:-1]
         same_samples = partition.n_samples == self.n_samples
         return same_samples and all(region.allows(ends) for region in self.constraints)
 
     def allows_clusters(self, partition: Partition) -> bool:
-        """Whether a clustering agrees with the labels and the spans.
+        """Return whether a clustering agrees with the labels and the spans.
 
         Samples with equal labels, and the samples of a span, must be in one cluster. Samples with
         different labels must be in different clusters.
@@ -252,7 +252,7 @@ class PartialPartition:
         return together and len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
 
     def label_errors(self, partition: Partition) -> tuple[int, int]:
-        """The numbers of false positives and false negatives of a segmentation on ``regions``.
+        """Count the false positives and the false negatives of a segmentation on ``regions``.
 
         As in penalty learning, a region with more changes than annotated is one false positive, and
         a region with fewer is one false negative.
@@ -260,7 +260,7 @@ class PartialPartition:
         Raises
         ------
         ValueError
-            If the segmentation has another number of samples.
+            If the segmentation does not have T samples.
         """
         if partition.n_samples != self.n_samples:
             raise ValueError(
@@ -276,8 +276,8 @@ class PartialPartition:
     def pieces(self) -> Pieces:
         """The known stretches and the regions that follow from all annotations together.
 
-        They are found in passes over the R regions, until a pass deduces nothing new. Each pass
-        takes O(T + R log R + total length of regions).
+        The stretches and regions are found in passes over all R regions, until a pass deduces
+        nothing new. Each pass takes O(T + R log R + total length of regions).
         """
         T = self.n_samples
         # For the positions 1 … T−1: whether there is a change. 0 and T stay open.
@@ -300,7 +300,7 @@ class PartialPartition:
         return charge_table(self.pieces, self.n_samples)
 
     def segmentation(self) -> Partition | None:
-        """The whole segmentation if it is known at every position, otherwise None."""
+        """Return the whole segmentation if it is known at every position, and None if it is not."""
         stretches, regions = self.pieces
         # A single sample has no position for a change.
         start, ends = stretches[0] if stretches else (0, np.array([1]))
@@ -308,7 +308,7 @@ class PartialPartition:
         return Partition(ends=ends) if known else None
 
     def within(self, start: int, stop: int) -> PartialPartition:
-        """Partial labels of the samples X[start:stop], from the constraints inside this stretch."""
+        """Make partial labels of X[start:stop], from the constraints inside this stretch."""
         inside = [
             Region(r.start - start, r.stop - start, r.kind)
             for r in self.constraints
@@ -317,12 +317,12 @@ class PartialPartition:
         return PartialPartition(stop - start, regions=inside)
 
     def mirrored(self) -> PartialPartition:
-        """The same constraints for the samples in reverse order; labels become constraints."""
+        """Return the same constraints for reversed samples. Labels become constraints."""
         T = self.n_samples
         return PartialPartition(T, regions=[region.mirrored(T) for region in self.constraints])
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickle, without pieces and charges, which can be computed again.
+        """Return the state for pickle, without pieces and charges, which can be computed again.
 
         The table of charges would be much larger than the rest of the state.
         """
@@ -344,22 +344,22 @@ class PartialPartition:
 
 
 class Pieces(NamedTuple):
-    """The consequences of all constraints of a partial segmentation, taken together.
+    """What is known about changes if all constraints of a partial segmentation are combined.
 
     Attributes
     ----------
     stretches : list of (start, segment ends)
-        Stretches of samples X[start:ends[-1]] whose segmentation is known, with its segment ends.
+        Stretches of samples X[start:ends[-1]] whose segmentation is known, with their segment ends.
     regions : list of Region
-        Regions with at least two positions where a change is neither certain nor excluded. They are
-        in order, and none is inside another.
+        Regions with at least two positions where a change is neither certain nor excluded. The
+        regions are in order, and none is inside another.
     """
 
     stretches: list[tuple[int, NDArray[np.int64]]]
     regions: list[Region]
 
     def mirrored(self, n_samples: int) -> Pieces:
-        """The same pieces for the samples in reverse order."""
+        """Return the same pieces for the samples in reverse order."""
         T, stretches = n_samples, []
         for start, ends in reversed(self.stretches):
             stretches.append((int(T - ends[-1]), T - np.append(ends[-2::-1], start)))
@@ -367,7 +367,7 @@ class Pieces(NamedTuple):
 
 
 def fewest_changes(labels: Partition | PartialPartition) -> int:
-    """The least number of changes that a segmentation can have if it agrees with the labels."""
+    """Return the least number of changes of a segmentation that agrees with the labels."""
     if isinstance(labels, Partition):
         return labels.n_clusters - 1
     pieces, count, last = labels.pieces, 0, -1
@@ -389,10 +389,10 @@ class Labeled(NamedTuple):
     fewest : int
         The least number of changes of a segmentation that agrees with the labels.
     likely : int
-        The number of segments that a segmentation has if changes are as frequent among unlabeled
-        samples as among labeled ones.
+        The number of segments if changes are as frequent among unlabeled samples as among labeled
+        samples.
     known : bool array (T+1,)
-        Whether labels cover the position.
+        For every position, whether labels cover it.
     """
 
     fewest: int
@@ -403,7 +403,7 @@ class Labeled(NamedTuple):
 def labeled_part(labels: Partition | PartialPartition) -> Labeled:
     """Count the changes that labels require, and mark the labeled positions.
 
-    Takes O(T + total length of regions).
+    The time is O(T + total length of regions).
     """
     T, fewest, n_labeled = labels.n_samples, fewest_changes(labels), 0
     if isinstance(labels, Partition):
@@ -419,12 +419,12 @@ def labeled_part(labels: Partition | PartialPartition) -> Labeled:
 
 
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
-    """Write certain and excluded changes into ``changes``. Returns the regions that stay undecided.
+    """Write certain and excluded changes into ``changes``, and return the undecided regions.
 
-    A region shrinks to its undecided positions. It may contain another region, which holds at least
-    one change. If the outer region must hold exactly one change, this change lies in the inner
-    region, so there is none in the other positions. If the outer region must hold at least one
-    change, the inner region implies this, and the outer region is dropped.
+    A region shrinks to its undecided positions. A region may contain another region, which holds at
+    least one change. If the outer region must hold exactly one change, this change lies in the
+    inner region, so there is no change at the other positions. If the outer region must hold at
+    least one change, the inner region implies this, and the outer region is dropped.
     """
     shrunk = set()
     for region in regions:
@@ -454,9 +454,10 @@ def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
 
 
 def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
-    """The regions that labels imply.
+    """Return the regions that labels imply.
 
-    There is no change within a run of equal labels, and at least one between different labels.
+    There is no change within a run of equal labels, and at least one change between different
+    labels.
     """
     labeled = np.flatnonzero(codes >= 0)
     differ = np.diff(codes[labeled]) != 0
@@ -520,10 +521,10 @@ def segment_rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
 
 
 def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
-    """Whether there is a segmentation that satisfies all facts.
+    """Return whether there is a segmentation that satisfies all facts.
 
-    All positions between two neighboring borders of regions are equivalent, and two changes among
-    them are never needed. So only one of these positions is tried.
+    All positions between two neighboring borders of regions are equivalent, and two changes between
+    these borders are never needed. So only one position between them is tried.
     """
     if not facts:
         return True
@@ -545,13 +546,13 @@ def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
 
 
 def _conflict(facts: Sequence[_Fact], n_samples: int) -> list[_Fact]:
-    """A minimal set of facts that contradict each other, found by a few bisections."""
+    """Find a minimal set of facts that contradict each other, by a few bisections."""
     needed: list[_Fact] = []
     rest = list(facts)
     while _feasible(needed, n_samples):
 
         def fails(last: int) -> bool:
-            """Whether the facts in ``needed`` and in rest[: last + 1] contradict each other."""
+            """Return whether facts in ``needed`` and in rest[: last + 1] contradict each other."""
             return not _feasible(needed + rest[: last + 1], n_samples)  # noqa: B023
 
         first = bisect_left(range(len(rest)), True, key=fails)

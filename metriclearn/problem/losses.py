@@ -1,7 +1,8 @@
-"""Losses between partitions, and the term that each adds to a form in loss-augmented inference.
+"""Compute losses between partitions, and add them to forms for loss-augmented inference.
 
 :class:`FrobeniusLoss` is linear in M and applies to all partitions. :class:`KnownLoss` is for
-segmentations only. If labels are partial, KnownLoss does not depend on how they are completed.
+segmentations only. If labels are partial, KnownLoss does not depend on how the labels are
+completed.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ class Loss(Protocol):
     """A loss that can be added to a form."""
 
     def __call__(self, partition: Any, truth: Any) -> float:
-        """The loss ℓ(M, N)."""
+        """Return the loss ℓ(M, N)."""
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Form, float]:
-        """Add the loss to a form A. Returns a new form and a constant.
+        """Add the loss to a form A, and return a new form and a constant.
 
         The value of the new form plus the constant is ⟨A, M⟩ + scale · T ℓ(M, N).
         """
 
 
 class FrobeniusLoss:
-    """The loss ℓ(M, N) = ‖D^½(M − N)‖²_F / T; a diagonal matrix D marks the labeled samples.
+    """The loss ℓ(M, N) = ‖D^½(M − N)‖²_F / T, where the diagonal matrix D marks labeled samples.
 
     Since M and N are projections,
 
@@ -40,15 +41,16 @@ class FrobeniusLoss:
 
     which is linear in M. If all labels are known, D = I, and ℓ = (Tr M + Tr N − 2 Tr MN) / T is the
     loss of the paper (Lajugie, Arlot & Bach, Eq. (8)). This loss is zero only for equal partitions.
-    For partitions into K and K′ clusters, it is at most (K + K′ − 2)/T. It is computed in O(K + K′)
-    if both are contiguous. The paper's tables report T ℓ, see :meth:`squared_norm`. If only some
-    labels are known, D is 1 for labeled samples and 0 for others, and N is a completion of the
-    labels. The loss then sums only those rows of M − N that belong to labeled samples. Samples may
-    be grouped into nodes, see :class:`metriclearn.similarities.NodeLabels`. D then holds the
-    fraction of labeled samples in every node.
+    For partitions into K and K′ clusters, the loss is at most (K + K′ − 2)/T. Computing it takes
+    O(K + K′) if both partitions are contiguous. The paper's tables report T ℓ, see
+    :meth:`squared_norm`. If only some labels are known, D is 1 for labeled samples and 0 for
+    others, and N is a completion of the labels. Then the loss sums only those rows of M − N that
+    belong to labeled samples. Samples may be grouped into nodes, see
+    :class:`metriclearn.similarities.NodeLabels`. With nodes, D holds the fraction of labeled
+    samples in every node.
 
-    This loss depends on the completion (``completion_free`` is False), so completing labels anew
-    may raise the objective. A learner that alternates between learning and completing stops if the
+    This loss depends on the completion N (``completion_free`` is False), so a new completion may
+    raise the objective. A learner that alternates between learning and completing stops if the
     objective rises.
 
     Examples
@@ -65,7 +67,7 @@ class FrobeniusLoss:
         return self.squared_norm(partition, truth) / truth.n_samples
 
     def squared_norm(self, partition: Any, truth: Any) -> float:
-        """T ℓ = ‖M − N‖²_F. With partial labels, only the labeled parts are summed."""
+        """Return T ℓ = ‖M − N‖²_F. With partial labels, sum only over labeled parts."""
         if truth.partial_labels is None and truth.share is None:
             # ‖M − N‖² = Tr M + Tr N − 2 Tr MN, as M and N are projections.
             twice = 2.0 * partition.inner(truth)
@@ -78,7 +80,7 @@ class FrobeniusLoss:
         return max(0.0, self._labeled_norm(partition, truth))
 
     def _labeled_norm(self, partition: Any, truth: Any) -> float:
-        """T ℓ if D is not I. Rounding may make it slightly negative."""
+        """Return T ℓ if D is not I. Rounding may make the result slightly negative."""
         return _variable_part(partition, truth) + truth.labeled_trace
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
@@ -117,40 +119,41 @@ class FrobeniusForm:
         self.n_samples = form.n_samples
 
     def at(self, partition: Partition | Projector) -> float:
-        """The value ⟨A, M⟩ + scale·Tr M(D − DN − ND)."""
+        """Return the value ⟨A, M⟩ + scale·Tr M(D − DN − ND)."""
         return self.form.at(partition) + self.scale * _variable_part(partition, self.truth)
 
     def matvec(self, V: NDArray) -> NDArray:
-        """The product with columns V (T, k). It takes O(Tk) more time than the product AV."""
+        """Return the product with columns V (T, k), in O(Tk) more time than the product AV."""
         change = self.truth.share[:, None] * V - self.truth.labeled_product(V)
         return self.form.matvec(V) + self.scale * change
 
     def shifted(self, shift: float) -> FrobeniusForm:
-        """The form A + shift·I with the same loss added to it."""
+        """Return the form A + shift·I with the same loss added to it."""
         return FrobeniusForm(self.form.shifted(shift), self.truth, self.scale)
 
 
 class KnownLoss(FrobeniusLoss):
     """The loss of a segmentation on the labeled parts of the truth.
 
-    The labels are divided into pieces. A piece is either a maximal stretch where it is known for
-    every position whether there is a change, or an annotated region where the positions of changes
-    are unknown. For every piece, restrict the segmentation M to it. The loss adds the distance
-    between this restriction and the nearest partition N that agrees with the piece,
+    The labels are divided into pieces, of two kinds. A stretch is as long as possible, and all
+    changes in it are known. A region is annotated, and the positions of its changes are unknown.
+    For every piece, the loss restricts the segmentation M to the samples of the piece. Then it adds
+    the distance between this restriction and the nearest partition N that agrees with the piece,
 
         T ℓ(M, known) = Σ_pieces min_{N agrees} ‖M|piece − N‖²_F.
 
-    On a known stretch N is unique, and the distance is the paper's loss (Lajugie, Arlot & Bach,
-    Eq. (8)). On a region the distance is the number of missing or superfluous changes. Unlabeled
-    samples add nothing. ℓ is 0 exactly for the segmentations that agree with all labels, and it is
-    the paper's ℓ if all labels are known.
+    On a known stretch N is unique, and the distance is the paper's loss (Lajugie, Arlot & Bach, Eq.
+    (8)). On a region the distance is the number of missing or superfluous changes. Unlabeled
+    samples add nothing. The loss ℓ is 0 exactly for the segmentations that agree with all labels.
+    If all labels are known, ℓ is the paper's loss.
 
-    Every term is, up to a constant, a sum of one charge for each segment (s,u]. A charge is
-    computed from a table in O(1), so loss-augmented inference stays an exact dynamic program.
-    The restriction M|piece is not linear in M, so this loss is for segmentations only.
+    Up to a constant, every term is a sum of charges, one for each segment (s,u]. A table gives each
+    charge in O(1), so loss-augmented inference stays an exact dynamic program. The restriction
+    M|piece is not linear in M, so this loss is for segmentations only.
 
-    If partial labels were completed, the loss ignores the completed parts (``completion_free``).
-    The truth may also be the partial labels themselves. Computing the loss takes O(K).
+    If N is a completion of partial labels, the loss ignores the completed parts
+    (``completion_free``). The truth may also be the partial labels themselves. Computing the loss
+    takes O(K).
 
     Examples
     --------
@@ -185,15 +188,15 @@ class ChargedForm:
     scale : float
         α.
     penalties : array (T+1,), optional
-        The penalty p_t of a change between the samples t−1 and t, of either sign. The first and the
-        last entry are not used.
+        The penalty p_t of a change between the samples t−1 and t. It may be negative. The first and
+        the last entry are not used.
     names : NameScores, optional
         Scores of the names of segments.
 
     Raises
     ------
     ValueError
-        If penalties are given that are not T+1 finite numbers, or are too large to be added.
+        If the penalties are not T+1 finite numbers, or are too large to be added.
     """
 
     def __init__(
@@ -225,7 +228,7 @@ class ChargedForm:
                 )
 
     def at(self, partition: Partition) -> float:
-        """The value of a segmentation."""
+        """Return the value of a segmentation."""
         value, ends = self.form.at(partition), partition.change_points
         if self.charges is not None:
             value += self.scale * total_charge(self.charges.table, ends)
@@ -234,15 +237,15 @@ class ChargedForm:
         return value if self.penalties is None else value - float(self.penalties[ends].sum())
 
     def shifted(self, shift: float) -> ChargedForm:
-        """The same form with A + shift·I in place of A."""
+        """Return the same form with A + shift·I in place of A."""
         return self.with_parts(form=self.form.shifted(shift))
 
     def plus(self, truth: Partition, weight: float) -> ChargedForm:
-        """The same form with A − weight·N in place of A, where N is the matrix of ``truth``."""
+        """Return the same form with A − weight·N in place of A. N is the matrix of ``truth``."""
         return self.with_parts(form=self.form.plus(truth, weight))
 
     def with_parts(self, **changes: Any) -> ChargedForm:
-        """A copy with some parameters replaced, such as the form, the charges or the names."""
+        """Return a copy with some parameters replaced, such as the form, charges or names."""
         form = copy.copy(self)
         form.__dict__.update(changes)
         form.shift = form.form.shift

@@ -1,15 +1,15 @@
-"""Segmentations whose segments have names: partitions, scores of names, features and the loss.
+"""Define segmentations with names of segments: partitions, scores of names, features and the loss.
 
-There are C names. Every sample has Q emission features φ, and the weights W (C, Q) score each name
-on them. With the cumulative sums S of the samples under the metric B, and the cumulative emissions
-E_c(t) = Σ_{τ<t} ⟨W_c, φ_τ⟩, a named segmentation has the score
+There are C names. Every sample t has Q emission features φ_t, and the name c has the score ⟨W_c,
+φ_t⟩ there. W (C, Q) are weights. Let S be the cumulative sums of the samples under the metric B,
+and let E_c(t) = Σ_{τ<t} ⟨W_c, φ_τ⟩ be the cumulative emissions. A named segmentation has the score
 
     Σ_{segments (s,u], names c}  ‖S_u − S_s‖² / (u−s) + E_c(u) − E_c(s) − λ,
 
 which is linear in (B, W, λ). So hinge, solver and certificate are the same as for segmentations
 without names. B = 0 gives a semi-Markov model with Potts transitions, and W = 0 gives a
-segmentation without names. A segment named c′ after a segment named c may cost τ(c, c′). The score
-is linear in τ, too.
+segmentation without names. Optionally, a segment named c′ that follows a segment named c costs τ(c,
+c′). The score is linear in τ, too.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class NamedPartition(Partition):
 
     @classmethod
     def from_codes(cls, codes: NDArray) -> NamedPartition:
-        """Make every run of equal ``codes`` (T,) a segment. Its code becomes its name."""
+        """Make every run of equal ``codes`` (T,) a segment, whose name is this code."""
         # Two neighboring segments with one name are a single run here.
         ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
         return cls(ends, codes[ends - 1])
@@ -81,7 +81,7 @@ class NamedPartition(Partition):
 class PartialNames(PartialPartition):
     """Partial labels of a segmentation whose labels are names.
 
-    Unlike a label of a cluster, a name means the same in all recordings and wherever it recurs.
+    A name means the same in all recordings and wherever it recurs. A label of a cluster does not.
     Boundaries may be given without names, and names without exact boundaries.
 
     Parameters
@@ -100,7 +100,7 @@ class PartialNames(PartialPartition):
 
 
 def named_truths(codes: Sequence[NDArray], truths: Sequence[Any]) -> list[Any]:
-    """Make labelings whose segments have names, from the codes of the samples' names.
+    """Add names to labelings, from the codes of the names of samples.
 
     Parameters
     ----------
@@ -129,11 +129,12 @@ class NameScores(NamedTuple):
     emissions : array (T+1, C), or (1, 0) for no names
         The cumulative scores E. The first row is 0.
     given : int32 array (2, T+1), or (2, 0) if no name is given
-        For every position, the first sample from there on whose name is given. The first row holds
-        the position after this sample (T+1 if there is none), and the second row holds its name. A
-        segment that contains this sample must have this name.
+        For every position, the first sample from this position on whose name is given. The first
+        row holds the position after this sample (T+1 if there is none), and the second row holds
+        its name. A segment that contains the sample must have this name.
     transitions : array (C, C) or None
-        τ(c, c′), the cost of a segment named c′ after a segment named c; ∞ if that is forbidden.
+        τ(c, c′) is the cost if a segment named c′ follows a segment named c. It is ∞ if c′ must not
+        follow c.
     """
 
     emissions: NDArray
@@ -144,7 +145,7 @@ class NameScores(NamedTuple):
     def of(
         cls, rows: NDArray, codes: NDArray | None = None, transitions: NDArray | None = None
     ) -> NameScores:
-        """Make the scores of segments from the scores ``rows`` of samples, (T, C).
+        """Make the scores of segments from ``rows`` (T, C), the scores of samples.
 
         ``codes`` (T,) are the codes of given names, −1 where the name is unknown.
         """
@@ -153,9 +154,9 @@ class NameScores(NamedTuple):
         return cls(emissions, _next_given(codes), transitions)
 
     def normalized(self, codes: NDArray | None, backward: bool = False) -> NameScores:
-        """The same scores, shifted so that the best name of every sample scores 0.
+        """Return the same scores, shifted so that the best name of every sample scores 0.
 
-        With ``backward`` they are the scores of the reversed samples. The shift subtracts the same
+        With ``backward``, return the scores of the reversed samples. The shift subtracts the same
         constant from the values of all segmentations. After the shift, no segment has a score above
         0, as the bounds of the dynamic program require.
         """
@@ -167,7 +168,7 @@ class NameScores(NamedTuple):
         return NameScores(below, _next_given(codes), transitions)
 
     def names_of(self, ends: NDArray) -> NDArray[np.int64]:
-        """The best names of the segments with these ends, (K,), in O(KC), or in O(KC²) with τ."""
+        """Return the best names of the segments with these ends, in O(KC), or O(KC²) with τ."""
         scores = self._forward(ends)
         names = np.argmax(scores, axis=1)
         if self.transitions is not None:
@@ -176,10 +177,10 @@ class NameScores(NamedTuple):
         return names
 
     def by_name(self, ends: NDArray) -> NDArray[np.float64]:
-        """How much the best total score changes if one segment must have a given name.
+        """Compute how much the best total score changes if one segment must have a given name.
 
-        The result (K, C) has an entry for every segment and name. It is 0 for the best names, and
-        at most 0 for others.
+        The result (K, C) has an entry for every segment and name. The entry is 0 for the best name
+        of a segment, and at most 0 for other names.
         """
         scores, own = self._forward(ends), self._scores(ends)
         if self.transitions is None:
@@ -191,7 +192,7 @@ class NameScores(NamedTuple):
         return scores - best
 
     def _scores(self, ends: NDArray) -> NDArray[np.float64]:
-        """The score of every segment under every name, (K, C); −inf if another name is given."""
+        """Score every segment under every name, (K, C), with −inf if another name is given."""
         starts = np.append(0, ends[:-1])
         scores = self.emissions[ends] - self.emissions[starts]
         if self.given.size:
@@ -201,10 +202,11 @@ class NameScores(NamedTuple):
         return scores
 
     def _forward(self, ends: NDArray) -> NDArray[np.float64]:
-        """The scores of ``_scores`` if there is no τ, else the best totals up to every segment.
+        """Return the best total scores up to every segment under every name, (K, C).
 
-        Such a total includes the score of this segment under a name, the scores of all earlier
-        segments under their best names, and the costs τ between these segments.
+        Without τ, the result is only the score of each segment, as in ``_scores``. With τ, a total
+        is the score of this segment under this name, plus the scores of all earlier segments under
+        their best names, minus the costs τ between these segments.
         """
         scores = self._scores(ends)
         if self.transitions is not None:
@@ -213,7 +215,7 @@ class NameScores(NamedTuple):
         return scores
 
     def at(self, partition: Partition) -> float:
-        """The total score of a partition under its names. If it has none, the best names count."""
+        """Return the total score of a partition under its names, or else under the best names."""
         ends = partition.change_points
         names = partition.names if isinstance(partition, NamedPartition) else self.names_of(ends)
         starts = np.append(0, ends[:-1])
@@ -228,9 +230,9 @@ NO_SCORES = NameScores(np.empty((1, 0)))
 
 @njit(nogil=True, cache=True)
 def _below_best(emissions: NDArray, backward: bool) -> NDArray:
-    """From all scores of a sample, subtract the best one. Returns cumulative sums, (T+1, C).
+    """Subtract the best score of each sample from all its scores, and return cumulative sums.
 
-    ``backward`` reverses the order of samples.
+    The result is (T+1, C). ``backward`` reverses the order of samples.
     """
     T, C = len(emissions) - 1, emissions.shape[1]
     sums = np.zeros((T + 1, C))
@@ -245,7 +247,7 @@ def _below_best(emissions: NDArray, backward: bool) -> NDArray:
 
 
 def _next_given(codes: NDArray | None) -> NDArray[np.int32]:
-    """Compute ``NameScores.given`` from the codes of given names (T,), −1 where unknown."""
+    """Compute ``NameScores.given`` from the codes (T,) of given names. A code of −1 is unknown."""
     if codes is None or not np.any(codes >= 0):
         return NO_SCORES.given
     # Find the first labeled sample i ≥ t; T stands for none. A segment (t, u] holds it if i + 1 ≤
@@ -285,15 +287,15 @@ class NamedSamples(Samples):
     def named(
         self, components: NDArray, weights: NDArray, transitions: NDArray | None
     ) -> ChargedForm:
-        """The form XBXᵀ with the scores of names under W = ``weights`` (C, Q), and with τ."""
+        """Return XBXᵀ with τ and with the scores of names under W = ``weights`` (C, Q)."""
         names = NameScores(self.emission_sums @ weights.T, transitions=transitions)
         return ChargedForm(self.form(components), names=names)
 
 
 class NameParameters(Protocol):
-    """W and τ, which are learned as differences of nonnegative weights.
+    """The weights W and the costs τ, which are learned as differences of nonnegative weights.
 
-    These weights are the positive and the negative parts of all entries.
+    The nonnegative weights are the positive and the negative parts of all entries.
 
     Attributes
     ----------
@@ -302,7 +304,7 @@ class NameParameters(Protocol):
     transitions : array (C, C) or None
         τ.
     unit : float
-        The cost τ that a weight of 1 stands for; 0 if τ is not learned.
+        The cost τ that a nonnegative weight of 1 stands for. It is 0 if τ is not learned.
     """
 
     coef: NDArray
@@ -310,7 +312,7 @@ class NameParameters(Protocol):
     unit: float
 
     def weighted(self, weights: NDArray) -> Self:
-        """A copy whose W and τ are computed from the nonnegative ``weights``."""
+        """Return a copy whose W and τ are computed from the nonnegative ``weights``."""
 
 
 @dataclass(frozen=True)
@@ -352,8 +354,8 @@ class NamedFeatures(LinearFeatures):
 class NamedLoss:
     """The loss ℓ with T ℓ = ‖M − N‖²_F + β · (number of samples with a wrong name).
 
-    With partial labels, the first term is that of :class:`~metriclearn.problem.losses.KnownLoss`,
-    and the second counts only samples whose names are known. Completed labels enter neither term.
+    With partial labels, the first term is that of :class:`~metriclearn.problem.losses.KnownLoss`.
+    The second term counts only samples whose names are known. Completed labels enter neither term.
 
     Parameters
     ----------
@@ -366,7 +368,7 @@ class NamedLoss:
     weight: float
 
     def codes(self, truth: Any) -> NDArray:
-        """The codes of the true names of all samples, (T,), −1 where unknown."""
+        """Return the codes (T,) of the true names of all samples, and −1 for unknown names."""
         known = truth.partial_labels
         return truth.sample_names if known is None else known.names
 
@@ -378,7 +380,8 @@ class NamedLoss:
     def augment(self, form: ChargedForm, truth: Any, scale: float) -> tuple[ChargedForm, float]:
         """Add the loss to a form.
 
-        If the name of a sample is known, all other names score scale·β more in this sample.
+        If the name of a sample is known, all wrong names get a score in this sample that is higher
+        by scale·β.
         """
         codes, emissions = self.codes(truth), form.names.emissions
         right = codes[:, None] == np.arange(emissions.shape[1])

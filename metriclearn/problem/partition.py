@@ -1,12 +1,12 @@
-"""Partitions of T samples, stored as clusters and never as T×T matrices.
+"""Store partitions of T samples as clusters, and never as T×T matrices.
 
-Let Y be the assignment matrix of a partition. Every formula of this package uses the partition
-through its rescaled equivalence matrix M = Y(YᵀY)⁻¹Yᵀ. This matrix is an orthogonal projection, and
-Tr M is the number of clusters.
+Let Y be the assignment matrix of a partition. In every formula of this package, the rescaled
+equivalence matrix M = Y(YᵀY)⁻¹Yᵀ stands for the partition. This matrix is an orthogonal projection,
+and Tr M is the number of clusters.
 
 Throughout the package, "Lajugie, Arlot & Bach" refers to R. Lajugie, S. Arlot and F. Bach,
-Large-margin metric learning for partitioning problems, arXiv:1303.1280, 2013. Its section 2.2
-defines M. A shorter version is in the proceedings of ICML 2014.
+Large-margin metric learning for partitioning problems, arXiv:1303.1280, 2013. Section 2.2 of this
+paper defines M. A shorter version of the paper is in the proceedings of ICML 2014.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _SAMPLES = either(None, number(1, 2**63 - 1, whole=True))
 class Partition:
     """A partition of samples 0 … T-1 into K non-empty clusters.
 
-    Build one with :meth:`from_labels`, :meth:`from_runs` or :meth:`from_change_points`.
-    Clusters are numbered by first appearance. Two objects are therefore equal exactly if they are
-    the same partition, whatever names the labels had. Contiguous partitions (segmentations) store
-    only their K segment ends.
+    Make a partition with :meth:`from_labels`, :meth:`from_runs` or :meth:`from_change_points`.
+    Clusters are numbered by first appearance. So two objects are equal exactly if they are the same
+    partition, whatever names the labels had. Contiguous partitions (segmentations) store only their
+    K segment ends.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ class Partition:
     ends : int array (K,) or None
         Ends of the segments of a contiguous partition, see :attr:`change_points`.
     partial_labels : PartialPartition or None
-        The partial labels that this partition completes, see :meth:`completing`; None if all
-        labels were given.
+        The partial labels that this partition completes, see :meth:`completing`. If all labels were
+        given, it is None.
     share : array (T,) or None
         The diagonal of D in :class:`~metriclearn.problem.losses.FrobeniusLoss`: 1 for labeled
-        samples and 0 for others; None if all samples are labeled.
+        samples and 0 for others. If all samples are labeled, it is None.
 
     Raises
     ------
@@ -112,7 +112,7 @@ class Partition:
 
     @classmethod
     def from_labels(cls, labels: Iterable[Hashable]) -> Partition:
-        """The partition into sets of samples with equal labels, in O(T log T).
+        """Make the partition into sets of samples with equal labels, in O(T log T).
 
         Labels may be any hashable values.
         """
@@ -124,7 +124,7 @@ class Partition:
 
     @classmethod
     def from_runs(cls, labels: Iterable[Hashable]) -> Partition:
-        """The segmentation into maximal runs of equal labels. A label may recur."""
+        """Make the segmentation into maximal runs of equal labels. A label may recur."""
         values = label_values(labels)
         changes = np.flatnonzero(values[1:] != values[:-1]) + 1
         return cls(ends=np.append(changes, len(values)))
@@ -133,16 +133,15 @@ class Partition:
     def from_change_points(
         cls, change_points: ArrayLike | Sequence[int], n_samples: int | None = None
     ) -> Partition:
-        """The segmentation with given segment ends.
+        """Make the segmentation with the given segment ends.
 
         Parameters
         ----------
         change_points : sequence of int
-            For each segment, the index of the first sample after it. As in ruptures, the last
-            segment has the end T, which may be left out if ``n_samples`` is given. Any order is
-            allowed.
+            For each segment, the index of the first sample after it, in any order. As in ruptures,
+            the last segment has the end T. It may be left out if ``n_samples`` is given.
         n_samples : int, optional
-            T, checked against the largest change-point.
+            T. No change-point may be larger.
 
         Raises
         ------
@@ -180,22 +179,22 @@ class Partition:
         return cls(ends=ends)
 
     def completing(self, partial_labels: PartialPartition | None) -> Partition:
-        """The same partition, marked as a completion of ``partial_labels``."""
+        """Return the same partition, marked as a completion of ``partial_labels``."""
         return Partition(ends=self.ends, labels=self._labels, partial_labels=partial_labels)
 
     def with_completion(self, partition: Partition) -> Partition:
-        """Mark another ``partition`` as a completion of the partial labels of this one."""
+        """Mark another ``partition`` as a completion of the partial labels of this partition."""
         return partition.completing(self.partial_labels)
 
     @property
     def labeled_trace(self) -> float:
-        """Tr DM, which is the sum of 1/|C(t)| over labeled samples t; C(t) is the cluster of t."""
+        """Tr DM: the sum of 1/|C(t)| over labeled samples t, where C(t) is the cluster of t."""
         if self.share is None:
             return float(self.n_clusters)
         return float(np.sum(self.share / self.sizes[self.labels]))
 
     def labeled_product(self, V: NDArray) -> NDArray:
-        """The product (DM + MD) V, (T, k) -> (T, k), in O(Tk)."""
+        """Return the product (DM + MD) V, (T, k) -> (T, k), in O(Tk)."""
         if self.share is None:
             return 2.0 * self.project(V)
         share = self.share[:, None]
@@ -203,7 +202,7 @@ class Partition:
 
     @property
     def _key(self) -> tuple[bool, bytes]:
-        """A key. Two partitions have the same key exactly if they are equal."""
+        """A key of the partition. Two partitions have the same key exactly if they are equal."""
         numbers = self.labels if self.ends is None else self.ends
         return self.contiguous, np.asarray(numbers, dtype=np.int64).tobytes()
 
@@ -258,7 +257,7 @@ class Partition:
         return sums.reshape(self.n_clusters, *np.shape(X)[1:])
 
     def root(self, X: NDArray) -> NDArray:
-        """The matrix R = (YᵀY)^(-1/2) YᵀX with RᵀR = XᵀMX, (T, P) -> (K, P)."""
+        """Return the matrix R = (YᵀY)^(-1/2) YᵀX with RᵀR = XᵀMX, (T, P) -> (K, P)."""
         return self.pool(X) / np.sqrt(self.sizes)[:, None]
 
     @property
@@ -269,14 +268,14 @@ class Partition:
         return factor
 
     def project(self, X: NDArray) -> NDArray:
-        """The matrix M X, (T, P) -> (T, P), in O(TP). Row t averages X over the cluster of t."""
+        """Return M X, (T, P) -> (T, P), in O(TP). Row t is the mean of X over the cluster of t."""
         means = self.pool(X) / self.sizes.reshape(-1, *([1] * (X.ndim - 1)))
         return np.repeat(means, self.sizes, axis=0) if self.contiguous else means[self.labels]
 
     def intersections(
         self, other: Partition
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The cells of the contingency table that are not empty, as arrays k, l and |A_k ∩ B_l|.
+        """Return the nonempty cells of the contingency table, as arrays k, l and |A_k ∩ B_l|.
 
         The time is O(K+K′) if both partitions are contiguous, and O(T log T) otherwise.
 
@@ -308,13 +307,13 @@ class Partition:
         return cells // other.n_clusters, cells % other.n_clusters, counts
 
     def inner(self, other: Partition) -> float:
-        """Tr MN = Σ_kl |A_k ∩ B_l|² / (|A_k||B_l|)."""
+        """Return Tr MN = Σ_kl |A_k ∩ B_l|² / (|A_k||B_l|) for clusters A_k of M and B_l of N."""
         rows, columns, counts = self.intersections(other)
         counts = counts.astype(np.float64)
         return float(np.sum(counts / self.sizes[rows] * (counts / other.sizes[columns])))
 
     def to_array(self) -> NDArray[np.float64]:
-        """M as a dense (T, T) array, for tests and small examples: O(T²) memory."""
+        """Return M as a dense (T, T) array, for tests and small examples. It takes O(T²) memory."""
         same = self.labels[:, None] == self.labels[None, :]
         return same / self.sizes[self.labels].astype(np.float64)
 
@@ -358,10 +357,10 @@ def _whole_numbers(change_points: Any) -> NDArray[np.float64]:
 
 
 def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
-    """The labels as an array in which different labels stay different.
+    """Return the labels as an array in which different labels stay different.
 
-    NumPy turns [1, "1"] into strings and [2**63, -1] into floats. Such lists become arrays of
-    objects instead.
+    NumPy would turn [1, "1"] into strings and [2**63, -1] into floats. This function turns such
+    lists into arrays of objects instead.
     """
     if isinstance(labels, Partition):
         return labels.labels
@@ -395,13 +394,15 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
 
 
 def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
-    """One label per sample, (T,). Numbers and strings stay as they are, others become objects.
+    """Return one label per sample, (T,). Numbers and strings stay as they are.
+
+    Other labels become objects.
 
     Raises
     ------
     ValueError
-        If there are no labels, if they come in no order (as in a set), or if one of them is None,
-        NaN, NA or not hashable.
+        If there are no labels, if they have no order (as in a set), or if a label is None, NaN, NA
+        or not hashable.
     """
     values = label_array(labels)
     if len(values) == 0:
@@ -428,7 +429,7 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
 
 
 def _is_missing(item: Hashable) -> bool:
-    """Whether a label is None, NaN or the NA of pandas."""
+    """Return whether a label is None, NaN or the NA of pandas."""
     try:
         return item is None or bool(item != item)
     except TypeError:  # NA has no truth value
@@ -436,7 +437,7 @@ def _is_missing(item: Hashable) -> bool:
 
 
 def codes_of_known(labels: Iterable[Hashable]) -> NDArray[np.int64]:
-    """Integer codes of labels as in :func:`factorize`, except that the label −1 has the code −1."""
+    """Return codes of labels as :func:`factorize` does, except that −1 has the code −1."""
     values = label_values(labels)
     codes, known = np.full(len(values), -1), values != -1
     codes[known] = factorize(values[known])
@@ -444,7 +445,7 @@ def codes_of_known(labels: Iterable[Hashable]) -> NDArray[np.int64]:
 
 
 def factorize(values: NDArray) -> NDArray[np.int64]:
-    """Integer codes of labels (from :func:`label_values`), numbered by first appearance."""
+    """Return integer codes of labels (from :func:`label_values`), in order of first appearance."""
     if values.dtype == object:
         names: dict[Hashable, int] = {}
         return np.array([names.setdefault(v, len(names)) for v in values], dtype=np.int64)

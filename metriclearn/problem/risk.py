@@ -1,15 +1,16 @@
-"""The structured hinge over several data sets, from which solvers get their cuts.
+"""Compute the structured hinge over several data sets, and the cuts that solvers need.
 
 The same hinge is used for samples and for nodes, for full and for partial labels, and for forms
-that are linear in w or not. Let s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] be the score of a partition. The
-hinge of data set i is
+that are linear in w or not linear. Let s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] be the score of a
+partition M. The hinge of data set i with the truth N_i is
 
     L_i(w) = max_M [ α ℓ(M, N_i) + s_w(M) ] − s_w(N_i)      (Lajugie, Arlot & Bach, Eq. (9)).
 
-The maximum is convex in w if every ⟨A_w, M⟩ is. −s_w(N_i) is convex if A_w is linear in w.
-Otherwise :meth:`StructuredHinge.linearized` replaces −s_w(N_i) by its tangent, which gives the
-convex majorant of a convex-concave procedure. If labels are only partly known, N_i is a completion,
-and :meth:`StructuredHinge.complete` chooses a new one.
+The maximum is convex in w if ⟨A_w, M⟩ is convex in w for every M. The term −s_w(N_i) is convex if
+A_w is linear in w. If A_w is not linear, :meth:`StructuredHinge.linearized` replaces −s_w(N_i) by
+its tangent, which gives the convex majorant of a convex-concave procedure. If labels are only
+partly known, N_i is a completion of the labels, and :meth:`StructuredHinge.complete` chooses a new
+completion.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ _RISE = 1e-12
 
 @runtime_checkable
 class Oracle(Protocol):
-    """Maximizes ⟨A, M⟩ over a set of partitions, or a relaxation of it."""
+    """Maximizes ⟨A, M⟩ over a set of partitions, or over a relaxation of the set."""
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Partition | Projector:
-        """The best partition. It has ``n_clusters`` clusters if that is given."""
+        """Return the best partition, with ``n_clusters`` clusters if this number is given."""
 
 
 class Point(NamedTuple):
-    """A point w, divided into metric and penalty, and the forms of data sets at this point.
+    """A point w, divided into metric and penalty, and the function that makes forms at this point.
 
     Attributes
     ----------
@@ -72,8 +73,8 @@ class Line(NamedTuple):
     """The tangent constant + ⟨slope, w⟩ of ⟨A, M⟩ as a function of the metric coordinates w.
 
     If A is linear in w, the tangent equals ⟨A, M⟩ everywhere. A stored tangent is used again as
-    long as its ``key`` fits. If A is not linear, the key contains the bytes of the metric at which
-    the tangent touches ⟨A, M⟩.
+    long as its ``key`` stays the same. If A is not linear, the key contains the bytes of the metric
+    at which the tangent touches ⟨A, M⟩.
     """
 
     constant: float
@@ -83,13 +84,13 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class HingeTerms:
-    """The parts of L_i that are the same for all data sets, see :class:`StructuredHinge`.
+    """The parts of the hinge L_i that are the same for all data sets, see :class:`StructuredHinge`.
 
     Parameters
     ----------
     features : JointFeatures
     loss : Loss
-        The loss ℓ. With partial labels it depends only on rows or pieces that have labels.
+        The loss ℓ. With partial labels, ℓ depends only on rows or pieces that have labels.
     oracle : Oracle
         Solves the loss-augmented inference, the maximum in L_i.
     cone : MetricCone
@@ -99,12 +100,13 @@ class HingeTerms:
     penalty : float
         λ if it is fixed.
     count_known : bool
-        Whether the oracle is given the number of clusters K_i. λ is then 0.
+        Whether the oracle is given the number of clusters K_i. If it is, λ is 0.
     completion : callable (form, n_clusters, known) -> Partition, optional
         Maximizes ⟨A, M⟩ over the partitions that agree with the partial labels.
     ramp : bool
-        Whether −max_M s_w(M) replaces −s_w(N_i); only if counts are known. L_i is then at most the
-        hinge and at least α times the loss of the prediction. For α → 0, L_i/α tends to this loss.
+        Whether −max_M s_w(M) replaces −s_w(N_i), which requires known counts. With a ramp, L_i is
+        at most the hinge and at least α times the loss of the prediction. For α → 0, L_i/α tends to
+        this loss.
     """
 
     features: JointFeatures
@@ -118,14 +120,14 @@ class HingeTerms:
     ramp: bool = False
 
     def at(self, w: NDArray, tangent: NDArray | None = None) -> Point:
-        """Divide w into metric and penalty, and find the function that makes forms at w."""
+        """Divide w into metric and penalty, and get the function that makes forms at w."""
         metric, learned_penalty = self.cone.split(w)
         at: Any = self.features.at
         form = at(metric) if tangent is None else at(metric, self.cone.split(tangent)[0])
         return Point(metric, learned_penalty if self.cone.learns_penalty else self.penalty, form)
 
     def line(self, samples: Any, form: Form, metric: NDArray, partition: Any) -> Line:
-        """The tangent that touches ⟨A, M⟩ at ``metric``; ``form`` must be A at this metric."""
+        """Return the tangent that touches ⟨A, M⟩ at ``metric``. ``form`` is A at this metric."""
         slope = self.features.gradient(samples, form, partition)
         linear = self.features.linear
         return Line(0.0 if linear else form.at(partition) - float(slope @ metric), slope)
@@ -133,7 +135,7 @@ class HingeTerms:
 
 @dataclass
 class HingeShard:
-    """A shard: some neighboring data sets of a structured hinge, which one worker evaluates.
+    """A shard: a few neighboring data sets of a structured hinge, which one worker evaluates.
 
     Parameters
     ----------
@@ -142,8 +144,8 @@ class HingeShard:
     shares : array (N,)
         The weights s_i of the data sets.
     owners : int array (N,)
-        For each data set, the number of the group to which it belongs. These numbers are in
-        ascending order. Each group has one cut.
+        For each data set, the index of its group. The indices are in ascending order. Each group
+        has one cut.
     lazy : bool
         Whether samples are read one by one, only when they are needed.
     """
@@ -165,16 +167,17 @@ class HingeShard:
         return shard
 
     def __sizeof__(self) -> int:
-        """The size in bytes, for Dask. It is mostly the size of cumulative sums in memory."""
+        """Return the size in bytes, for Dask: mostly the size of cumulative sums in memory."""
         rows = 0 if self.lazy else sum(truth.n_samples for truth in self.truths)
         return 8 * rows * self.terms.cone.n_features + 1000 * len(self.truths)
 
     def value_and_slope(self, w: NDArray, chosen: NDArray | None = None) -> Sums:
-        """Values and slopes of L_i at w, summed with weights over the data sets of each group.
+        """Compute weighted sums of values and slopes of L_i at w, over the data sets of each group.
 
-        Only the ``chosen`` groups are evaluated, or all if it is None. If w has the shape (2, n),
-        the first row is the point, and −s_w(N_i) is linearized at the second row. If K_i is known,
-        the penalty is 0, so that it changes neither the result of the oracle nor the value.
+        Only the ``chosen`` groups are evaluated, or all groups if ``chosen`` is None. If w has the
+        shape (2, n), the first row is the point, and −s_w(N_i) is linearized at the second row. If
+        K_i is known, the penalty is 0, so that it changes neither the result of the oracle nor the
+        value.
         """
         terms = self.terms
         if w.ndim == 1:
@@ -226,7 +229,7 @@ class HingeShard:
         return Sums(groups, np.add.reduceat(shares * values, starts), sums)
 
     def slopes_of_truths(self) -> NDArray:
-        """The derivatives d s_w(N_i)/dw at w = 0, (N, n).
+        """Return the derivatives d s_w(N_i)/dw at w = 0, (N, n).
 
         If forms are linear, the derivatives are the same at every w.
         """
@@ -238,7 +241,7 @@ class HingeShard:
         return np.array(rows)
 
     def complete(self, w: NDArray) -> list[Any]:
-        """The best completions under w. An old completion stays unless the new one is better."""
+        """Return the best completions under w. An old one stays unless a new one is better."""
         terms = self.terms
         point = terms.at(w)
         assert terms.completion is not None
@@ -255,7 +258,7 @@ class HingeShard:
         return truths
 
     def digest(self) -> bytes:
-        """Digests of 32 bytes, one for every data set with its labels, joined to one string."""
+        """Return a digest of 32 bytes for every data set with its labels, joined to one string."""
         parts = []
         for samples, truth in zip(self.samples, self.truths):
             digest = hashlib.sha256(samples.scaled.tobytes())
@@ -270,9 +273,9 @@ class StructuredHinge:
 
     L_i(B, λ) = (1/T) { max_M [ ⟨A_i, M⟩ + αT ℓ(M, N_i) − λ Tr M ] − ⟨A_i, N_i⟩ + λ K_i }
 
-    is the margin-rescaled hinge of Lajugie, Arlot & Bach, section 4.1, for the score
-    (1/T)(⟨A_i, M⟩ − λ Tr M). If A_i is linear in w, and the oracle is exact or maximizes over a
-    relaxation, L_i is convex in w = (B, λ) and never negative. Its slope is
+    is the margin-rescaled hinge of Lajugie, Arlot & Bach, section 4.1, for the score (1/T)(⟨A_i, M⟩
+    − λ Tr M). If A_i is linear in w, and the oracle is exact or maximizes over a relaxation, L_i is
+    convex in w = (B, λ) and never negative. With the maximizer M*, the slope of L_i is
     (1/T)(gradient(M*) − gradient(N_i)) for B and (1/T)(K_i − Tr M*) for λ.
 
     Parameters
@@ -281,13 +284,13 @@ class StructuredHinge:
     samples, truths : sequences of Samples and Partition, or of Nodes and NodeLabels
         A truth that is a completion keeps its partial labels.
     sample_weight : array (N,), optional
-        The weights s_i, which are divided by their sum; equal by default.
+        The weights s_i, which are divided by their sum. By default all weights are equal.
     n_groups : int, optional
         Largest number of cuts per round. Each cut is the mean over a group of neighboring data
         sets. By default every data set has its own cut.
     executor : Executor, optional
-        Evaluates the shards of data sets. By default they are evaluated in this process, one after
-        another.
+        Evaluates the shards of data sets. By default shards are evaluated in this process, one
+        after another.
     """
 
     terms: HingeTerms
@@ -327,9 +330,9 @@ class StructuredHinge:
         self._shards = self.executor.place(shards)
 
     def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
-        """Cuts at w, of all groups or only of the ``chosen`` ones.
+        """Compute the cuts at w, of all groups or only of the ``chosen`` groups.
 
-        A cut is the weighted mean over the members of a group.
+        A cut is the weighted mean over the data sets of a group.
         """
         groups = np.arange(len(self.weights)) if chosen is None else np.asarray(chosen)
         point = w if self._tangent is None else np.stack([w, self._tangent])
@@ -345,11 +348,11 @@ class StructuredHinge:
         return Cuts(sums.values[place] / safe, sums.slopes[place] / safe[:, None], weights)
 
     def linearized(self, w: NDArray) -> Self:
-        """The majorant of the risk that touches it at w: a tangent at w replaces −s_w(N_i).
+        """Return the majorant that touches the risk at w: a tangent at w replaces −s_w(N_i).
 
-        If forms are linear, or the risk has a ramp, the risk itself is returned. A tangent would
-        keep only one of the two maxima of a ramp, and with a small α the majorant would rise
-        steeply on all sides.
+        If forms are linear, or the risk has a ramp, the risk itself is returned. If a tangent
+        replaced one of the two maxima of a ramp, the majorant would rise steeply on all sides for a
+        small α.
         """
         if self.terms.features.linear or self.terms.ramp:
             return self
@@ -367,7 +370,7 @@ class StructuredHinge:
         return digest.digest()
 
     def slopes_of_truths(self) -> NDArray:
-        """The derivatives d s_w(N_i)/dw at w = 0, (N, n).
+        """Return the derivatives d s_w(N_i)/dw at w = 0, (N, n).
 
         If forms are linear, the derivatives are the same at every w.
         """
@@ -375,20 +378,20 @@ class StructuredHinge:
 
     @property
     def truth_slope(self) -> NDArray:
-        """Σ s_i gradient(N_i) / T_i, which is H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i for linear features."""
+        """Σ s_i gradient(N_i) / T_i. For linear features this is H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i."""
         return self._shares @ self.slopes_of_truths()[:, : self.terms.cone.n_metric]
 
     def complete(self, w: NDArray) -> list[Any]:
-        """The best completions under w. An old completion stays unless the new one is better."""
+        """Return the best completions under w. An old one stays unless a new one is better."""
         return list(chain(*self.executor.each(self._shards, HingeShard.complete, w)))
 
 
 def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) -> CutMemory:
     """Convert the cuts of ``before`` to cuts of ``after``, a risk with other completions.
 
-    Let H_i be the completions of ``before``, and H′_i those of ``after``. The result is exact if
-    the loss does not depend on completions. The risk and its minorants then change only by the
-    linear functions s_w(H_i) − s_w(H′_i).
+    Let H_i be the completions of ``before``, and H′_i the completions of ``after``. If the loss
+    does not depend on completions, the result is exact: the risk and its minorants change only by
+    the linear functions s_w(H_i) − s_w(H′_i).
     """
     # A cut's slope has −s_w(H_i); the new one needs −s_w(H′_i).
     shift = before.slopes_of_truths() - after.slopes_of_truths()

@@ -1,4 +1,4 @@
-"""The input and the output of solvers, and the loop that all solvers share.
+"""Define the input and the output of solvers, and the loop that all solvers share.
 
 A solver takes a :class:`Problem` and returns a :class:`Solution`. The loop over rounds is in
 :class:`Iteration`, which also updates the trace and the checkpoint and calls the callbacks.
@@ -31,12 +31,12 @@ _SHARES = (1.0, 0.1, 0.01, 0.001)
 
 
 def product_rounding(slopes: NDArray, w: NDArray, cone: MetricCone) -> NDArray:
-    """A bound on the rounding error of ⟨slope, w⟩ for every slope, (…, n) → (…).
+    """Return a bound on the rounding error of ⟨slope, w⟩ for every slope, (…, n) → (…).
 
     A metric may be large along directions in which the data do not vary. The slope along such
-    directions consists of rounding errors only. So for the metric's coordinates the bound uses the
-    product of the norms of slope and w. The coordinate of the penalty has another unit, so it adds
-    a separate term.
+    directions consists of rounding errors only. So for the coordinates of the metric, the bound is
+    proportional to the product of the norms of slope and w. The coordinate of the penalty has
+    another unit, so it adds a separate term.
     """
     n = cone.n_metric
     lengths = np.linalg.norm(slopes[..., :n], axis=-1) * np.linalg.norm(w[:n])
@@ -72,10 +72,10 @@ class CutMemory(NamedTuple):
     table : structured array (J,)
         One record for every cut, see :func:`~metriclearn.solvers.dual_master.table_of`.
     anchor_offset : float
-        The cut of the whole risk at the solver's start is anchor_offset + ⟨anchor_slope, w⟩, a
-        minorant like the others.
+        The cut of the whole risk at the solver's start is anchor_offset + ⟨anchor_slope, w⟩. It is
+        a minorant, too.
     anchor_slope : array (n,)
-        The slope of this cut.
+        The slope of the cut at the solver's start.
     """
 
     table: NDArray
@@ -89,7 +89,7 @@ class Risk(Protocol):
     weights: NDArray
 
     def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
-        """Cuts at w of the functions ``chosen`` (all by default), with their weights."""
+        """Compute the cuts at w of the functions ``chosen`` (default: all), with their weights."""
 
 
 @dataclass
@@ -100,14 +100,14 @@ class Trace:
     ----------
     objective, lower_bound : list of float
         The best objective so far, and the best lower bound so far. No point has an objective below
-        this bound.
+        the lower bound.
     seconds : list of float
         Seconds since the start.
     oracle_calls : list of int
-        Loss-augmented inferences so far. If each cut belongs to a group of data sets, an inference
-        for a whole group counts once.
+        Number of loss-augmented inferences so far. If each cut belongs to a group of data sets, all
+        inferences for one group count as one.
     cache_hits : list of int
-        Inferences that were not needed so far, because a stored cut was good enough.
+        Number of inferences saved so far, because a stored cut was good enough.
     """
 
     objective: list[float] = field(default_factory=list)
@@ -118,19 +118,19 @@ class Trace:
 
     @property
     def gap(self) -> list[float]:
-        """objective − lower_bound after every round."""
+        """The numbers objective − lower_bound after every round."""
         return [high - low for high, low in zip(self.objective, self.lower_bound)]
 
     @classmethod
     def of(cls, rows: NDArray) -> Self:
-        """Make a trace from an array (rounds, 5) that has the five lists as columns."""
+        """Make a trace from an array (rounds, 5), whose columns are the five lists of a trace."""
         objective, lower_bound, seconds = rows[:, :3].T.tolist()
         oracle_calls, cache_hits = rows[:, 3:].astype(int).T.tolist()
         return cls(objective, lower_bound, seconds, oracle_calls, cache_hits)
 
     @property
     def rows(self) -> NDArray:
-        """The five lists as the columns of one array, for checkpoints."""
+        """The five lists of the trace as the columns of one array, for checkpoints."""
         return np.column_stack(list(vars(self).values()))
 
     def __len__(self) -> int:
@@ -146,16 +146,16 @@ class Solution:
     w : array (n,)
         The best point found.
     objective, lower_bound : float
-        The objective at w, and a lower bound. No point has an objective below this bound.
+        The objective at w, and a lower bound on the objective at every point.
     scale : float
-        The number that divides the gap in ``relative_gap``. It is the risk at a metric of zero, or
-        Ω at this metric if that risk is 0. For CCCP and FactorDescent it is the objective at the
-        start.
+        The number that divides the gap in ``relative_gap``. It is the risk at a metric of zero. If
+        this risk is 0, it is Ω at a metric of zero. For CCCP and FactorDescent it is the objective
+        at the start.
     reason : str
         Why the solver stopped: "converged", "max_rounds", "callback", "interrupted" or "stalled".
     trace : Trace
     rank : int
-        Rank of B at w, which is the number of non-zero weights for a diagonal metric.
+        Rank of B at w. For a diagonal metric this is the number of non-zero weights.
     cuts : CutMemory or None
         Cuts that a later run can reuse when it starts from this solution.
     """
@@ -182,7 +182,7 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """objective − lower_bound."""
+        """The number objective − lower_bound."""
         return self.objective - self.lower_bound
 
     @property
@@ -204,15 +204,15 @@ class Problem:
     cone : MetricCone
         The feasible set of w.
     start : array (n,)
-        A point whose metric is zero, or nearly zero. Solvers begin there, and gaps are relative to
-        the risk there.
+        A point whose metric is zero, or nearly zero. Solvers begin at this point, and gaps are
+        relative to the risk at this point.
     callbacks : sequence of Callback
-        Called after every round, and at the end with the solution.
+        Called after every round, and with the solution at the end.
     warm : Solution or None
-        An earlier solution for the same risk under another regularizer. The solver reuses its
-        point, scale and cuts.
+        An earlier solution for the same risk under another regularizer. The solver reuses the
+        point, the scale and the cuts of this solution.
     estimator : callable (array (n,)) -> estimator, optional
-        Returns the learner fitted at a point, for callbacks that need it.
+        Returns the learner fitted at a point, for callbacks that need a learner.
     """
 
     risk: Any
@@ -250,25 +250,25 @@ class Solver(Protocol):
     """Minimizes risk + regularizer over a cone."""
 
     def minimize(self, problem: Problem) -> Solution:
-        """Minimize the problem. A KeyboardInterrupt ends the run, which returns the best point."""
+        """Minimize the problem. After a KeyboardInterrupt, return the best point so far."""
 
 
 class Stop(Exception):
-    """Raised to end the rounds; its argument is the reason."""
+    """An exception that ends the rounds. Its argument is the reason."""
 
 
 class Iteration(ABC):
-    """Run rounds until there is a reason to stop; a subclass defines the start and one round.
+    """Run rounds until there is a reason to stop. A subclass defines the start and one round.
 
-    The state consists of all attributes that are numbers or arrays and do not begin with an
-    underscore. A checkpoint saves it after every round, and a later run of the same problem resumes
-    from it, bit for bit.
+    The state consists of all attributes that are numbers or arrays and whose names do not begin
+    with an underscore. A checkpoint saves the state after every round. A later run of the same
+    problem resumes from the checkpoint, and its results are the same to the last bit.
 
     Attributes
     ----------
     settings : estimator
-        The solver, whose parameters are checked before a run. If it has a ``checkpoint``, this is
-        the name of a file.
+        The solver. Its parameters are checked before a run. If it has a ``checkpoint``, this
+        attribute is the name of a file.
     callbacks : sequence of Callback
     """
 
@@ -282,7 +282,7 @@ class Iteration(ABC):
 
     @abstractmethod
     def step(self) -> None:
-        """Do one round. Raises :class:`Stop` if no further step is possible."""
+        """Do one round. Raise :class:`Stop` if no further step is possible."""
 
     @abstractmethod
     def record(self) -> Any:
@@ -290,18 +290,18 @@ class Iteration(ABC):
 
     @abstractmethod
     def solved(self) -> bool:
-        """Whether the result meets the tolerance."""
+        """Return whether the result meets the tolerance."""
 
     @abstractmethod
     def solution(self, reason: str) -> Solution:
-        """The result of the rounds so far, with the reason why they ended."""
+        """Return the result of the rounds so far, with the reason why the rounds ended."""
 
     @abstractmethod
     def identity(self) -> Sequence[Any]:
-        """Numbers and arrays that identify the problem of a checkpoint."""
+        """Return numbers and arrays that identify the problem of a checkpoint."""
 
     def state(self) -> dict[str, Any]:
-        """The numbers and arrays that change from round to round."""
+        """Return the numbers and arrays that change from round to round."""
         public = {name: value for name, value in vars(self).items() if name[0] != "_"}
         return {k: v for k, v in public.items() if isinstance(v, (numbers.Number, np.ndarray))}
 
@@ -312,7 +312,7 @@ class Iteration(ABC):
             setattr(self, name, value.copy() if value.ndim else value.item())
 
     def run(self, max_rounds: int) -> Solution:
-        """Step until the problem is solved, a callback asks to stop, or rounds run out."""
+        """Do steps until the problem is solved, a callback asks to stop, or no rounds remain."""
         check_parameters(self.settings)
         self.round, self.objective = 0, np.inf
         reason, path = "max_rounds", getattr(self.settings, "checkpoint", None)
@@ -340,9 +340,9 @@ class Iteration(ABC):
         return solution
 
     def close_round(self) -> None:
-        """Update trace and checkpoint and call the callbacks.
+        """Update the trace and the checkpoint, and call the callbacks.
 
-        If one step consists of many rounds, it calls this method after each of them.
+        If one step consists of many rounds, the step calls this method after each round.
         """
         self.round += 1
         progress = self.record()
@@ -357,15 +357,15 @@ class Iteration(ABC):
 
 
 class Minimization(Iteration):
-    """Run rounds that lower risk + Ω over a cone. Keeps the best point found and a lower bound.
+    """Run rounds that lower risk + Ω over a cone, and keep the best point and a lower bound.
 
     Parameters
     ----------
     problem : Problem
     settings : Solver
     omega : callable (array) -> float, optional
-        Computes Ω(w). It is needed if the regularizer has no terms. :meth:`raise_bound` cannot be
-        used with it.
+        Computes Ω(w). This function is needed if the regularizer has no terms. With this function,
+        :meth:`raise_bound` cannot be used.
     """
 
     # A hinge plus Ω is never below this value.
@@ -395,7 +395,7 @@ class Minimization(Iteration):
         self._clock = time.perf_counter()
 
     def state(self) -> dict[str, Any]:
-        """The numbers and arrays that change from round to round, and the rows of the trace."""
+        """Return numbers and arrays that change from round to round, and the rows of the trace."""
         return super().state() | {"rows": self.trace.rows}
 
     def restore(self, state: dict[str, NDArray]) -> None:
@@ -430,7 +430,7 @@ class Minimization(Iteration):
             self.prepare(start, cuts)
 
     def identity(self) -> Sequence[Any]:
-        """The solver, the fingerprint of the data, the first cuts, and Ω at three metrics."""
+        """Return the solver, the fingerprint of the data, the first cuts, and three values of Ω."""
         start, cuts = self._first
         solver = type(self.settings).__name__.encode()
         fingerprint = getattr(self.risk, "fingerprint", b"")
@@ -442,7 +442,7 @@ class Minimization(Iteration):
         return parts
 
     def visit(self, w: NDArray) -> tuple[Cuts, float]:
-        """Compute the cuts and the objective at w. If w is the best point so far, it is stored."""
+        """Compute the cuts and the objective at w, and store w if it is the best point so far."""
         cuts = self.risk(w)
         self.oracle_calls += len(cuts.values)
         value = cuts.mean + self.omega(w)
@@ -456,12 +456,13 @@ class Minimization(Iteration):
     def raise_bound(self, offset: float, slope: NDArray) -> None:
         """Raise the lower bound, if possible, with a minorant b + ⟨g, w⟩ of the risk.
 
-        If the minorant falls as the penalty grows, it proves a bound only if the penalty has a
-        limit, because no regularizer applies to the penalty. A minorant that grows with the penalty
-        gives such a limit. Let F be the best objective so far. At any optimum b + ⟨g, w⟩ + Ω(w) ≤
-        F, which limits the penalty. The minorant computed at the solver's start, where partitions
-        have few clusters, grows with the penalty. So does a mixture of this minorant and the given
-        one, if the weight of the first is large enough.
+        No regularizer applies to the penalty. So if the minorant falls as the penalty grows, it
+        proves a bound only if the penalty has an upper limit. A minorant that grows with the
+        penalty gives such a limit. Let F be the best objective so far. At any optimum b + ⟨g, w⟩ +
+        Ω(w) ≤ F, which limits the penalty. The minorant computed at the solver's start, where
+        partitions have few clusters, grows with the penalty. A mixture of this minorant and the
+        given minorant also grows with the penalty, if the weight of the start's minorant is large
+        enough.
         """
         best, grows = self.objective, slope[-1] if self.cone.learns_penalty else 0.0
         bound = offset + self.terms.minimum(slope, self.cone, best)
@@ -483,7 +484,7 @@ class Minimization(Iteration):
         self.lower_bound = max(self.lower_bound, bound)
 
     def solved(self) -> bool:
-        """Whether the relative gap is within the tolerance."""
+        """Return whether the relative gap is within the tolerance."""
         gap = self.objective - self.lower_bound
         return self.objective <= self.least or gap <= self.settings.tolerance * self.scale
 
@@ -510,7 +511,7 @@ class Minimization(Iteration):
         )
 
     def solution(self, reason: str) -> Solution:
-        """The best point so far, with its certificate."""
+        """Return the best point so far, with its certificate."""
         return Solution(
             w=self.best,
             objective=self.objective,
@@ -523,5 +524,5 @@ class Minimization(Iteration):
         )
 
     def memory(self) -> CutMemory | None:
-        """Cuts for a later run that starts from this solution; None if the solver stores none."""
+        """Return cuts for a later run from this solution, or None if the solver stores no cuts."""
         return None

@@ -1,4 +1,4 @@
-"""BundleDual, a bundle method that solves its master problem in the dual and certifies its gap."""
+"""Minimize by a bundle method that solves its master problem in the dual and certifies its gap."""
 
 from __future__ import annotations
 
@@ -52,35 +52,35 @@ _MOST_HITS = 5
 class BundleDual(BaseEstimator):
     """Bundle method with one cut per data set and round. Every result has a certified gap.
 
-    Each round solves the master problem over the working set of cuts (:class:`DualMaster`), asks
-    the oracles for new cuts at its solution, and compares the best objective with the dual's lower
-    bound. If there are few cuts, this solution usually has too small a norm. As long as the
-    objective still falls along the ray from 0 through the solution, the solution is stretched by at
-    most 30 %. Before each call of the oracles, the solver checks the cuts that it has dropped from
-    the working set. As long as these exceed the cuts of the working set by a large part of the gap,
-    the solver adds them and solves the master problem again. A proximal term keeps solutions near
-    the best point. Its weight is reduced after a round that lowers the objective enough, and raised
-    otherwise.
+    Each round solves the master problem over the working set of cuts (:class:`DualMaster`). Then it
+    asks the oracles for new cuts at the solution, and compares the best objective with the lower
+    bound from the dual. If there are few cuts, the solution of the master problem usually has too
+    small a norm. So the solution is multiplied by up to 1.3, as long as this lowers the objective.
+    Before each call of the oracles, the solver checks the cuts that it has dropped from the working
+    set. As long as these cuts exceed the cuts of the working set by a large part of the gap, the
+    solver adds them and solves the master problem again. A proximal term keeps solutions near the
+    best point. If a round lowers the objective enough, the weight of this term is reduced, and if
+    not, it is raised.
 
-    The solver works with every regularizer, squared or linear (L1, trace), and with the penalty of
-    a cluster, which is not regularized. The reported bound holds for the original problem, without
-    the proximal term. For a diagonal metric with a linear regularizer, the bound is at least the
-    optimum of the linear program over the working set
+    The solver works with squared regularizers, with linear regularizers (L1, trace), and with the
+    penalty of a cluster, which is not regularized. The reported bound holds for the original
+    problem, without the proximal term. For a diagonal metric with a linear regularizer, the bound
+    is at least the optimum of the linear program over the working set
     (:func:`~metriclearn.solvers.dual_master.linear_master`, HiGHS).
 
     Parameters
     ----------
     tolerance : float
-        Stop at this gap, relative to the risk with no metric.
+        Stop at this gap, relative to the risk at a metric of zero.
     max_rounds : int
-        Largest number of rounds. Each is one pass over the data.
+        Largest number of rounds. Each round is one pass over the data.
     keep_inactive : int
-        A cut leaves the working set after more than this number of rounds without weight.
+        If a cut has had no weight for more than this number of rounds, it leaves the working set.
     cache_size : int
         Number of dropped cuts that are stored for each data set.
     checkpoint : str or None
-        File in which the state is saved after every round. An interrupted ``minimize`` of the same
-        problem resumes from it, with the same result.
+        File in which the state is saved after every round. If ``minimize`` is interrupted, the next
+        call for the same problem resumes from this file, with the same result.
 
     Raises
     ------
@@ -115,8 +115,8 @@ class _Bundle(Minimization):
     """One run, with its working set of cuts, dropped cuts, and center of the proximal term.
 
     In the tables of cuts, slopes are divided by ``units``. This scales the coordinates so that the
-    master problem has the same curvature in all of them. The unit of the metric's coordinates is 1.
-    The penalty has a unit of its own.
+    master problem has the same curvature in all coordinates. The unit of the metric's coordinates
+    is 1. The penalty has another unit.
     """
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
@@ -189,9 +189,10 @@ class _Bundle(Minimization):
         move(new, np.arange(len(new)), self.cuts)
 
     def _query(self) -> tuple[NDArray, float]:
-        """Solve the master problem. Returns its solution w, and model + Ω at w.
+        """Solve the master problem, and return its solution w, and model + Ω at w.
 
-        Dropped cuts are added, and the problem is solved again, until they barely raise the model.
+        Dropped cuts are added, and the problem is solved again, until dropped cuts barely raise the
+        model.
         """
         for hits in range(_MOST_HITS + 1):
             w = self._solve_master()
@@ -214,7 +215,8 @@ class _Bundle(Minimization):
     def _solve_master(self) -> NDArray:
         """Find the w that minimizes model + Ω + proximal term.
 
-        Also raise the lower bound: the multipliers of the cuts combine them to a minorant.
+        Also raise the lower bound: a combination of the cuts, with their multipliers as weights, is
+        a minorant.
         """
         cuts, cone, terms, units = self.cuts, self.cone, self.terms, self.units
         n = cone.n_metric
@@ -267,7 +269,7 @@ class _Bundle(Minimization):
         return x / units
 
     def memory(self) -> CutMemory | None:
-        """The cuts of the working set, with which a later run from this solution begins."""
+        """Return the cuts of the working set. A later run from this solution begins with them."""
         if not hasattr(self, "cuts"):
             return None
         table = self.cuts.copy()

@@ -1,4 +1,4 @@
-"""Convex-concave procedure, which minimizes one convex majorant after another."""
+"""Minimize by the convex-concave procedure, which minimizes one convex majorant after another."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class CCCP(ComponentParameters):
     replaces the concave part of the risk by the tangent at the current point w. The result is a
     majorant that equals the risk at w.
 
-    The objective is evaluated after every outer step. If a step would raise it, the step is halved,
-    up to nine times, until it does not. So the objective never increases, even if the majorant is
-    not convex. The only lower bound is 0, which holds for every hinge, so ``gap`` does not measure
-    the distance from the optimum.
+    The objective is evaluated after every outer step. If a step does not lower the objective, the
+    step is halved, up to nine times. So the objective never increases, even if the majorant is not
+    convex. The only lower bound is 0, which holds for every hinge, so ``gap`` does not measure the
+    distance from the optimum.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class CCCP(ComponentParameters):
     max_rounds : int
         Largest number of outer steps.
     trial_rounds : int, optional
-        If there are several starts, this number of outer steps is made from each. Then only the run
-        with the least objective continues. By default all runs continue to the end.
+        If there are several starts, this number of outer steps is made from each start. Then only
+        the run with the least objective continues. By default all runs continue to the end.
     checkpoint : str or None
-        File in which the state is saved after every outer step. An interrupted run resumes from it.
-        If there are several starts, each has a file of its own: FILE.1, FILE.2, ….
+        File in which the state is saved after every outer step. An interrupted run resumes from
+        this file. If there are several starts, each start has a file of its own: FILE.1, FILE.2, ….
 
     Raises
     ------
@@ -84,12 +84,12 @@ class CCCP(ComponentParameters):
     def minimize_from(
         self, problem: Problem, starts: Sequence[NDArray]
     ) -> tuple[Solution, list[float]]:
-        """Minimize from every start. An interrupt, or a callback that asks to stop, ends all runs.
+        """Minimize from every start. An interrupt or a callback that asks to stop ends all runs.
 
         Returns
         -------
         solution : Solution
-            The solution of least objective, with the trace of the run that found it.
+            The solution with the least objective, with the trace of the run that found it.
         objectives : list of float
             The objective that was reached from every start.
         """
@@ -129,7 +129,7 @@ class _Majorized(Minimization):
             self.scale = self.objective
 
     def step(self) -> None:
-        """Minimize the majorant, and move to its minimum, or only a part of the way there.
+        """Minimize the majorant, and move to its minimum or a part of the way there.
 
         The step is halved until the objective falls.
         """
@@ -147,5 +147,5 @@ class _Majorized(Minimization):
             raise KeyboardInterrupt
 
     def solved(self) -> bool:
-        """Whether the last step lowered the objective by no more than the tolerance."""
+        """Return whether the last step lowered the objective by no more than the tolerance."""
         return self.settled

@@ -1,4 +1,4 @@
-"""CuttingPlane, the textbook cutting-plane method, which solves its master problem by cvxpy."""
+"""Minimize by the textbook cutting-plane method, which solves its master problem by cvxpy."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ _ROUGHLY = 1e-3
 class CuttingPlane(BaseEstimator):
     """Cutting-plane method: a readable reference solver for any convex regularizer.
 
-    Each round minimizes the maximum of all cuts so far, plus Ω, over the cone. This master problem
-    is a linear program (L1 or trace of a diagonal metric), a quadratic program (squared norm of a
-    diagonal metric) or a semidefinite program (full metrics). Its optimum is a lower bound. Then
-    the round adds cuts near the solution of the master problem. The solver is slower than
-    :class:`~metriclearn.solvers.bundle.BundleDual`, and needs cvxpy.
+    Each round minimizes the maximum of all cuts so far, plus Ω, over the cone. This is the master
+    problem. For a diagonal metric with L1 or trace it is a linear program, for a diagonal metric
+    with a squared norm a quadratic program, and for full metrics a semidefinite program. The
+    optimum of the master problem is a lower bound. Then the round adds cuts near the solution of
+    the master problem. The solver is slower than :class:`~metriclearn.solvers.bundle.BundleDual`,
+    and needs cvxpy.
 
     Besides the regularizers of this package, Ω may be any object with a method ``expression(B)``
     that returns a convex cvxpy expression of the (P, P) metric B.
@@ -38,21 +39,22 @@ class CuttingPlane(BaseEstimator):
     Parameters
     ----------
     n_slack : bool
-        Whether each round adds a cut for every data set (n-slack). If false, it adds one cut for
-        their mean (one-slack).
+        If true, each round adds a cut for every data set (n-slack). If false, each round adds one
+        cut for the mean over the data sets (one-slack).
     stabilization : float
         New cuts are computed at a weighted mean of the best point so far and the solution of the
         master problem. ``stabilization`` is the weight of the best point, at least 0 and below 1.
-        With 0 the solver is the plain method, which oscillates, above all with one slack.
+        With 0, the method oscillates, above all with one slack.
     cvxpy_solver : str or None
-        Name of a solver that cvxpy knows. By default it is scipy's HiGHS for linear programs, and
-        Clarabel for others.
+        Name of a solver that cvxpy knows. The default is scipy's HiGHS for linear programs, and
+        Clarabel for other programs.
     tolerance : float
         Relative gap at which to stop.
     max_rounds : int
         Largest number of rounds.
     checkpoint : str or None
-        File in which the state is saved after every round. An interrupted run resumes from it.
+        File in which the state is saved after every round. An interrupted run resumes from this
+        file.
 
     Raises
     ------
@@ -116,7 +118,7 @@ class _Planes(Minimization):
         super().__init__(problem, settings, self._value if self.expressed else None)
 
     def identity(self) -> Sequence[Any]:
-        """The numbers that identify a run of any solver, followed by ``n_slack``."""
+        """Return the numbers that identify a run of any solver, followed by ``n_slack``."""
         return (*super().identity(), self.settings.n_slack)
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
@@ -132,19 +134,19 @@ class _Planes(Minimization):
         self.cuts = np.concatenate([self.cuts, self._table(cuts, w)])
 
     def _table(self, cuts: Cuts, w: NDArray) -> NDArray:
-        """Make a table with one cut for every function or, if not ``n_slack``, for their mean."""
+        """Make a table with one cut for every function (``n_slack``) or one for their mean."""
         mean = Cuts(np.array([cuts.mean]), cuts.slope[None, :], np.ones(1))
         return table_of(cuts if self.settings.n_slack else mean, w, self.cone)
 
     def _value(self, w: NDArray) -> float:
-        """Ω(w) of a user's regularizer."""
+        """Return Ω(w) for a user's regularizer."""
         import cvxpy as cp
 
         B = cp.Constant(self.cone.metric.matrix(self.cone.split(w)[0]) / self.cone.unit**2)
         return float(self.problem.regularizer.expression(B).value)
 
     def _expression(self, B: Any) -> Any:
-        """Ω(B) as an expression of cvxpy."""
+        """Return Ω(B) as an expression of cvxpy."""
         import cvxpy as cp
 
         if self.expressed:
@@ -156,7 +158,7 @@ class _Planes(Minimization):
         return linear + squared if self.terms.curvature > 0 else linear
 
     def _solve_master(self) -> NDArray:
-        """Find the w that minimizes Σ s_i ξ_i + Ω(B), with ξ_i ≥ 0 and ξ_i ≥ every cut of R_i.
+        """Find the w that minimizes Σ s_i ξ_i + Ω(B), where ξ_i is at least 0 and every cut of R_i.
 
         Also raise the lower bound. All values are divided by the scale, because solvers are
         accurate for numbers around 1.
@@ -196,10 +198,10 @@ class _Planes(Minimization):
         return cone.join(metric.coordinates(root), float(penalty.value or 0.0))
 
     def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
-        """Raise the lower bound. The multipliers prove a valid bound even if they are inaccurate.
+        """Raise the lower bound. Even inaccurate multipliers prove a valid bound.
 
-        For a user's Ω, the multipliers give no valid bound. In this case the bound is the optimum
-        less the accuracy of the solver, if cvxpy reports "optimal" (and not "optimal_inaccurate").
+        For a user's Ω, multipliers give no valid bound. In this case the bound is the optimum minus
+        the accuracy of the solver, if cvxpy reports "optimal" (and not "optimal_inaccurate").
         """
         if not self.expressed:
             self.raise_bound(*combination(self.cuts, multipliers, self.masses))

@@ -28,7 +28,8 @@ def table_of(cuts: Cuts, w: NDArray, cone: MetricCone, units: NDArray | float = 
     w : array (n,)
     cone : MetricCone
     units : array (n,), optional
-        In the table, coordinates of w are multiplied by these units, and slopes divided by them.
+        In the table, coordinates of w are multiplied by these units, and slopes are divided by
+        these units.
 
     Returns
     -------
@@ -50,9 +51,10 @@ def table_of(cuts: Cuts, w: NDArray, cone: MetricCone, units: NDArray | float = 
 def combination(table: NDArray, weights: NDArray, masses: NDArray) -> tuple[float, NDArray]:
     """Combine cuts to Σ weights_j (cut j), a minorant of Σ masses_i R_i.
 
-    Returns its offset, less a bound of the rounding errors, and its slope. The weights may come
-    from any source. Negative weights are set to 0, and if the weights of a function sum to more
-    than its mass, they are scaled down. As hinges are nonnegative, the result is still a minorant.
+    Returns the offset of the minorant, minus a bound of the rounding errors, and its slope. The
+    weights may come from any source. Negative weights are set to 0. If the weights of the cuts of a
+    function sum to more than the mass of the function, they are scaled down. As hinges are
+    nonnegative, the result is still a minorant.
     """
     weights, groups = np.maximum(weights, 0.0), table["group"]
     totals = np.bincount(groups, weights=weights, minlength=len(masses))
@@ -61,10 +63,10 @@ def combination(table: NDArray, weights: NDArray, masses: NDArray) -> tuple[floa
 
 
 def move(source: NDArray, places: NDArray, target: NDArray | None = None) -> None:
-    """Move records of ``source`` to the end of ``target``. If that is None, delete them.
+    """Move records of ``source`` to the end of ``target``. If ``target`` is None, delete them.
 
     The last records of ``source`` fill the gaps. Both tables change in place, because cuts of full
-    metrics are slow to copy. No view of either table may exist.
+    metrics are slow to copy. No view of ``source`` or ``target`` may exist.
     """
     if target is not None:
         before = len(target)
@@ -77,11 +79,11 @@ def move(source: NDArray, places: NDArray, target: NDArray | None = None) -> Non
 
 
 def inactive(table: NDArray, most_rounds: int) -> NDArray:
-    """Update ages. Returns the indices of cuts that were inactive for too many rounds.
+    """Update ages, and return the indices of cuts that were inactive for too many rounds.
 
-    These cuts have had no weight for more than ``most_rounds`` rounds, including this one. A
-    negligible weight becomes 0, and the weights of the other cuts of the same function are raised
-    to compensate.
+    These cuts have had no weight for more than ``most_rounds`` rounds, including this round. A
+    negligible weight becomes 0. To compensate, the weights of the other cuts of the same function
+    are raised.
     """
     groups, weights = table["group"], table["weight"].copy()
     totals = np.bincount(groups, weights=weights)
@@ -94,10 +96,7 @@ def inactive(table: NDArray, most_rounds: int) -> NDArray:
 def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, NDArray]:
     """For every function, find the cut with the largest value at w, if it exceeds ``model``.
 
-    Returns
-    -------
-    the indices of these cuts in the table, and the amounts by which they exceed ``model``, which
-    holds one value for every function
+    ``model`` holds one value for every function.
     """
     heights = table["offset"] + table["slope"] @ w
     # Sort by function, then from the highest cut down, and the oldest first among equal ones. The
@@ -113,12 +112,13 @@ def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, 
 class DualMaster:
     """Minimize Σ_i s_i max_{j in i} (β_j + ⟨G_j, x⟩) + (ρ/2)‖x‖² − ⟨h, x⟩ over x in the cone.
 
-    Its dual is to maximize, over the product of simplices {a ≥ 0, Σ_{j in i} a_j = s_i},
+    The dual problem is to maximize, over the product of simplices {a ≥ 0, Σ_{j in i} a_j = s_i},
 
         D(a) = aᵀβ − ‖Π(h − Gᵀa)‖² / 2ρ,   ∇D(a) = β + G x(a),   x(a) = Π(h − Gᵀa) / ρ.
 
-    Π is the projection onto the cone. D is concave and ∇D is semismooth. Each Newton step solves a
-    small quadratic program. The gap Σ s_i max_{j in i} ∇D_j − aᵀ∇D certifies the result at no cost.
+    Here Π is the projection onto the cone. D is concave and ∇D is semismooth. Each Newton step
+    solves a small quadratic program. The gap Σ s_i max_{j in i} ∇D_j − aᵀ∇D certifies the result,
+    and computing it costs nothing.
 
     Attributes
     ----------
@@ -151,9 +151,9 @@ class DualMaster:
     def solve(
         self, a: NDArray, tolerance: float, max_steps: int = 40
     ) -> tuple[NDArray, NDArray, float]:
-        """Solve the dual from the feasible weights ``a``, up to an absolute gap ``tolerance``.
+        """Solve the dual from the feasible weights ``a``, up to the absolute gap ``tolerance``.
 
-        Returns a, x(a) and the gap.
+        Returns the new a, x(a) and the gap.
         """
         v = self.shift - _combine(a, self.rows)
         point, jacobian = self.cone.linearize(v)
@@ -201,7 +201,7 @@ class DualMaster:
     def _newton_direction(
         self, a: NDArray, gradient: NDArray, jacobian: Jacobian, tolerance: float
     ) -> NDArray:
-        """Maximize a quadratic model of D over promising rows. Returns the step to the new a."""
+        """Maximize a quadratic model of D over promising rows, and return the step to the new a."""
         # Choose rows with weight, and rows that may get weight, whose gradient is at least the mean
         # of their group.
         level = np.bincount(self.groups, weights=a * gradient) / self.masses
@@ -226,7 +226,7 @@ class DualMaster:
 
 
 def _combine(weights: NDArray, rows: NDArray) -> NDArray:
-    """Compute Gᵀa, and read only the rows that have weight."""
+    """Compute Gᵀa from the rows with a weight other than 0."""
     active = np.flatnonzero(weights)
     return weights[active] @ rows[active] if 2 * len(active) < len(rows) else weights @ rows
 
@@ -234,11 +234,11 @@ def _combine(weights: NDArray, rows: NDArray) -> NDArray:
 def simplex_qp(
     H: NDArray, c: NDArray, groups: NDArray, masses: NDArray, tolerance: float
 ) -> NDArray:
-    """Minimize ½ yᵀHy − cᵀy over y ≥ 0, where the y of every group sum to the mass of the group.
+    """Minimize ½ yᵀHy − cᵀy over y ≥ 0. In every group, the entries of y sum to the group's mass.
 
     The algorithm is Mehrotra's predictor-corrector method (On the implementation of a primal-dual
     interior point method, SIAM Journal on Optimization 2, 1992). Each step takes one Cholesky
-    factorization of an n×n matrix. About a dozen steps suffice, whatever the conditioning of H ⪰ 0.
+    factorization of an n×n matrix. About a dozen steps suffice, even if H ⪰ 0 is badly conditioned.
 
     Parameters
     ----------
@@ -297,10 +297,10 @@ def linear_master(
 ) -> NDArray | None:
     """Solve min_{x ≥ 0} Σ_i s_i max(0, max_{j in i} β_j + ⟨G_j, x⟩) + ⟨c, x⟩ by HiGHS.
 
-    This is the master problem without proximal term, for diagonal metrics with L1 or trace. Returns
-    the multipliers a of the cuts. The multipliers of a group sum to at most its mass. Among all
-    combinations of the cuts, Σ a_j (β_j + ⟨G_j, ·⟩) proves the best bound: the minimum of this
-    minorant plus ⟨c, ·⟩ over x ≥ 0 is the optimum of the program.
+    This is the master problem without a proximal term, for diagonal metrics with L1 or trace.
+    Returns the multipliers a of the cuts. The multipliers of a group sum to at most the mass of the
+    group. Among all combinations of the cuts, Σ a_j (β_j + ⟨G_j, ·⟩) proves the best bound: the
+    minimum of this minorant plus ⟨c, ·⟩ over x ≥ 0 is the optimum of the program.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Quasi-Newton descent over a factor of the metric, for risks that are smooth or nearly so."""
+"""Minimize smooth or nearly smooth risks by quasi-Newton descent over a factor of the metric."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _MEMORY = 20
 class FactorDescent(BaseEstimator):
     """Minimize by L-BFGS over a factor L of B = LLᵀ, and over √λ if the penalty λ is learned.
 
-    The factor keeps B positive semidefinite without projections, and makes steps relative to the
-    size of B. Similarities need this, because their useful metrics span orders of magnitude. For a
-    diagonal metric L is diagonal. The result has no certificate. Its ``lower_bound`` is 0, which
-    bounds every hinge, and ``converged`` means that the objective has stopped changing or that its
-    gradient vanishes.
+    With a factor, B stays positive semidefinite without projections, and steps are relative to the
+    size of B. Similarities need such steps, because their useful metrics span orders of magnitude.
+    If the metric is diagonal, L is diagonal, too. The result has no certificate. Its
+    ``lower_bound`` is 0, which bounds every hinge, and ``converged`` means that the objective has
+    stopped changing or that its gradient vanishes.
 
     Parameters
     ----------
     max_rounds : int
         Largest number of evaluations of the risk.
     tolerance : float
-        Stop if an iteration lowers the objective by at most this fraction of its value at the
+        Stop if an iteration lowers the objective by at most this fraction of the objective at the
         start.
 
     Raises
@@ -67,10 +67,10 @@ class FactorDescent(BaseEstimator):
 
 
 class _Descent(Minimization):
-    """One run, in which every evaluation by L-BFGS is a round."""
+    """One run. Every evaluation of the objective by L-BFGS is a round."""
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """Prepare the variable, which consists of L (of full rank) and √λ. Scale the objective."""
+        """Prepare the variable, which is L (of full rank) with √λ, and scale the objective."""
         if self.problem.warm is None:
             self.scale = self.objective
         # The gradient 2GL is zero at a zero column of L, so eigenvalues get a floor.
@@ -97,7 +97,7 @@ class _Descent(Minimization):
         raise Stop("converged" if result.status == 0 else "max_rounds")
 
     def _round(self, factor: NDArray) -> tuple[float, NDArray]:
-        """The objective and its gradient at a factor, for L-BFGS; both are scaled."""
+        """Return the scaled objective and its scaled gradient at a factor, for L-BFGS."""
         P, metric = self.cone.n_features, self.cone.metric
         L = factor[: P * P].reshape(P, P)
         penalty = float(factor[-1] ** 2) if self.cone.learns_penalty else float("nan")

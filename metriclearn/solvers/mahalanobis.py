@@ -1,8 +1,9 @@
-"""Mahalanobis metrics B ⪰ 0 in coordinates whose dot product is the Frobenius inner product.
+"""Write Mahalanobis metrics B ⪰ 0 in coordinates that keep the Frobenius inner product.
 
-Solvers see a flat vector w. Only this module splits it into a matrix and the last entry, which is
-the penalty of a cluster. Each metric family offers its cone, the projection onto the cone, and a
-factor L with B = LLᵀ.
+The dot product of the coordinates of two metrics is their Frobenius inner product. Solvers see a
+flat vector w. Only this module splits w into a matrix and the last entry, which is the penalty of a
+cluster. Each metric family offers its cone, the projection onto the cone, and a factor L with B =
+LLᵀ.
 """
 
 from __future__ import annotations
@@ -32,31 +33,31 @@ class Metric(Protocol):
     def polyhedral(self) -> bool:
         """Whether the cone consists of all w whose coordinates are nonnegative.
 
-        If so, a linear regularizer makes the master problem a linear program.
+        If it does, a linear regularizer makes the master problem a linear program.
         """
 
     def coordinates(self, R: NDArray) -> NDArray:
-        """For R (k, P), the coordinates (n,) of the matrix in the family nearest to RᵀR."""
+        """Return the coordinates (n,) of the matrix in the family nearest to RᵀR, for R (k, P)."""
 
     def matrix(self, w: NDArray) -> NDArray:
-        """The matrix B with coordinates w, (P, P)."""
+        """Return the matrix B with coordinates w, (P, P)."""
 
     def components(self, w: NDArray) -> NDArray:
-        """The matrix Lᵀ with B = LLᵀ, (r, P). Its number r of rows is the rank of B."""
+        """Return the matrix Lᵀ with B = LLᵀ, (r, P). Its number r of rows is the rank of B."""
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
-        """The projection of v onto the cone, and its generalized Jacobian J at v.
+        """Return the projection of v onto the cone, and its generalized Jacobian J at v.
 
-        J is returned as a function. Its arguments are a matrix with n columns, and the indices of k
-        of its rows. Let G hold these k rows. The function returns G J Gᵀ (k, k). A third argument
-        may hold low-rank factors of all rows.
+        J is returned as a function. The arguments of this function are a matrix with n columns, and
+        the indices of k rows of the matrix. Let G hold these k rows. The function returns G J Gᵀ
+        (k, k). A third argument may hold low-rank factors of all rows.
         """
 
     def least(self, v: NDArray) -> float:
-        """The least ⟨v, B⟩ of all B in the cone with Tr B = 1."""
+        """Return the least ⟨v, B⟩ of all B in the cone with Tr B = 1."""
 
     def identity(self, n_features: int) -> NDArray:
-        """The coordinates of I. Their dot product with the coordinates of B is Tr B."""
+        """Return the coordinates of I. Their dot product with the coordinates of B is Tr B."""
 
 
 class DiagonalMetric(BaseEstimator):
@@ -101,7 +102,7 @@ class DiagonalMetric(BaseEstimator):
 class FullMetric(BaseEstimator):
     """All positive semidefinite matrices B. A projection takes an eigendecomposition, in O(P³).
 
-    The coordinates are the P(P+1)/2 entries of the upper triangle. Entries off the diagonal are
+    The coordinates are the P(P+1)/2 entries of the upper triangle. Off-diagonal entries are
     multiplied by √2.
 
     References
@@ -141,7 +142,7 @@ class FullMetric(BaseEstimator):
         return self.coordinates(kept.T), jacobian
 
     def factors(self, rows: NDArray) -> NDArray:
-        """Find the eigenvectors and eigenvalues of matrices of low rank, in O(P³/8) for each.
+        """Find the eigenvectors and eigenvalues of low-rank matrices. Each matrix takes O(P³/8).
 
         If the rank of a matrix is below ⌊P/8⌋, its products with ⌊P/8⌋ random vectors span its
         range.
@@ -187,9 +188,9 @@ class FullMetric(BaseEstimator):
 
 @dataclass
 class PenalizedMetric:
-    """Pairs (B, v) of a metric B of another family and q nonnegative weights v.
+    """Pairs (B, v): B is a metric of another family, and v are q nonnegative weights.
 
-    In the coordinates, v comes last.
+    The last coordinates are v.
 
     Parameters
     ----------
@@ -204,7 +205,7 @@ class PenalizedMetric:
 
     @property
     def polyhedral(self) -> bool:
-        """Whether the cone of B is polyhedral. The weights v only add nonnegative coordinates."""
+        """Whether the cone of B is polyhedral. The weights v do not change this."""
         return self.metric.polyhedral
 
     def split(self, w: NDArray) -> tuple[NDArray, NDArray]:
@@ -249,7 +250,7 @@ def _triangle(n_features: int) -> tuple[NDArray, NDArray, NDArray]:
 
 @lru_cache(maxsize=16)
 def _positions(n_features: int) -> NDArray:
-    """For every entry of a symmetric matrix, its index among those of the upper triangle, (P²,)."""
+    """Map every entry of a symmetric matrix to its index in the upper triangle, (P²,)."""
     rows, columns, _ = _triangle(n_features)
     positions = np.empty((n_features, n_features), dtype=np.intp)
     positions[rows, columns] = positions[columns, rows] = np.arange(len(rows))
@@ -259,12 +260,12 @@ def _positions(n_features: int) -> NDArray:
 def _psd_root(
     rows: NDArray, chosen: NDArray, factors: NDArray | None, values: NDArray, vectors: NDArray
 ) -> NDArray:
-    """A matrix R with RRᵀ = G J Gᵀ, where J is the Jacobian of the projection on the PSD cone.
+    """Return R with RRᵀ = G J Gᵀ, where J is the Jacobian of the projection on the PSD cone.
 
     G holds the ``chosen`` rows. In the eigenbasis, J multiplies entry (i, j) by 1 if both
-    eigenvalues are positive, by λ_i/(λ_i − λ_j) if only λ_i is positive, and by 0 if neither is
-    (Löwner's divided differences). The time is O(P²r) for each row, where r is the rank of the
-    projection, or O(P²q) for a row with factors of rank q.
+    eigenvalues λ_i and λ_j are positive, by λ_i/(λ_i − λ_j) if only λ_i is positive, and by 0 if
+    neither is positive (Löwner's divided differences). The time is O(P²r) for each row, where r is
+    the rank of the projection, or O(P²q) for a row with factors of rank q.
     """
     # If only one eigenvalue is positive, (i, j) and (j, i) are one column, times √2. If both are
     # positive, they are two columns.
@@ -314,8 +315,8 @@ class MetricCone:
     learns_penalty : bool
         Whether w has λ as its last coordinate.
     unit : float
-        The number by which the data were divided. Regularizers apply to B, the metric of the data
-        as they were given, while w holds the coordinates of B·unit².
+        The number by which the data were divided. B is the metric of the data as they were given,
+        and regularizers apply to B. But w holds the coordinates of B·unit².
     """
 
     metric: Metric
@@ -338,15 +339,15 @@ class MetricCone:
         return w[: self.n_metric], float(w[-1]) if self.learns_penalty else float("nan")
 
     def join(self, w_metric: NDArray, penalty: float) -> NDArray:
-        """Join metric coordinates and penalty into w, the inverse of :meth:`split`."""
+        """Join metric coordinates and penalty into w. This is the inverse of :meth:`split`."""
         return np.append(w_metric, penalty) if self.learns_penalty else w_metric
 
     def project(self, v: NDArray) -> NDArray:
-        """The point of the cone that is nearest to v, (n,) -> (n,)."""
+        """Return the point of the cone that is nearest to v, (n,) -> (n,)."""
         return self.linearize(v)[0]
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
-        """The projection of v and its Jacobian, see :meth:`Metric.linearize`."""
+        """Return the projection of v and its Jacobian, see :meth:`Metric.linearize`."""
         # The penalty is one more nonnegative weight, and a polyhedral metric has only such weights.
         whole = self.metric.polyhedral or not self.learns_penalty
         return (self.metric if whole else PenalizedMetric(self.metric, 1)).linearize(v)

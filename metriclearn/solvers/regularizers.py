@@ -1,4 +1,4 @@
-"""Regularizers Ω(B). On the cone of a metric family each is a linear term plus a squared one.
+"""Define regularizers Ω(B). On the cone of a metric family, each is a linear plus a squared term.
 
 See Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, section 4.3.
 """
@@ -39,7 +39,7 @@ class RegularizationTerms:
     offset: float = 0.0
 
     def __call__(self, w: NDArray) -> float:
-        """Ω(w)."""
+        """Return Ω(w)."""
         metric = w[: len(self.slope)]
         if self.curvature == 0.0:
             return float(self.offset + self.slope @ metric)
@@ -49,10 +49,10 @@ class RegularizationTerms:
 
     @cached_property
     def lowest(self) -> tuple[NDArray, float]:
-        """The point of the unconstrained minimum of Ω, for μ > 0, and the value of Ω there.
+        """The point at which Ω without constraints is least, for μ > 0, and the value of Ω there.
 
-        Ω is this value plus (μ/2) times the squared distance from the point. Computed in this way,
-        it loses no digits by cancellation.
+        Ω(w) is this value plus (μ/2) times the squared distance of w from the point. If Ω is
+        computed in this way, it loses no digits by cancellation.
         """
         center = -self.slope / self.curvature
         lowered = 0.5 * self.curvature * float(center @ center)
@@ -60,17 +60,17 @@ class RegularizationTerms:
         return center, rest if abs(rest) > 1e-12 * lowered else 0.0
 
     def gradient(self, w: NDArray) -> NDArray:
-        """The gradient ∇Ω, whose entry for the penalty is zero."""
+        """Return the gradient ∇Ω. Its entry for the penalty is zero."""
         gradient = np.zeros_like(w)
         gradient[: len(self.slope)] = self.slope + self.curvature * w[: len(self.slope)]
         return gradient
 
     def minimum(self, slope: NDArray, cone: MetricCone, best: float) -> float:
-        """The least ⟨g, w⟩ + Ω(w) with penalty 0, over all metrics that may be optimal.
+        """Return the least ⟨g, w⟩ + Ω(w) with penalty 0, over all metrics that may be optimal.
 
-        If μ > 0, the minimum over the whole cone has a closed form. If μ = 0, Ω(w) = κ Tr B. As
-        risks are nonnegative, any optimum then has Ω(w) ≤ F, the best objective known. Let ν be the
-        least eigenvalue (or weight) of g + κI. The minimum is min(0, ν) F/κ.
+        If μ > 0, the minimum over the whole cone has a closed form. If μ = 0, Ω(w) = κ Tr B. Let F
+        be the best known objective. As risks are nonnegative, any optimum has Ω(w) ≤ F. Let ν be
+        the least eigenvalue (or weight) of g + κI. For μ = 0, the minimum is min(0, ν) F/κ.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class Regularizer(Protocol):
     """A regularizer Ω, given by its terms on a cone."""
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
-        """The linear and squared parts of Ω on ``cone``."""
+        """Return the linear and squared parts of Ω on ``cone``."""
 
 
 @runtime_checkable
@@ -102,7 +102,7 @@ class ConvexExpression(Protocol):
     """Any convex Ω, given as an expression of cvxpy. Only CuttingPlane can use it."""
 
     def expression(self, B: Any) -> Any:
-        """Ω(B), where B (P, P) is a variable or a constant of cvxpy."""
+        """Return Ω(B), where B (P, P) is a variable or a constant of cvxpy."""
 
 
 _STRENGTH = Needs(
@@ -114,8 +114,8 @@ _STRENGTH = Needs(
 class SquaredFrobenius(BaseEstimator):
     """The squared regularizer Ω(B) = (μ/2)‖B − cI‖²_F, with ``strength`` μ > 0.
 
-    For a diagonal metric it is (μ/2)‖b − c‖². With ``center`` c = 0 it is the paper's regularizer,
-    which draws the metric to 0. With c > 0 it draws the metric to cI, which is c times the
+    For a diagonal metric, Ω is (μ/2)‖b − c‖². With ``center`` c = 0, Ω is the paper's regularizer,
+    which draws the metric to 0. With c > 0, Ω draws the metric to cI, which is c times the
     Euclidean metric of the features.
 
     Parameters
@@ -123,7 +123,7 @@ class SquaredFrobenius(BaseEstimator):
     strength : float > 0
         μ.
     center : float ≥ 0
-        c, the multiple of the identity to which the metric is drawn.
+        The number c. The metric is drawn to cI.
 
     Raises
     ------
@@ -192,7 +192,8 @@ class Trace(BaseEstimator):
 class L1(Trace):
     """The regularizer Ω(b) = μ‖b‖₁ of diagonal metrics, with ``strength`` μ > 0.
 
-    It selects features. Weights are not negative, so the sum of their absolute values is the trace.
+    This regularizer selects features. Weights are not negative, so the sum of their absolute values
+    is the trace.
 
     Parameters
     ----------

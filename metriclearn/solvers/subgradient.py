@@ -1,4 +1,4 @@
-"""Projected subgradient descent, for many features (Lajugie, Arlot & Bach, section 4.4)."""
+"""Minimize by projected subgradient descent (Lajugie, Arlot & Bach, section 4.4)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class StepRule(Protocol):
     """Chooses the length of the step along −g."""
 
     def __call__(self, now: Situation) -> float:
-        """Choose the number γ in w ← Π(w − γ g), where Π is the projection onto the cone."""
+        """Choose the number γ for the step from w to the projection of w − γ g onto the cone."""
 
 
 @dataclass(eq=False, repr=False)
 class ConstantStep(BaseEstimator):
-    """Use γ = step in every round, which reaches only a neighborhood of an optimum."""
+    """Use γ = step in every round. Such steps reach only a neighborhood of an optimum."""
 
     step: float = 1e-2
 
@@ -50,7 +50,7 @@ class ConstantStep(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class DecreasingStep(BaseEstimator):
-    """Use γ = step · scale / (‖g‖² √round). Gaps are relative to the same scale."""
+    """Use γ = step · scale / (‖g‖² √round). Relative gaps are divided by the same scale."""
 
     step: float = 1.0
 
@@ -63,16 +63,16 @@ class PolyakStep(BaseEstimator):
     """Use γ = relaxation · (F(w) − target) / ‖g‖², where F is the objective.
 
     The ideal target is the optimal value, which is not known. So the target lies between the lower
-    bound and the best value, and its distance from the best value falls like 1/√round. Steps then
+    bound and the best value, and its distance from the best value falls like 1/√round. So steps
     become short enough to converge even if the lower bound is loose. A tight bound from another
     solver, such as :class:`~metriclearn.solvers.bundle.BundleDual`, is a better target.
 
     Parameters
     ----------
     relaxation : float
-        Factor of all steps.
+        A factor of the length of all steps.
     target : float or None
-        A known lower bound of the optimum, which is then the target in every round.
+        A known lower bound of the optimum. If it is given, it is the target in every round.
     """
 
     relaxation: float = 1.0
@@ -88,32 +88,34 @@ class PolyakStep(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class ProjectedSubgradient(ComponentParameters):
-    """Projected subgradient descent, w ← Π(w − γ(g + ∇Ω)).
+    """Minimize by projected subgradient descent, w ← Π(w − γ(g + ∇Ω)).
 
-    Π is the projection onto the cone, and g a subgradient of the risk. The result is the best
-    iterate, or an average of iterates if that is better. With ``batch_size``, every step uses the
-    subgradient of a random batch of data sets. A round is then one epoch of steps, followed by one
-    pass that evaluates the average point of the epoch. Each pass over all data sets gives a cut of
-    the whole risk. The mean of these cuts, weighted by step lengths, gives the lower bound. This
-    bound is valid but rises slowly, so prefer :class:`~metriclearn.solvers.bundle.BundleDual` for a
-    small certified gap.
+    Here Π is the projection onto the cone, and g is a subgradient of the risk. The result is the
+    best iterate, or an average of iterates if the average is better. With ``batch_size``, every
+    step uses the subgradient of a random batch of data sets. In this case, a round is one epoch of
+    steps, followed by one pass that evaluates the average point of the epoch. Each pass over all
+    data sets gives a cut of the whole risk. The mean of these cuts, weighted by step lengths, gives
+    the lower bound. This bound is valid but rises slowly, so prefer
+    :class:`~metriclearn.solvers.bundle.BundleDual` for a small certified gap.
 
     Parameters
     ----------
     step_rule : StepRule
         ``PolyakStep()``, ``DecreasingStep()`` or ``ConstantStep()``.
     average : bool
-        Whether every tenth round also evaluates a weighted average of the latest iterates. These
-        are the iterates since the last round whose number is a power of 2.
+        Whether every tenth round also evaluates a weighted average of the latest iterates. The
+        latest iterates are those since the last round whose number is a power of 2.
     batch_size : int or None
-        Number of data sets per step; None uses all. With batches, ``DecreasingStep()`` is
-        advisable.
+        Number of data sets per step. None uses all data sets. With batches, use
+        ``DecreasingStep()``.
     tolerance : float
         Relative gap at which to stop.
     max_rounds : int
-        Largest number of rounds. A round is one pass over the data or, with batches, one epoch.
+        Largest number of rounds. A round is one pass over the data. With batches, a round is one
+        epoch.
     checkpoint : str or None
-        File in which the state is saved after every round. An interrupted run resumes from it.
+        File in which the state is saved after every round. An interrupted run resumes from this
+        file.
     random_state : int
         Seed of the batches.
 
@@ -155,7 +157,7 @@ class _Descent(Minimization):
     """One run, with the current point, an average, and the mean cut that proves the bound."""
 
     def identity(self) -> Sequence[Any]:
-        """The numbers that identify a run of any solver, then those of step rule and batches."""
+        """Return the numbers that identify a run of any solver, of the step rule and of batches."""
         settings = self.settings
         rule = [v for v in vars(settings.step_rule).values() if isinstance(v, (int, float))]
         batches = (settings.batch_size or 0, settings.random_state, settings.average)
@@ -186,7 +188,7 @@ class _Descent(Minimization):
             self.visit(self.sum / self.sum_weight)
 
     def _move(self, count: int) -> float:
-        """Make one step along the subgradient over all data sets; return the step's length."""
+        """Make one step along the subgradient over all data sets, and return its γ."""
         w, gamma = self._descend(count, self.w, self.value, self.slope, self.lower_bound)
         # A step of length 0 means that this point is optimal.
         if w is self.w:
@@ -199,7 +201,7 @@ class _Descent(Minimization):
     def _epoch(self, count: int) -> float:
         """Make steps along the subgradients of batches, and evaluate the average of the new points.
 
-        Returns the sum of the steps' lengths.
+        Returns the sum of the numbers γ of all steps.
         """
         weights, size = self.risk.weights, self.settings.batch_size
         order = np.random.default_rng([self.settings.random_state, count]).permutation(len(weights))
@@ -220,7 +222,7 @@ class _Descent(Minimization):
     def _descend(
         self, count: int, w: NDArray, value: float, slope: NDArray, lower_bound: float
     ) -> tuple[NDArray, float]:
-        """Make one step from w along the subgradient of risk + Ω; return the new point and γ."""
+        """Make one step from w along the subgradient of risk + Ω. Return the new point and γ."""
         gradient, value = slope + self.terms.gradient(w), value + self.terms(w)
         norm = float(np.linalg.norm(gradient))
         if norm == 0.0:
