@@ -1,4 +1,4 @@
-"""Checks of parameters and data, shared by all clusterers."""
+"""Check parameters and data for all clusterers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from metriclearn.running.parameters import check_parameters, check_scale, real_a
 def read_rows(clusterer: Any, X: ArrayLike, *, reset: bool = True) -> NDArray[np.float64]:
     """Check the parameters and X, (n, d), and return X as an array.
 
-    The feature names of X are stored or, if not ``reset``, compared with the stored ones.
+    If ``reset``, the feature names of X are stored. If not, they are compared with the stored
+    names.
     """
     check_parameters(clusterer)
     who = type(clusterer).__name__

@@ -1,7 +1,7 @@
-"""DP-means: K-means that opens a new cluster when the nearest mean is too far.
+"""Cluster by DP-means, a K-means that opens a new cluster when the nearest mean is too far.
 
-It is the small-variance limit of the Gibbs sampler for Dirichlet process mixtures (Kulis & Jordan,
-Revisiting k-means: new algorithms via Bayesian nonparametrics, ICML 2012).
+DP-means is the small-variance limit of the Gibbs sampler for Dirichlet process mixtures (Kulis &
+Jordan, Revisiting k-means: new algorithms via Bayesian nonparametrics, ICML 2012).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MIN_ROWS, _MAX_ROWS = 64, 2048  # size of a block, for any number of clusters
 
 
 def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty: float) -> float:
-    """The objective of DP-means, Σ_c Σ_{x∈c} ‖x − μ_c‖² + λK (Kulis & Jordan 2012, Eq. 1).
+    """Return the objective of DP-means, Σ_c Σ_{x∈c} ‖x − μ_c‖² + λK (Kulis & Jordan 2012, Eq. 1).
 
-    It is Eq. (7) of Lajugie, Arlot & Bach, Tr[XBXᵀ(I−M)], plus the penalty λ Tr M. Here ``X`` is
-    the data after the metric's ``transform``. The cost is O(nd).
+    The objective is Eq. (7) of Lajugie, Arlot & Bach, Tr[XBXᵀ(I−M)], plus the penalty λ Tr M. Here
+    ``X`` is the data after the metric's ``transform``. The time is O(nd).
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
     Raises
     ------
     ValueError
-        If the penalty is not a number of at least 0, or X and labels differ in length.
+        If the penalty is not a number of at least 0, or if X and ``labels`` differ in length.
     """
     X = real_array("penalized_kmeans_objective", "X", X)
     partition = Partition.from_labels(labels)
@@ -67,31 +67,32 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
 class DPMeans(ClusterMixin, BaseEstimator):
     """K-means with a penalty for every cluster instead of a given K (Kulis & Jordan, Algorithm 1).
 
-    It starts from one cluster at the global mean. Every pass visits the samples in order. A sample
-    whose *squared* distance to every mean exceeds λ becomes the mean of a new cluster. Any other
-    sample joins the nearest cluster (the older one on ties). After each pass empty clusters are
-    dropped and the means are updated. Each pass lowers the objective of
-    :func:`penalized_kmeans_objective`, so the result is a local minimum.
+    The algorithm starts from one cluster at the global mean. Every pass visits the samples in
+    order. A sample whose *squared* distance to every mean exceeds λ becomes the mean of a new
+    cluster. Any other sample joins the nearest cluster (the older cluster on ties). After each pass
+    empty clusters are dropped and the means are updated. Each pass lowers the objective of
+    :func:`penalized_kmeans_objective`, until the result is a local minimum.
 
-    Distances are computed for blocks of points at once, as sums of squared differences, so labels
-    are exactly those of the point-by-point algorithm. A pass costs O(nKd). In addition to X, it
-    needs memory for the distances of one block.
+    Distances are computed for blocks of points at once, as sums of squared differences. The labels
+    are exactly those of the point-by-point algorithm. A pass takes O(nKd) time. In addition to X, a
+    pass needs memory for the distances of one block.
 
     Parameters
     ----------
     penalty : float ≥ 0, in units of squared distance
-        The penalty λ. With 0, every distinct sample is a cluster.
+        The penalty λ. If it is 0, every distinct sample is a cluster.
     order : "given", "random" or "farthest-first"
-        Order in which samples are visited. The result depends on it. "farthest-first" begins with
-        the sample that is farthest from the global mean. The next sample is always the one with the
-        largest distance to the nearest earlier point, where the global mean counts as an earlier
-        point. When this distance is at most √λ, the remaining samples follow in the given order. So
-        the order of the rows matters only if a later pass opens a cluster, which is rare.
+        Order in which samples are visited. The result depends on this order. "farthest-first"
+        begins with the sample that is farthest from the global mean. The next sample is always the
+        sample with the largest distance to the nearest earlier point. The global mean counts as an
+        earlier point. When this distance is at most √λ, the remaining samples follow in the given
+        order. So the order of the rows matters only if a later pass opens a cluster, which is rare.
     n_init : int
-        Number of runs. The run with the lowest objective is kept. The first run uses ``order``, the
-        others visit the samples in random order.
+        Number of runs. The run with the lowest objective is kept. The first run uses ``order``. All
+        other runs visit the samples in random order.
     max_iter : int
-        Largest number of passes in a run. If they are not enough, there is a ConvergenceWarning.
+        Largest number of passes in a run. If the run has not converged by then, there is a
+        ConvergenceWarning.
     random_state : int, RandomState or None
 
     Attributes
@@ -100,7 +101,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
     cluster_centers_ : (K, d) means
     n_clusters_ : K
     objective_ : float
-    n_iter_ : number of passes of the kept run; the last one changes no label
+    n_iter_ : number of passes of the kept run; if it converged, the last pass changed no label
 
     Raises
     ------
@@ -133,8 +134,8 @@ class DPMeans(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         sample_weight : array (n,), optional
-            Positive weights. A sample of weight w counts as w samples that stay together. It opens
-            a cluster if w times its squared distance to every mean exceeds λ.
+            Positive weights. A sample of weight w counts as w samples that stay together. Such a
+            sample opens a cluster if w times its squared distance to every mean exceeds λ.
 
         Raises
         ------
@@ -168,9 +169,9 @@ class DPMeans(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The cluster with the nearest mean for every row of X (the older cluster on ties), O(nKd).
+        """Return the cluster with the nearest mean for every row of X, or the older one on ties.
 
-        No cluster is opened.
+        No cluster is opened. The time is O(nKd).
         """
         check_is_fitted(self)
         rows = read_rows(self, X, reset=False)
@@ -210,11 +211,11 @@ def _mean(X: NDArray, weights: NDArray) -> NDArray:
 def _assign(
     X: NDArray, weights: NDArray, means: NDArray, penalty: float
 ) -> tuple[NDArray[np.int64], int]:
-    """Make one pass over the samples. Returns their labels and the number of clusters.
+    """Make one pass over the samples, and return their labels and the number of clusters.
 
-    A label of ``len(means)`` or more is that of a new cluster. A block of samples is compared with
-    all means at once. The first sample that is too far from all means opens a cluster, and later
-    samples may join it.
+    Labels from ``len(means)`` on belong to new clusters. A block of samples is compared with all
+    means at once. The first sample that is too far from all means opens a cluster, and later
+    samples may join this cluster.
     """
     labels, start = np.empty(len(X), dtype=np.int64), 0
     while start < len(X):
@@ -238,7 +239,7 @@ def _assign(
 def _visits(
     X: NDArray, weights: NDArray, order: Order, penalty: float, random: np.random.RandomState
 ) -> NDArray[np.intp] | slice:
-    """The order in which the rows are visited. For "farthest-first" the cost is O(nKd)."""
+    """Return the order in which rows are visited. For "farthest-first", the time is O(nKd)."""
     if order == "given":
         return slice(None)
     if order == "random":

@@ -1,4 +1,4 @@
-"""Evidence accumulation: many K-means partitions vote on which samples belong together.
+"""Cluster by evidence accumulation: many K-means partitions vote on which samples are together.
 
 The co-association of two samples is the fraction of R partitions in which they are together.
 Single-link clustering with this similarity gives the clusters (Fred & Jain, Combining multiple
@@ -31,9 +31,10 @@ _THRESHOLD = either(None, number(0, 1))
 
 @needs()
 def coassociation(labelings: Labelings) -> NDArray[np.float64]:
-    """The fraction of the labelings in which samples i and j are together, shape (n, n).
+    """Return the fraction of labelings in which samples i and j are together, shape (n, n).
 
-    This is for small n, since the cost is O(Rn²). The clusterer never forms this matrix.
+    Use this function for small n, since it takes O(Rn²) time. The clusterer never forms this
+    matrix.
 
     Parameters
     ----------
@@ -42,12 +43,12 @@ def coassociation(labelings: Labelings) -> NDArray[np.float64]:
     Returns
     -------
     float array (n, n)
-        In [0, 1], 1 on the diagonal.
+        Numbers from 0 to 1. The diagonal is 1.
 
     Raises
     ------
     ValueError
-        If there is no labeling, or their lengths differ.
+        If there is no labeling, or if labelings differ in length.
 
     See Also
     --------
@@ -71,14 +72,15 @@ def evidence_accumulation(
     ----------
     labelings : R sequences of n hashables
     threshold : float in [0, 1], or None
-        Samples are linked if their co-association is above the threshold. With 0.5, two samples are
-        linked if they are together in more than half of the runs. With None, the number of clusters
-        is the one with the longest lifetime, that is, the widest range of thresholds in [0, 1] that
-        give it. On ties it is the smallest such number. The range for a single cluster begins at 0,
-        and the range for one cluster per sample ends at 1.
+        Two samples are linked if their co-association is above the threshold. With 0.5, two samples
+        are linked if they are together in more than half of the runs. With None, the number of
+        clusters with the longest lifetime is chosen. The lifetime of a number of clusters is the
+        width of the range of thresholds in [0, 1] that lead to this number. On ties the smallest
+        number is chosen. The range for a single cluster begins at 0, and the range for one cluster
+        per sample ends at 1.
     strict : bool
-        If False, samples whose co-association equals the threshold are linked as well. This does
-        not affect the longest lifetime.
+        If False, samples whose co-association equals the threshold are linked as well. This
+        parameter does not affect the longest lifetime.
 
     Returns
     -------
@@ -88,7 +90,8 @@ def evidence_accumulation(
     Raises
     ------
     ValueError
-        If there is no labeling, their lengths differ, or the threshold is outside [0, 1].
+        If there is no labeling, if labelings differ in length, or if the threshold is outside [0,
+        1].
 
     See Also
     --------
@@ -122,17 +125,18 @@ def evidence_accumulation(
 class EvidenceAccumulation(ClusterMixin, BaseEstimator):
     """Cluster by the votes of many K-means partitions with random K (Fred & Jain 2005).
 
-    It finds clusters of any shape that can be covered by chains of compact pieces. It also finds
-    the number of clusters. In addition to the K-means runs, it takes O(Ru²/2) time for u ≤ n
-    distinct signatures. Its memory is O(Rn), one or two bytes per label.
+    The method finds clusters of any shape that chains of compact pieces can cover. It also finds
+    the number of clusters. In addition to the K-means runs, the method takes O(Ru²/2) time for u ≤
+    n distinct signatures. The memory is O(Rn), with one or two bytes per label.
 
     Parameters
     ----------
     n_runs : int
-        Number R of K-means runs. Each starts from random distinct samples as centers.
+        Number R of K-means runs. Each run starts from random distinct samples as centers.
     min_clusters, max_clusters : int, optional
-        Each run draws K uniformly between these numbers, which are included. By default they are
-        √n/2 and √n. K is never more than the number of distinct samples.
+        Each run draws K uniformly from all whole numbers from ``min_clusters`` to ``max_clusters``.
+        The defaults are √n/2 and √n, rounded up. K is never more than the number of distinct
+        samples.
     threshold : float in [0, 1], or None
         Samples are linked if their co-association is above the threshold. With None, the number of
         clusters with the longest lifetime is chosen, see :func:`evidence_accumulation`.
@@ -198,7 +202,7 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
 
 
 def _codes(labelings: Labelings) -> NDArray:
-    """Labels of all runs as small integers, shape (R, n)."""
+    """Return the labels of all runs as small integers, shape (R, n)."""
     runs = [Partition.from_labels(run) for run in labelings]
     lengths = sorted({run.n_samples for run in runs})
     if len(lengths) != 1:
@@ -211,11 +215,11 @@ def _codes(labelings: Labelings) -> NDArray:
 
 
 def _longest_lifetime(distance: NDArray[np.int64], repeated: bool, n_runs: int) -> int:
-    """The largest Hamming distance at which samples are linked if the longest lifetime is chosen.
+    """Return the largest Hamming distance of linked samples if the longest lifetime is chosen.
 
-    It is −1 if not even samples with equal signatures are linked. ``distance`` holds the lengths of
-    the u − 1 edges of the tree. If ``repeated``, some samples share a signature and merge at
-    distance 0.
+    The result is −1 if not even samples with equal signatures are linked. ``distance`` holds the
+    lengths of the u − 1 edges of the tree. If ``repeated``, some samples share a signature and
+    merge at distance 0.
     """
     merges = np.concatenate([[0] if repeated else [], distance]).astype(np.int64)
     levels = np.unique(np.append(merges, n_runs))

@@ -1,4 +1,4 @@
-"""Mixtures of spherical Gaussians: the E-step, and Gibbs sampling of a Dirichlet process mixture.
+"""Compute the E-step of Gaussian mixtures, and sample Dirichlet process mixtures by Gibbs sampling.
 
 The model is G ~ DP(α, N(0, ρI)), φ_i ~ G, x_i ~ N(φ_i, σI) with variances σ and ρ (Neal, Markov
 chain sampling methods for Dirichlet process mixture models, Journal of Computational and Graphical
@@ -28,17 +28,17 @@ from metriclearn.running.parameters import Needs, check_scale, either, number, r
 def spherical_responsibilities(
     X: ArrayLike, weights: ArrayLike, means: ArrayLike, variance: ArrayLike
 ) -> NDArray[np.float64]:
-    """γ_ic = π_c N(x_i | μ_c, σ_c I) / Σ_{j≤k} π_j N(x_i | μ_j, σ_j I), shape (n, k), in O(nkd).
+    """Return γ_ic = π_c N(x_i | μ_c, σ_c I) / Σ_{j≤k} π_j N(x_i | μ_j, σ_j I), shape (n, k).
 
-    This is the E-step of a mixture. In the limit σ → 0 it is the assignment step of K-means. It is
-    computed with logarithms, so rows sum to 1 however small the densities are. To fit such
-    mixtures, use ``sklearn.mixture.GaussianMixture(covariance_type="spherical")``.
+    This is the E-step of a mixture, in O(nkd). In the limit σ → 0 it becomes the assignment step of
+    K-means. The result is computed with logarithms, so rows sum to 1 however small the densities
+    are. To fit such mixtures, use ``sklearn.mixture.GaussianMixture(covariance_type="spherical")``.
 
     Parameters
     ----------
     X : array of shape (n, d)
     weights : array of shape (k,), non-negative
-        The weights π, up to a common factor.
+        The weights π. A common factor does not matter.
     means : array of shape (k, d)
     variance : float > 0, or array of shape (k,)
         The variance σ. It is not a standard deviation.
@@ -90,11 +90,11 @@ def assignment_probabilities(
     prior_variance: float,
     penalty: float,
 ) -> NDArray[np.float64]:
-    """K + 1 probabilities: that a sample joins each of K clusters, and that it opens a new cluster.
+    """Return the probability that x joins each of K clusters, and that it opens a new one.
 
-    They are proportional to n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ)) (Kulis & Jordan
-    2012, section 3.1). The clusters of the other samples are given. Logarithms are used, so the
-    probabilities are exact for arbitrarily small σ. The cost is O(Kd).
+    The K + 1 probabilities are proportional to n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ))
+    (Kulis & Jordan 2012, section 3.1). The clusters of the other samples are given. Logarithms are
+    used, so the probabilities are accurate for arbitrarily small σ. The time is O(Kd).
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def assignment_probabilities(
     Returns
     -------
     float array (K + 1,)
-        They sum to 1.
+        The probabilities. They sum to 1.
 
     Raises
     ------
@@ -145,8 +145,8 @@ class DirichletProcess:
     variance, prior_variance : float
         The variances σ > 0 and ρ ≥ 0, in units of squared distance.
     log_opening : float
-        Logarithm of the weight with which a sample at the origin opens a cluster:
-        ln α − (d/2) ln(1 + ρ/σ). For a penalty λ, it is −λ/2σ.
+        Logarithm of the weight with which a sample at the origin opens a cluster: ln α − (d/2) ln(1
+        + ρ/σ). If α follows from a penalty λ, this logarithm is −λ/2σ.
     """
 
     variance: float
@@ -154,7 +154,10 @@ class DirichletProcess:
     log_opening: float
 
     def log_weights(self, x: NDArray, counts: NDArray, means: NDArray) -> NDArray[np.float64]:
-        """Log probabilities, up to a constant, that x joins each cluster or, last, a new one."""
+        """Return log probabilities, up to a constant, that x joins each cluster or opens one.
+
+        The last entry is for the new cluster.
+        """
         with np.errstate(divide="ignore"):  # an empty cluster is never joined
             joining = np.log(counts) - np.sum((means - x) ** 2, axis=1) / (2.0 * self.variance)
         opening = self.log_opening - x @ x / (2.0 * (self.prior_variance + self.variance))
@@ -163,9 +166,10 @@ class DirichletProcess:
     def sweep(
         self, X: NDArray, labels: NDArray, means: NDArray, random: np.random.RandomState
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """One sweep of Neal's Algorithm 2: draw each label given the means, then each mean. O(nKd).
+        """Do one sweep of Neal's Algorithm 2: draw each label given the means, and then each mean.
 
-        A cluster and its mean disappear as soon as the cluster loses its last sample.
+        A cluster and its mean disappear as soon as the cluster loses its last sample. A sweep takes
+        O(nKd).
 
         Parameters
         ----------
@@ -201,11 +205,11 @@ class DirichletProcess:
         return labels, self.prior_variance * sums / total + spread * drawn
 
     def log_posterior(self, X: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
-        """ln p(labels | X) up to a constant, with the means integrated out, in O(nd).
+        """Return ln p(labels | X) up to a constant, with the means integrated out, in O(nd).
 
-        It is Σ_c [ln α + ln Γ(n_c) − (d/2) ln(1 + ρn_c/σ) − S_c/2σ − n_c‖x̄_c‖²/2(σ + ρn_c)], where
-        S_c is the sum of squared distances to the mean x̄_c. If α follows from a penalty, −2σ times
-        this value tends to the objective of DP-means as σ → 0.
+        The result is Σ_c [ln α + ln Γ(n_c) − (d/2) ln(1 + ρn_c/σ) − S_c/2σ − n_c‖x̄_c‖²/2(σ +
+        ρn_c)], where S_c is the sum of squared distances to the mean x̄_c. If α follows from a
+        penalty, −2σ times this value tends to the objective of DP-means as σ → 0.
         """
         variance, prior_variance, half = self.variance, self.prior_variance, 0.5 * X.shape[1]
         partition = Partition.from_labels(labels)
@@ -221,16 +225,17 @@ class DirichletProcess:
 
 @dataclass(eq=False, repr=False)
 class GibbsDPMixture(ClusterMixin, BaseEstimator):
-    """Dirichlet process mixture of spherical Gaussians by Gibbs sampling (Neal's Algorithm 2).
+    """Cluster by a Dirichlet process mixture of spherical Gaussians (Gibbs, Neal's Algorithm 2).
 
-    This is a small reference estimator in plain numpy. A sweep costs O(nKd), about 20 µs per
+    This is a small reference estimator in plain numpy. A sweep takes O(nKd), about 20 µs per
     sample. The labels with the largest posterior probability over all sweeps are kept. The prior of
     the means is centered at the sample mean, so shifting X changes nothing.
 
     Parameters
     ----------
     penalty : float ≥ 0, in units of squared distance
-        The penalty λ. If no concentration is given, it determines α = (1 + ρ/σ)^{d/2} exp(−λ/2σ).
+        The penalty λ. If no concentration α is given, λ determines it: α = (1 + ρ/σ)^{d/2}
+        exp(−λ/2σ).
     variance : float > 0
         The variance σ of every feature within a cluster.
     prior_variance : float ≥ 0
@@ -238,7 +243,7 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     concentration : float > 0, optional
         The concentration α. If it is given, the penalty is not used.
     n_sweeps : int
-        Number of sweeps. The first one starts with all samples in one cluster.
+        Number of sweeps. The first sweep starts with all samples in one cluster.
     random_state : int, RandomState or None
 
     Attributes

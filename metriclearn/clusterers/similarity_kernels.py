@@ -12,13 +12,13 @@ Ints = NDArray[np.int64]
 
 @njit(nogil=True, cache=True)
 def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
-    """Minimum spanning tree of the columns under the Hamming distance, by Prim's algorithm.
+    """Find the minimum spanning tree of columns under the Hamming distance, by Prim's algorithm.
 
     Returns the two columns of every edge and its length, in three arrays (u − 1,).
 
     ``signatures`` (R × u) is overwritten. When a column joins the tree, the last remaining column
     takes its position. So the remaining columns stay contiguous, and numba vectorizes the loop over
-    them. This needs O(Ru²/2) time and O(u) extra memory.
+    them. The algorithm takes O(Ru²/2) time and O(u) extra memory.
     """
     n_runs, u = signatures.shape
     names = np.arange(u)

@@ -1,4 +1,4 @@
-"""Define the objective: partitions, partial labels, forms ⟨A, M⟩, losses and the hinge."""
+"""The parts of the objective: partitions, partial labels, forms ⟨A, M⟩, losses and the hinge."""
 
 import pkgutil
 

@@ -151,7 +151,7 @@ class Projector:
 
     @property
     def factor(self) -> NDArray:
-        """Return a matrix F with M = FFᵀ. It is (T, k), or (T, k + T) if the filling is not 0."""
+        """A matrix F with M = FFᵀ. It is (T, k), or (T, k + T) if the filling is not 0."""
         factor = self.vectors * np.sqrt(self.weights)
         if not self.filling:
             return factor

@@ -1,4 +1,4 @@
-"""Families of similarities of nodes, and the joint features ⟨A, M⟩ that they give with a metric.
+"""Define families of similarities of nodes, and their joint features ⟨A, M⟩ under a metric.
 
 Lajugie, Arlot & Bach (see :mod:`metriclearn.problem.partition`), section 5.1.
 """
@@ -31,7 +31,7 @@ from metriclearn.solvers.mahalanobis import Metric
 
 @runtime_checkable
 class Similarity(Protocol):
-    """A family of similarities: it gives one similarity for every metric.
+    """A family of similarities, one for every metric.
 
     Parameters
     ----------
@@ -53,17 +53,17 @@ class Similarity(Protocol):
     given: bool  # whether data sets are similarities rather than features
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
-        """The similarity of the nodes under the metric B = LLᵀ with the components Lᵀ, (r, P)."""
+        """Return the similarity of the nodes under the metric B = LLᵀ with components Lᵀ (r, P)."""
         ...
 
     def oracle(self) -> Any:
-        """The oracle that maximizes forms of this similarity, by a spectral relaxation."""
+        """The oracle that maximizes forms of this similarity by a spectral relaxation."""
         ...
 
 
 @dataclass(eq=False, repr=False)
 class Neighborhood(BaseEstimator):
-    """Sparse graphs, in which neighbors are nodes at most ``radius`` apart, or at given offsets.
+    """Sparse graphs. Neighbors are nodes at most ``radius`` apart, or nodes at given offsets.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ class Neighborhood(BaseEstimator):
         Largest distance between the ``Nodes.positions`` of two neighbors, in pixels.
     offsets : sequence of (columns, rows), optional
         Steps in pixels, such as a random selection of all steps within a radius. Two nodes are
-        neighbors if they are one such step apart, to within half a pixel. ``radius`` is then
-        ignored.
+        neighbors if they are one of these steps apart, up to half a pixel. If offsets are given,
+        ``radius`` is ignored.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class Neighborhood(BaseEstimator):
     offsets: Sequence[tuple[float, float]] | None = None
 
     def pairs(self, positions: NDArray | None, most: float = np.inf) -> NDArray:
-        """The pairs i < j of neighbors, (E, 2).
+        """Find the pairs i < j of neighbors, (E, 2).
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Neighborhood(BaseEstimator):
         return pairs
 
     def _at_offsets(self, tree: Any) -> NDArray:
-        """The pairs of nodes whose positions differ by one of the offsets, each pair once."""
+        """Find the pairs of nodes whose positions differ by one of the offsets, each pair once."""
         steps = np.asarray(self.offsets, dtype=np.float64)
         if not steps.size or steps.shape[1:] != (2,) or not np.all(np.isfinite(steps)):
             raise ValueError(
@@ -145,17 +145,17 @@ class Neighborhood(BaseEstimator):
 class GaussianSimilarity(ComponentParameters):
     """The similarity W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)), for all pairs or for neighbors.
 
-    With a metric of rank r, a product with k vectors costs O(S²(r + k)), or O(E(r + k)) for E pairs
-    of neighbors. W is stored if it fits into ``memory``; otherwise it is computed again, in blocks
-    of rows, for every product.
+    With a metric of rank r and S nodes, a product with k vectors takes O(S²(r + k)). For E pairs of
+    neighbors, it takes O(E(r + k)). W is stored if it fits into ``memory``. If not, W is computed
+    again for every product, in blocks of rows.
 
     Parameters
     ----------
     neighborhood : Neighborhood, optional
-        The pairs with a similarity other than 0. By default these are all pairs.
+        The pairs with a similarity other than 0. By default, all pairs have such a similarity.
     memory : float
-        Memory in bytes for similarities and intermediate arrays. A neighborhood that needs more is
-        refused.
+        Memory in bytes for similarities and intermediate arrays. If a neighborhood needs more
+        memory, an error is raised.
 
     Raises
     ------
@@ -196,9 +196,10 @@ class GaussianSimilarity(ComponentParameters):
 class FourierSimilarity(BaseEstimator):
     """Approximate the Gaussian similarity by random Fourier features Φ: W ≈ ΦΦᵀ.
 
-    The cost is O(SD(D + P)). The features are the cosines and sines of D/2 frequencies √2 B^(1/2)
-    ω₀. Each ω₀ is standard normal and the same for all metrics, so the objective is a smooth
-    function of B. The error of an entry of W has a standard deviation of at most √(1/D).
+    The time is O(SD(D + P)). The features are the cosines and sines of the observations at D/2
+    frequencies √2 B^(1/2) ω₀. Each ω₀ is drawn once from a standard normal distribution, and is the
+    same for all metrics. So the objective is a smooth function of B. The error of an entry of W has
+    a standard deviation of at most √(1/D).
 
     Parameters
     ----------
@@ -264,26 +265,27 @@ class GivenSimilarities(BaseEstimator):
 class SimilarityFeatures:
     """The joint features of a similarity and a metric: A = W_B / T, which is not linear in B.
 
-    W_B holds the similarities under the metric B. It is divided by T, the number of samples, so A
-    has trace 1 at any resolution, and a useful regularization strength α is of order 1 or less. In
-    the paper W_B is not divided by T. That is the same problem with α_paper = αT, and the paper's
-    value α_paper = 1 is negligible compared with W_B. The hinge contains a maximum over matrices M.
-    This maximum is convex in B if no M has negative entries, but the M of a spectral relaxation may
-    have some.
+    W_B holds the similarities under the metric B. W_B is divided by T, the number of samples, so A
+    has trace 1 at any resolution, and a useful scale α of the loss is of order 1 or less. In the
+    paper W_B is not divided by T. This is the same problem with α_paper = αT, but the paper's value
+    α_paper = 1 is negligible compared with W_B. The hinge contains a maximum over matrices M. This
+    maximum is convex in B if no M has negative entries. But the M of a spectral relaxation may have
+    negative entries.
 
     Parameters
     ----------
     similarity : Similarity
     metric : Metric
     normalized : bool
-        If True, A = D^(-1/2) W_B D^(-1/2), where D holds the degrees of W_B. A majorant of the
-        hinge treats the degrees as constants, namely those at the B where it touches the hinge.
+        If True, A = D^(-1/2) W_B D^(-1/2), where D holds the degrees of W_B. In a majorant of the
+        hinge, the degrees are constants: the degrees at the metric B where the majorant touches the
+        hinge.
 
     Raises
     ------
     ValueError
-        When a form is made: if a parameter of the similarity cannot be used, or the pairs of its
-        neighborhood do not fit into its ``memory``.
+        When a form is made, if a parameter of the similarity cannot be used, or if the pairs of a
+        neighborhood do not fit into ``memory``.
 
     References
     ----------
@@ -305,10 +307,10 @@ class SimilarityFeatures:
         self.warm_starts = similarity.warm_starts
 
     def at(self, w: NDArray, tangent: NDArray | None = None) -> Callable[[Nodes], SimilarityForm]:
-        """A function that maps the nodes of a data set to its form A, at the metric coordinates w.
+        """Return a function that makes the form A of nodes, at the metric coordinates w.
 
-        If ``normalized``, A is divided by the degrees at w. With ``tangent``, the degrees are
-        constants instead: those at the coordinates ``tangent``.
+        If ``normalized``, A is divided by the degrees at w. If ``tangent`` is given, A is divided
+        by the degrees at the coordinates ``tangent``, which are constants.
         """
         components = self.metric.components(w)
 
@@ -327,7 +329,7 @@ class SimilarityFeatures:
     def gradient(
         self, samples: Nodes, form: SimilarityForm, partition: Projector | NodeLabels
     ) -> NDArray:
-        """The exact derivative d⟨A, M⟩/dw at the w from which the form was made."""
+        """Return the exact derivative d⟨A, M⟩/dw at the w from which the form was made."""
         values, vectors = np.linalg.eigh(form.operator.slope(partition.factor))
         roots = (vectors * np.sqrt(np.abs(values))).T  # a difference of two positive matrices
         positive, negative = roots[values > 0], roots[values <= 0]

@@ -1,15 +1,15 @@
-"""Nodes of a graph, each of which stands for one or many samples, and their labels.
+"""Store nodes of a graph and their labels. A node stands for one or many samples.
 
-A superpixel of n pixels is a node of size n. Let E be the T×S matrix with entry 1 if pixel t is in
-node s, and 0 otherwise. The matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and the pixel
-matrix of every partition of the nodes is M = Ê M̃ Êᵀ with an S×S projection M̃. So traces and inner
-products of T×T pixel matrices are computed without approximation from S×S matrices: Êᵀ(·)Ê has the
-same traces and inner products.
+A superpixel of n pixels is a node of size n. Let E be the T×S matrix whose entry is 1 if pixel t is
+in node s, and 0 if it is not. The matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and the
+pixel matrix of every partition of the nodes is M = Ê M̃ Êᵀ with an S×S projection M̃. So traces and
+inner products of T×T pixel matrices are computed without approximation from S×S matrices: Êᵀ(·)Ê
+has the same traces and inner products.
 
 The loss of partial labels, :class:`~metriclearn.problem.losses.FrobeniusLoss`, is also computed
-from S×S matrices. Let D be diagonal, with 1 for labeled pixels and 0 for others, and let the
+from S×S matrices. Let D be diagonal, with 1 for labeled pixels and 0 for other pixels, and let the
 partition H be a completion of the labels. Then ÊᵀDÊ is diagonal and holds the fraction of labeled
-pixels in each node. If ÊᵀHÊ = RRᵀ, then ÊᵀDHÊ = R_D Rᵀ, where R_D is computed like R, but only
+pixels in each node. If ÊᵀHÊ = RRᵀ, then ÊᵀDHÊ = R_D Rᵀ. Here R_D is computed like R, but only
 labeled pixels are counted.
 """
 
@@ -39,15 +39,15 @@ class Nodes:
     ----------
     features : array (S, P), or (n, S, S) for given similarities
     sizes : array (S,)
-        Number of samples in each node, positive.
+        Number of samples in each node. Every size is positive.
     positions : array (S, 2), optional
         Position of every node in pixels, for :class:`metriclearn.similarities.Neighborhood`.
 
     Attributes
     ----------
     start : array (S, k) or None
-        Leading eigenvectors that the previous search found. The next search for eigenvectors starts
-        from them.
+        Leading eigenvectors that the previous search found. The next search starts from these
+        eigenvectors.
 
     See Also
     --------
@@ -70,20 +70,20 @@ class Nodes:
     unit = 1.0  # similarities of nodes are divided by the number of samples already
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, with arrays copied to aligned memory.
+        """Restore the state, and copy arrays to aligned memory.
 
-        Arrays from a message are not aligned, so their products would round differently.
+        Arrays in a received pickle are not aligned, so their products would round differently.
         """
         state["features"] = np.require(state["features"], requirements="A")
         vars(self).update(state)
 
     def __len__(self) -> int:
-        """S, the number of nodes."""
+        """The number S of nodes."""
         return len(self.sizes)
 
     @property
     def n_samples(self) -> int:
-        """S, the number of nodes."""
+        """The number S of nodes."""
         return len(self.sizes)
 
     @property
@@ -93,18 +93,18 @@ class Nodes:
 
     @property
     def scaled(self) -> NDArray:
-        """Features and sizes, by which checkpoints identify the graph."""
+        """Features and sizes in one array. Checkpoints identify the graph by this array."""
         return np.append(self.features, self.sizes)
 
     def once(self, name: str, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The result of ``make``, which is cached under ``name`` until ``key`` changes."""
+        """Return the result of ``make``, which is cached under ``name`` until ``key`` changes."""
         if name not in self._kept or self._kept[name][0] != key:
             self._kept[name] = key, make()
         return self._kept[name][1]
 
     @property
     def root(self) -> NDArray:
-        """The root r of similarities A = Diag(r) W Diag(r): √(n_s / T) for every node, (S,)."""
+        """The vector r of A = Diag(r) W Diag(r). Its entry for node s is √(n_s / T), (S,)."""
         return np.sqrt(self.sizes / np.sum(self.sizes))
 
 
@@ -114,8 +114,8 @@ class NodeLabels:
 
     Losses and risks accept node labels in place of a
     :class:`~metriclearn.problem.partition.Partition`. In a completion, the unlabeled samples of a
-    node with labels get its most frequent label. In a node without labels, all samples get the same
-    label.
+    node with labels get the most frequent label of the node. In a node without labels, all samples
+    get the same label.
 
     Parameters
     ----------
@@ -123,7 +123,8 @@ class NodeLabels:
         Number of labeled samples of cluster k in node s. A node may hold samples of several
         clusters. Every cluster has at least one labeled sample.
     sizes : array (S,), optional
-        Number of samples in every node, labeled or not. By default all samples are labeled.
+        Number of samples in every node, including unlabeled samples. By default all samples are
+        labeled.
     same : sequence of (start, stop)
         Ranges of nodes. All nodes of a range lie in the same cluster.
     clusters : array (S,), optional
@@ -133,7 +134,7 @@ class NodeLabels:
         The exponent b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k is the number
         of labeled samples in the same cluster, and n the number of all labeled samples. With b = 0,
         all clusters have the same influence. With b = −1, the influence of a cluster is
-        proportional to its size, and with b = 1, inversely proportional.
+        proportional to its size. With b = 1, it is inversely proportional to its size.
 
     See Also
     --------
@@ -160,7 +161,7 @@ class NodeLabels:
         nodes: ArrayLike | None = None,
         same: Sequence[tuple[int, int]] = (),
     ) -> Self:
-        """Count the labels of T samples in every node. ``labels`` are −1 where they are unknown.
+        """Count the labels of T samples in every node. A label of −1 means unknown.
 
         ``nodes`` holds the node of each sample, 0 … S-1. By default each sample is a node.
         """
@@ -179,25 +180,25 @@ class NodeLabels:
 
     @property
     def n_clusters(self) -> int:
-        """K, the number of labels."""
+        """The number K of labels."""
         return self.counts.shape[1]
 
     @property
     def n_samples(self) -> int:
-        """S, the number of nodes."""
+        """The number S of nodes."""
         return len(self.counts)
 
     @cached_property
     def _weighted(self) -> NDArray[np.float64]:
-        """The counts (S, K), each times the entry of D for its cluster."""
+        """The counts (S, K). Each count is multiplied by the entry of D for its cluster."""
         totals = self.counts.sum(axis=0)
         return self.counts * (totals.sum() / totals) ** self.balance
 
     @cached_property
     def share(self) -> NDArray[np.float64] | None:
-        """Diagonal of ÊᵀDÊ: the fraction of each node's samples that are labeled, weighted by D.
+        """The diagonal of ÊᵀDÊ: the fraction of labeled samples in each node, weighted by D.
 
-        It is an array (S,), or None if ÊᵀDÊ is the identity.
+        The diagonal is an array (S,), or None if ÊᵀDÊ is the identity.
         """
         if self.partial_labels is None and not self.balance:
             return None
@@ -205,7 +206,7 @@ class NodeLabels:
 
     @cached_property
     def partial_labels(self) -> NodeLabels | None:
-        """The node labels themselves if some samples are unlabeled, otherwise None."""
+        """The node labels themselves if some samples are unlabeled, and None if all are labeled."""
         complete = self.sizes is None or np.all(self.counts.sum(axis=1) == self.sizes)
         return None if complete else self
 
@@ -213,7 +214,8 @@ class NodeLabels:
     def nodes(self) -> PartialPartition:
         """The labels as a PartialPartition of the nodes, with the ranges ``same``.
 
-        The label of a node is the most frequent label of its samples, or −1 if none is labeled.
+        The label of a node is the most frequent label of its samples, or −1 if no sample is
+        labeled.
         """
         most = np.where(self.counts.any(axis=1), np.argmax(self.counts, axis=1), -1)
         return PartialPartition(len(most), most, same=self.same)
@@ -233,17 +235,17 @@ class NodeLabels:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The cluster of every node, (S,). If a node has several, it is the most frequent one."""
+        """The cluster of every node, (S,): in the completion, or by the most frequent label."""
         return np.argmax(self.counts, axis=1) if self.clusters is None else self.clusters
 
     def with_completion(self, partition: Partition) -> NodeLabels:
-        """The labels, completed by a partition of the nodes that agrees with them."""
+        """Complete the labels by a partition of the nodes that agrees with the labels."""
         names = np.empty(partition.n_clusters, dtype=np.int64)
         names[partition.labels[self.labeled]] = np.argmax(self.counts[self.labeled], axis=1)
         return replace(self, clusters=names[partition.labels])
 
     def completed(self, clusters: NDArray[np.int64] | None) -> NDArray:
-        """The counts (S, K) if the unlabeled samples of node s are in cluster ``clusters[s]``.
+        """Return the counts (S, K) if the unlabeled samples of node s join cluster ``clusters[s]``.
 
         If ``clusters[s]`` is −1, only the labeled samples of node s are counted.
         """
@@ -255,39 +257,39 @@ class NodeLabels:
 
     @cached_property
     def _scales(self) -> tuple[NDArray, NDArray]:
-        """Square roots of sizes: √n_s of the nodes, (S, 1), and √n_k of the clusters, (K,)."""
+        """The square roots of sizes: √n_s of every node (S, 1), and √n_k of every cluster (K,)."""
         sizes = self.counts.sum(axis=1) if self.sizes is None else self.sizes
         return np.sqrt(sizes)[:, None], np.sqrt(self.completed(self.clusters).sum(axis=0))
 
     @cached_property
     def factor(self) -> NDArray:
-        """R with RRᵀ = ÊᵀHÊ, (S, K). Its entries are n_sk / √(n_s n_k)."""
+        """The matrix R with RRᵀ = ÊᵀHÊ, (S, K). Its entries are n_sk / √(n_s n_k)."""
         nodes, clusters = self._scales
         return self.completed(self.clusters) / nodes / clusters
 
     def root(self, V: NDArray) -> NDArray:
-        """RᵀV, (S, k) -> (K, k)."""
+        """Return RᵀV, (S, k) -> (K, k)."""
         return self.factor.T @ V
 
     def project(self, V: NDArray) -> NDArray:
-        """RRᵀV, (S, k) -> (S, k)."""
+        """Return RRᵀV, (S, k) -> (S, k)."""
         return self.factor @ (self.factor.T @ V)
 
     def labeled_product(self, V: NDArray) -> NDArray:
-        """Êᵀ(DH + HD)Ê V = (R_D Rᵀ + R R_Dᵀ) V, (S, k) -> (S, k)."""
+        """Return Êᵀ(DH + HD)Ê V = (R_D Rᵀ + R R_Dᵀ) V, (S, k) -> (S, k)."""
         nodes, clusters = self._scales
         labeled = self._weighted / nodes / clusters
         return labeled @ (self.factor.T @ V) + self.factor @ (labeled.T @ V)
 
     @property
     def labeled_trace(self) -> float:
-        """Tr DH. A cluster adds its entry of D times the labeled fraction of its samples."""
+        """Tr DH. Each cluster adds its entry of D times the labeled fraction of its samples."""
         return float(np.sum(self._weighted.sum(axis=0) / self._scales[1] ** 2))
 
     def squared_norm(self, labels: NDArray) -> float:
-        """The loss ‖D^½(M − N)‖²_F of a partition of the nodes, given by ``labels`` (S,).
+        """Return the loss ‖D^½(M − N)‖²_F of a partition of the nodes, given by ``labels`` (S,).
 
-        The cost is O(SK).
+        The time is O(SK).
         """
         codes = Partition.from_labels(labels[self.labeled]).labels
         table = np.zeros((int(codes.max()) + 1, self.n_clusters))
@@ -312,11 +314,11 @@ class NodeLabels:
 def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None) -> Partition:
     """Find a partition H of the nodes that agrees with the labels and has a large ⟨A, H⟩.
 
-    This is kernel K-means in which nodes with a label keep the cluster of this label. It runs
-    twice, and the better result is returned. In the first run, each node starts in the most similar
-    cluster of labeled samples. The second run starts from constrained spectral clustering. Each run
-    ends in a local maximum, and each of its rounds costs a product of A with K vectors. There are K
-    clusters: one for each label that is the most frequent label of some node.
+    The algorithm is kernel K-means, but nodes with a label keep the cluster of this label. The
+    algorithm runs twice, and the better result is returned. In the first run, each node starts in
+    the most similar cluster of labeled samples. The second run starts from constrained spectral
+    clustering. Each run ends in a local maximum, and each round takes a product of A with K
+    vectors. There are K clusters: one for each label that is the most frequent label of some node.
     """
     K = int(known.nodes.labels.max()) + 1
     spectral = spectral_completion(form, K, known.nodes)
@@ -328,14 +330,14 @@ def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None)
 def _kernel_means(
     form: Form, known: NodeLabels, clusters: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], float]:
-    """Kernel K-means from ``clusters``: returns the cluster of every node, and ⟨A, H⟩.
+    """Run kernel K-means from ``clusters``, and return the cluster of every node, and ⟨A, H⟩.
 
     Nodes that must share a cluster form a group. In every round each group without a label moves to
-    the nearest mean. Let A = ΨΨᵀ. A node of n samples is the point ψ/√n with weight n, where ψ is
-    its row of Ψ. Its squared distance to the mean of cluster k is, up to a constant, q_k − 2m_sk,
-    where m_sk is its inner product with the mean, and q_k the squared norm of the mean. If A is
-    positive semidefinite, each round increases ⟨A, H⟩. In any case the clusters of the best round
-    are returned.
+    the nearest mean. Let A = ΨΨᵀ. A node s of n samples is the point ψ/√n with weight n, where ψ is
+    the row of the node in Ψ. Up to a constant, the squared distance between this point and the mean
+    of cluster k is q_k − 2m_sk. Here m_sk is the inner product of the point with the mean, and q_k
+    is the squared norm of the mean. If A is positive semidefinite, each round increases ⟨A, H⟩. In
+    any case, the clusters of the best round are returned.
     """
     groups, fixed = groups_of(known.nodes)[0], known.columns
     labeled = np.unique(fixed[known.labeled])  # clusters that hold labeled samples

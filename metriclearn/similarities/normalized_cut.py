@@ -1,7 +1,7 @@
-"""Normalized cuts of a graph of nodes: the spectral embedding and three ways to round it.
+"""Find normalized cuts of a graph of nodes: a spectral embedding and three ways to round it.
 
-A node of size n counts exactly as n equal samples, see :mod:`metriclearn.similarities.nodes`. So
-the cut of the nodes is the cut of the samples that they stand for.
+A node of size n counts exactly as n equal samples, see :mod:`metriclearn.similarities.nodes`. So a
+cut of the nodes has the same value as the same cut of the samples.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class NormalizedCut:
 
     @property
     def n_samples(self) -> int:
-        """S, the number of nodes."""
+        """The number S of nodes."""
         return len(self.operator.root)
 
     @cached_property
@@ -45,7 +45,7 @@ class NormalizedCut:
 
     @cached_property
     def _leading(self) -> NDArray:
-        """The eigenvector r√d with the eigenvalue 1, which every graph has. d are the degrees."""
+        """The eigenvector r√d with the eigenvalue 1, which every graph with degrees d has."""
         leading = self.operator.root**2 / self._normalized.root
         return leading / np.linalg.norm(leading)
 
@@ -55,14 +55,16 @@ class NormalizedCut:
         return self.operator.root**4 / self._normalized.root**2
 
     def matvec(self, V: NDArray) -> NDArray:
-        """Multiply V by the normalized similarity minus vvᵀ, where v is its first eigenvector."""
+        """Multiply V by the normalized similarity minus vvᵀ with its first eigenvector v."""
         flat = V.reshape(len(V), -1)
         rest = self._normalized.matvec(flat) - np.outer(self._leading, self._leading @ flat)
         return rest.reshape(V.shape)
 
     def eigenpairs(self, count: int) -> tuple[NDArray, NDArray]:
-        """The ``count`` largest eigenvalues of the normalized similarity, descending, and their
-        eigenvectors."""
+        """Return the ``count`` largest eigenvalues of the normalized similarity, with eigenvectors.
+
+        The largest eigenvalue comes first.
+        """
         count = min(count, self.n_samples)
         if count == 1:
             return np.ones(1), self._leading[:, None]
@@ -70,14 +72,13 @@ class NormalizedCut:
         return np.append(1.0, values), np.column_stack([self._leading, vectors])
 
     def embedding(self, count: int) -> NDArray:
-        """The row of one sample of each node in the matrix of eigenvectors, scaled to length 1."""
+        """Return the row of a sample of each node among the eigenvectors, scaled to length 1."""
         rows = self.eigenpairs(count)[1] / self.operator.root[:, None]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(lengths > 0, lengths, 1.0)
 
     def values(self, indicators: NDArray) -> NDArray:
-        """The values cut/vol + cut/vol′ of two-way cuts, (k,). A column of ``indicators`` is a
-        cut."""
+        """Return the values cut/vol + cut/vol′ of the k two-way cuts in ``indicators`` (S, k)."""
         scaled = self.operator.root[:, None] * indicators
         inside = np.sum(scaled * self.operator.matvec(scaled), axis=0)
         volume = self.volumes @ indicators
@@ -88,7 +89,7 @@ class NormalizedCut:
 class ThresholdCut(BaseEstimator):
     """Cut at the best threshold of the second eigenvector, and repeat until there are K parts.
 
-    The part whose best cut has the least value is divided next, as by Shi and Malik.
+    As in the paper of Shi and Malik, the part whose best cut has the least value is divided next.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ class ThresholdCut(BaseEstimator):
         return labels
 
     def _split(self, cut: NormalizedCut) -> tuple[float, NDArray]:
-        """The value of the best two-way cut, and a mask of the nodes on its second side."""
+        """Return the value of the best two-way cut, and a mask of the nodes on its second side."""
         if cut.n_samples == 1:
             return np.inf, np.zeros(1, dtype=bool)
         second = cut.eigenpairs(2)[1][:, 1] / np.sqrt(cut.volumes)
@@ -133,7 +134,7 @@ class ThresholdCut(BaseEstimator):
 
 
 class KMeansRounding(BaseEstimator):
-    """K-means on the rows of the K leading eigenvectors, scaled to unit length.
+    """Find clusters by K-means on the rows of the K leading eigenvectors, scaled to unit length.
 
     Parameters
     ----------
@@ -159,12 +160,12 @@ class KMeansRounding(BaseEstimator):
 
 
 class Discretization(BaseEstimator):
-    """Rotate the rows of the K leading eigenvectors as close to indicators as possible.
+    """Find clusters by rotating the rows of the K leading eigenvectors close to indicators.
 
     Parameters
     ----------
     max_rounds : int
-        Largest number of alternations between the nearest indicators and the best rotation.
+        Largest number of rounds. A round finds the nearest indicators, and then the best rotation.
 
     References
     ----------

@@ -1,6 +1,6 @@
-"""Operators for similarity matrices (dense, in blocks, sparse or of low rank), and their forms.
+"""Apply similarity matrices to vectors (dense, in blocks, sparse or of low rank), and make forms.
 
-Every operator stands for A = Diag(r) W Diag(r), where W_ij is the similarity of nodes i and j, and
+Every operator stands for A = Diag(r) W Diag(r). Here W_ij is the similarity of nodes i and j, and
 r_s² is the fraction of all samples that are in node s. For a partition M of the nodes, ⟨A, M⟩ with
 these S×S matrices equals ⟨W/T, M⟩ with the T×T matrices of the samples.
 """
@@ -38,22 +38,22 @@ class Operator(ABC):
 
     @abstractmethod
     def product(self, V: NDArray) -> NDArray:
-        """The product W V of the unscaled similarity, (S, k) -> (S, k)."""
+        """Return the product W V of the unscaled similarity, (S, k) -> (S, k)."""
 
     @abstractmethod
     def unscaled_slope(self, F: NDArray) -> NDArray:
-        """The derivative d⟨W, FFᵀ⟩/dB of the unscaled similarity."""
+        """Return the derivative d⟨W, FFᵀ⟩/dB of the unscaled similarity."""
 
     def matvec(self, V: NDArray) -> NDArray:
-        """The product A V. The result has the shape of V, (S,) or (S, k)."""
+        """Return the product A V. It has the shape of V, (S,) or (S, k)."""
         product = self.product(self.root[:, None] * V.reshape(len(V), -1))
         return (self.root[:, None] * product).reshape(V.shape)
 
     def slope(self, factor: NDArray) -> NDArray:
-        """The derivative d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix.
+        """Return the derivative d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix.
 
-        For given similarities, it is diagonal and holds the derivatives with respect to their
-        weights.
+        For given similarities, this matrix is diagonal and holds the derivatives with respect to
+        the weights of the similarities.
         """
         slope = self.unscaled_slope(self.root[:, None] * factor)
         if self.shares is None:
@@ -66,19 +66,19 @@ class Operator(ABC):
         return slope - 0.25 * (self.unscaled_slope(plus) - self.unscaled_slope(minus))
 
     def rescaled(self, root: NDArray) -> Self:
-        """The operator with the same similarities and another root.
+        """Return the operator with the same similarities and another root r.
 
-        The slope treats the new root as a constant.
+        The slope of the new operator treats the root as a constant.
         """
         other = copy.copy(self)
         other.root, other.shares = root, None
         return other
 
     def normalized(self) -> Self:
-        """The normalized similarity, in which W is replaced by D^(-1/2) W D^(-1/2).
+        """Return the normalized similarity, in which D^(-1/2) W D^(-1/2) replaces W.
 
-        The degrees are d = W r², so the new root is r/√d, which depends on W. A node that has no
-        similarity, not even to itself, has an empty row, so its d may have any value.
+        The degrees are d = W r², so the new root is r/√d, which depends on W. If a node has no
+        similarity, not even to itself, its row is empty, so its degree may have any value.
         """
         degrees = self.matvec(self.root) / self.root
         other = copy.copy(self)
@@ -88,15 +88,15 @@ class Operator(ABC):
 
     @abstractmethod
     def restricted(self, kept: NDArray) -> Self:
-        """The operator of the similarities between the nodes ``kept``."""
+        """Return the operator of the similarities between the nodes ``kept``."""
 
 
 class GaussianOperator(Operator):
-    """W_ij = exp(−(x_i − x_j)ᵀB(x_i − x_j)) for all pairs of nodes.
+    """The Gaussian similarity W_ij = exp(−(x_i − x_j)ᵀB(x_i − x_j)) for all pairs of nodes.
 
-    A product with k vectors costs O(S²(r + k)) for a metric of rank r. Everything is computed from
+    A product with k vectors takes O(S²(r + k)) for a metric of rank r. Everything is computed from
     the upper half of W, in blocks of rows that fit into the cache. The blocks are stored if they
-    take at most half of ``memory``. Otherwise they are computed again for every product.
+    take at most half of ``memory``. If they take more, they are computed again for every product.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ class GaussianOperator(Operator):
     def _blocks(self) -> Iterator[tuple[slice, NDArray]]:
         """Yield the upper half of W in blocks: a slice of rows, and the entries of these rows.
 
-        If a block begins at row i, it holds the columns from i on. Its entries right of the
-        diagonal square occur in W once more, transposed.
+        If a block begins at row i, it holds the columns from i on. The entries of a block that lie
+        right of the square on the diagonal occur in W once more, transposed.
         """
         yield from self._kept
         n, kept = len(self.root), []
@@ -154,7 +154,7 @@ class GaussianOperator(Operator):
         return product[:, :-1] - product[:, -1:] * self._X
 
     def unscaled_slope(self, F: NDArray) -> NDArray:
-        """−Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ = 2Xᵀ(GX − Diag(G1)X) with G = FFᵀ∘W."""
+        """Return −Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ = 2Xᵀ(GX − Diag(G1)X) with G = FFᵀ∘W."""
         half = self._X.T @ self.pull(F)
         return half + half.T
 
@@ -165,8 +165,8 @@ class GaussianOperator(Operator):
 class NeighborhoodOperator(Operator):
     """The Gaussian similarity of E given pairs, with 1 on the diagonal and 0 for all other pairs.
 
-    A product with k vectors costs O(Ek). The operator takes at most ``BYTES_PER_PAIR`` bytes of
-    memory for every pair.
+    A product with k vectors takes O(Ek) time. The operator takes at most ``BYTES_PER_PAIR`` bytes
+    of memory for every pair.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class NeighborhoodOperator(Operator):
         return self._matrix @ V
 
     def unscaled_slope(self, F: NDArray) -> NDArray:
-        """−2 Σ_pairs (FFᵀ)_ij W_ij (x_i − x_j)(x_i − x_j)ᵀ, computed in blocks of pairs."""
+        """Return −2 Σ_pairs (FFᵀ)_ij W_ij (x_i − x_j)(x_i − x_j)ᵀ, computed in blocks of pairs."""
         total = np.zeros((self._X.shape[1],) * 2)
         for block in gen_batches(len(self._pairs), _PAIRS):
             i, j = self._pairs[block].T
@@ -215,7 +215,7 @@ class NeighborhoodOperator(Operator):
 
 
 class FourierOperator(Operator):
-    """A = ΨΨᵀ with Ψ = Diag(r)Φ and Φ = [cos XΩᵀ, sin XΩᵀ]/√(D/2), Ω = √2 Ω₀B^(1/2).
+    """The similarity A = ΨΨᵀ: Ψ = Diag(r)Φ, Φ = [cos XΩᵀ, sin XΩᵀ]/√(D/2), Ω = √2 Ω₀B^(1/2).
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ class FourierOperator(Operator):
         Lᵀ with B = LLᵀ.
     root : array (S,)
     directions : array (D/2, P)
-        Ω₀, standard normal.
+        Ω₀. Its entries are standard normal.
     """
 
     def __init__(self, X: NDArray, components: NDArray, root: NDArray, directions: NDArray) -> None:
@@ -240,7 +240,7 @@ class FourierOperator(Operator):
 
     @property
     def factors(self) -> NDArray:
-        """Ψ, (S, D)."""
+        """The matrix Ψ, (S, D)."""
         return self.root[:, None] * self._features
 
     def restricted(self, kept: NDArray) -> Self:
@@ -252,9 +252,9 @@ class FourierOperator(Operator):
         return self._features @ (self._features.T @ V)
 
     def unscaled_slope(self, F: NDArray) -> NDArray:
-        """The derivative d⟨W, FFᵀ⟩/dB by the chain rule.
+        """Return the derivative d⟨W, FFᵀ⟩/dB by the chain rule.
 
-        ⟨W, FFᵀ⟩ = Σ_c ‖Φᵀf_c‖² depends on the angles XΩᵀ, and they depend on B^(1/2).
+        ⟨W, FFᵀ⟩ = Σ_c ‖Φᵀf_c‖² depends on the angles XΩᵀ, and these angles depend on B^(1/2).
         """
         sums, half = self._features.T @ F, len(self._directions)
         cosine, sine = self._features[:, :half], self._features[:, half:]
@@ -267,7 +267,7 @@ class FourierOperator(Operator):
 
 
 class SumOperator(Operator):
-    """W = Σ_k w_k W_k for n given symmetric matrices. The sum is formed only once, in O(nS²)."""
+    """The sum W = Σ_k w_k W_k of n given symmetric matrices. It is computed once, in O(nS²)."""
 
     def __init__(self, matrices: NDArray, weights: NDArray, root: NDArray) -> None:
         self.root, self._matrices, self._weights = root, matrices, weights
@@ -307,28 +307,27 @@ class SimilarityForm:
         self.n_samples = len(self.operator.root)
 
     def at(self, partition: Projector | NodeLabels) -> float:
-        """⟨A − κN + cI, M⟩."""
+        """Return ⟨A − κN + cI, M⟩."""
         U = partition.factor
         return float(np.sum(U * self.matvec(U)))
 
     def matvec(self, V: NDArray) -> NDArray:
-        """(A − κN + cI) V, (S, k) -> (S, k)."""
+        """Return (A − κN + cI) V, (S, k) -> (S, k)."""
         product = self.operator.matvec(V) + self.shift * V
         if self.truth is not None:
             product -= self.weight * self.truth.project(V)
         return product
 
     def shifted(self, shift: float) -> SimilarityForm:
-        """The form plus shift·I."""
+        """Return this form plus shift·I."""
         return replace(self, shift=self.shift + shift)
 
     def plus(self, truth: NodeLabels, weight: float) -> SimilarityForm:
-        """The form minus weight·N, where the labels N are ``truth``."""
+        """Return this form minus weight·N, where N are the labels ``truth``."""
         return replace(self, truth=truth, weight=self.weight + weight)
 
     def compressed(self) -> Compressed:
-        """The form A − κN + cI, with A − κN as a matrix on the span of [Ψ, R], where A = ΨΨᵀ and
-        N = RRᵀ.
+        """Write A − κN + cI as a matrix on the span of [Ψ, R] plus cI, for A = ΨΨᵀ and N = RRᵀ.
 
         This takes one QR decomposition of the S×(D + K) matrix [Ψ, R].
         """

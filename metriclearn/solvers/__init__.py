@@ -1,4 +1,4 @@
-"""Minimize a risk plus a regularizer over a cone of metrics. Nothing here depends on partitions."""
+"""Metric cones, regularizers, and solvers with certificates. No code here depends on partitions."""
 
 import pkgutil
 

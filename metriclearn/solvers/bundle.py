@@ -55,12 +55,12 @@ class BundleDual(BaseEstimator):
     Each round solves the master problem over the working set of cuts (:class:`DualMaster`). Then it
     asks the oracles for new cuts at the solution, and compares the best objective with the lower
     bound from the dual. If there are few cuts, the solution of the master problem usually has too
-    small a norm. So the solution is multiplied by up to 1.3, as long as this lowers the objective.
-    Before each call of the oracles, the solver checks the cuts that it has dropped from the working
-    set. As long as these cuts exceed the cuts of the working set by a large part of the gap, the
-    solver adds them and solves the master problem again. A proximal term keeps solutions near the
-    best point. If a round lowers the objective enough, the weight of this term is reduced, and if
-    not, it is raised.
+    small a norm. So the solution is multiplied by a factor of up to 1.3, as long as the objective
+    still falls along the ray from 0 through it. Before each call of the oracles, the solver checks
+    the cuts that it has dropped from the working set. As long as these cuts exceed the cuts of the
+    working set by a large part of the gap, the solver adds them and solves the master problem
+    again. A proximal term keeps solutions near the best point. If a round lowers the objective
+    enough, the weight of this term is reduced, and if not, it is raised.
 
     The solver works with squared regularizers, with linear regularizers (L1, trace), and with the
     penalty of a cluster, which is not regularized. The reported bound holds for the original

@@ -97,6 +97,10 @@ def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, 
     """For every function, find the cut with the largest value at w, if it exceeds ``model``.
 
     ``model`` holds one value for every function.
+
+    Returns
+    -------
+    the indices of these cuts in the table, and the amounts by which these cuts exceed ``model``
     """
     heights = table["offset"] + table["slope"] @ w
     # Sort by function, then from the highest cut down, and the oldest first among equal ones. The

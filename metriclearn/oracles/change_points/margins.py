@@ -242,7 +242,7 @@ def boundary_margins(
 def _with_states(
     problem: PenalizedSegmentation, penalty: float, boundaries: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For every t, compute the best value with a change at t. For every boundary t, compute W(t).
+    """Compute the best value with a change at t for every t, and W(t) for every boundary t.
 
     A separate run of the program finds W(t) for each boundary.
     """
@@ -297,7 +297,7 @@ class Sides(NamedTuple):
 def _given_count(
     problem: PenalizedSegmentation, ends: NDArray[np.int64], tolerance: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For every t, compute the best value with a change at t. For every boundary t, compute W(t).
+    """Compute the best value with a change at t for every t, and W(t) for every boundary t.
 
     Only segmentations into K = len(ends) segments are considered. At any penalty λ, the value of
     such a segmentation is at most λK plus the best penalized value of segmentations into any number
