@@ -142,10 +142,10 @@ class KnownLoss(FrobeniusLoss):
 
         T ℓ(M, known) = Σ_pieces min_{N agrees} ‖M|piece − N‖²_F.
 
-    On a known stretch N is unique, and the distance is the paper's loss (Lajugie, Arlot & Bach, Eq.
-    (8)). On a region the distance is the number of missing or superfluous changes. Unlabeled
-    samples add nothing. The loss ℓ is 0 exactly for the segmentations that agree with all labels.
-    If all labels are known, ℓ is the paper's loss.
+    On a known stretch N is unique, and the distance is the loss of Lajugie, Arlot & Bach, Eq. (8).
+    On a region the distance is the number of missing or superfluous changes. Unlabeled samples add
+    nothing. The loss ℓ is 0 exactly for the segmentations that agree with all labels. If all labels
+    are known, ℓ is the paper's loss.
 
     Up to a constant, every term is a sum of charges, one for each segment (s,u]. A table gives each
     charge in O(1), so loss-augmented inference stays an exact dynamic program. The restriction
