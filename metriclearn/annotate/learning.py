@@ -308,8 +308,8 @@ class Group:
     def validate(self, given: Given) -> None:
         """Compare labeled stretches with predictions by models that were not trained on them.
 
-        Two variants predict: in one of them, names influence where boundaries are found. From then
-        on, the model of the group uses the better variant.
+        Two variants are compared. In one of them, names influence where boundaries are found. From
+        then on, the model of the group uses the better variant.
         """
         self.checked = self.calibration = None
         every = [

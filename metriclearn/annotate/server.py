@@ -173,7 +173,7 @@ class Page:
             }
 
     async def learned(self, request: Any, body: bytes) -> Any:
-        """Send the next result of learning, as soon as it is newer than the result on the page.
+        """Wait for a result of learning that is newer than the result on the page, and send it.
 
         If there is no newer result after some seconds, the old result is sent again. No thread
         waits for results, so any number of browser windows may be open.
@@ -261,8 +261,8 @@ class Page:
     def export_all(self, request: Any, body: bytes) -> Any:
         """Send the segments of all recordings.
 
-        In the format "csv" they are in one table. In other formats they are in an archive with a
-        file for each recording.
+        The format "csv" gives one table. Other formats give an archive with a file for each
+        recording.
         """
         kind, known = request.path_params["kind"], _is_known(request)
         form = _format(kind)

@@ -83,7 +83,7 @@ class Recording:
     def sound(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.uint8]]:
         """Minima and maxima of the waveform, and the mel spectrogram.
 
-        A second has 500 minima, 500 maxima and 50 frames of the spectrogram.
+        There are 500 minima, 500 maxima and 50 frames of the spectrogram per second.
         """
         low, high, columns = [], [], []
         bands, window = _mel_bands(), np.hanning(_WINDOW).astype(np.float32)

@@ -196,11 +196,11 @@ def suggest(
         For a nearly predicted change, m is how much the score falls if the change is added.
         "diversity" prefers stretches that differ from all labeled and suggested stretches. A
         stretch is described by the means and standard deviations of the features. The gain is the
-        distance from this description to the nearest one of a labeled or suggested stretch.
-        "combined" multiplies the square of the gain of "margin" by the distance of "diversity"
-        under the learned metric. It chooses every second stretch at random. Without labeled changes
-        there is no metric, so "margin" and "combined" choose at random. "random" and "leftmost"
-        (from the start of the first recording) are baselines that ignore the data.
+        distance to the nearest description of a labeled or suggested stretch. "combined" multiplies
+        the square of the gain of "margin" by the distance of "diversity" under the learned metric.
+        It chooses every second stretch at random. Without labeled changes there is no metric, so
+        "margin" and "combined" choose at random. "random" and "leftmost" (from the start of the
+        first recording) are baselines that ignore the data.
     random_state : int, Generator or None
         Seed of the random choices.
 

@@ -198,7 +198,7 @@ def read_data_sets(
     single_precision : bool
         Whether to keep float32 arrays as they are. If not, all arrays become float64.
     missing : bool
-        Whether NaN is allowed for unknown values. If so, the caller must handle them.
+        Whether NaN is allowed for unknown values. The caller must then handle NaN.
     executor : Executor, optional
         Computes the lengths and scales of data sets that are read one at a time.
 

@@ -186,7 +186,7 @@ def read_labeled(
 def read_counts(
     who: str, name: str, given: Any, data: Any, *, optional: bool, min_size: int = 1
 ) -> list[int | None]:
-    """Read one number of clusters, or None if this is allowed, for each data set.
+    """Read the number of clusters of each data set, or None if this is allowed.
 
     Parameters
     ----------

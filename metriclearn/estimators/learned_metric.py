@@ -38,7 +38,7 @@ class LearnedMetric(  # type: ignore[call-arg]
     ComponentParameters,
     auto_wrap_output_keys=None,
 ):
-    """The methods that estimators have in the package metric-learn.
+    """The methods of a learned metric, named as in the package metric-learn.
 
     They use the fitted ``components_`` = Lᵀ, (r, P), where B = LLᵀ is the metric.
 
@@ -135,7 +135,7 @@ class LearnedMetric(  # type: ignore[call-arg]
 
 
 def spread(components: NDArray, varies: NDArray) -> NDArray:
-    """Extend components (r, Q) of the Q features that vary to components (r, P) of all features.
+    """Extend components of the varying features, (r, Q), to components of all features, (r, P).
 
     ``varies`` (P,) is true for the features that vary. All other features get the weight 0.
     """

@@ -17,8 +17,8 @@ is the concave-convex procedure of Yu & Joachims (2009) for the latent structure
 
 F is an upper bound on the objective with this hinge.
 
-The completion step finds the best H_i if its oracle is exact, as for change-points. An old
-completion is replaced only by one with a higher score. If the loss does not depend on the
+The completion step finds the best H_i if its oracle is exact, as for change-points. A new
+completion replaces the old one only if its score is higher. If the loss does not depend on the
 completions, neither step raises F. Otherwise new completions may raise F. The alternation then
 ends, and the old completions are kept. The metric step starts from the present w. If the loss does
 not depend on the completions, the metric step also reuses its earlier cuts, in which only the
@@ -112,10 +112,11 @@ class KnownStart(BaseEstimator):
     data set. All labeled samples of a table together become one data set. If all labels in these
     data sets are known, learning from them is the convex problem for full labels, so no wrong
     completion can affect it. A stretch may contain annotated regions in which the positions of
-    changes are unknown. Its labels are then completed under principal components first. If the
-    labeled parts contain no changes, principal components are used instead of a learned metric. On
-    one draw of the synthetic data with 30 % of the labels, three regularizers had the validation
-    losses 0.25, 0.44 and 1.11. With principal components they had 1.32, 1.04 and 1.69.
+    changes are unknown. The labels of such a stretch are first completed under the metric of
+    principal components. If the labeled parts contain no changes, principal components are used
+    instead of a learned metric. On one draw of the synthetic data with 30 % of the labels, three
+    regularizers had the validation losses 0.25, 0.44 and 1.11. With principal components they had
+    1.32, 1.04 and 1.69.
 
     See Also
     --------

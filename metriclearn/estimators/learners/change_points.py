@@ -57,7 +57,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     compute the hinge exactly. New sequences are segmented exactly with the learned B and λ.
 
     The defaults (one weight per feature, L1 of strength 1e-3 on standardized features, learned
-    penalty) are within one standard error of the best setting. This was measured by 3-fold
+    penalty) are within one standard error of the best setting. We measured the losses by 3-fold
     cross-validation on the training parts of the synthetic sequences, HAPT and Gesture Phase. The
     command ``python -m experiments.run experiment=default_settings`` repeats the measurement, and
     docs/results/default_settings.md shows the results. With few correlated features, as in HAPT,
@@ -141,9 +141,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     Notes
     -----
     The paper fixes λ = α = 1 (see :meth:`paper`). The loss contains Tr M, the number of segments.
-    In the loss-augmented problem this term and the penalty then cancel: (α − λ) Tr M = 0. With
-    noisy data, the certified optimum therefore shrinks B and predicts too few segments. A learned
-    λ, which is the default, does not have this defect.
+    In the loss-augmented problem, α Tr M and the penalty λ Tr M then cancel. With noisy data, the
+    certified optimum therefore shrinks B and predicts too few segments. A learned λ, which is the
+    default, does not have this defect.
 
     Examples
     --------
@@ -219,7 +219,9 @@ class Segmentations(Task):
         return Training(data, truths)
 
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
-        """Find the best segmentations under a first metric that agree with the partial labels.
+        """Complete partial labels by the best segmentations under a first metric.
+
+        These segmentations agree with the labels.
 
         The penalty is chosen first: at this penalty, segmentations that ignore the labels have the
         least loss on the labeled parts.

@@ -38,7 +38,7 @@ class RelaxableOracle(Oracle, Protocol):
 
     The oracle finds this maximum exactly or approximately. ``over_partitions`` is true if the
     oracle always returns partitions. ``relaxation`` is an oracle whose values are upper bounds on
-    the maximum over partitions. It may be the same oracle.
+    the maximum over partitions. ``relaxation`` may be the oracle itself.
     """
 
     over_partitions: bool

@@ -237,7 +237,7 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
     """Complete partial labels under a first metric, and return training data with these labels.
 
     If one data set has partial labels, full labels of other data sets are also converted to partial
-    labels. These then have no unknown parts.
+    labels. The converted labels have no unknown parts.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
         """Fit a copy of the learner to pieces of the data, and return its components.
 
         The copy has no callbacks and no progress bar. Partial labels of the pieces are first
-        completed under principal components.
+        completed under the metric of principal components.
         """
         start = Alternation(start=PrincipalStart())
         quiet = replace(learner, alternation=start, callbacks=(), verbose=False, **changes)
@@ -417,7 +417,7 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
 
 
 def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str | None:
-    """Return the key of the warning about a fit in ``_CONCERNS``, or None for no warning."""
+    """Choose the warning about a fit: a key of ``_CONCERNS``, or None for no warning."""
     truths, varies = problem.risk.truths, np.isfinite(learner.scale_)
     counts = np.array(list(map(attrgetter("n_clusters"), truths)))
     lengths = np.array(list(map(attrgetter("n_samples"), truths)))

@@ -56,7 +56,7 @@ class Euclidean(MetricOfData):
     Parameters
     ----------
     standardize : bool
-        Whether to divide. With False, features stay unchanged.
+        Whether features are divided. If False, they stay unchanged.
 
     Attributes
     ----------
@@ -71,8 +71,8 @@ class Euclidean(MetricOfData):
 
     References
     ----------
-    Mahalanobis, On the generalised distance in statistics, 1936. ``Euclidean`` is its diagonal
-    case.
+    Mahalanobis, On the generalised distance in statistics, 1936. ``Euclidean`` is the diagonal case
+    of this distance.
     """
 
     standardize: bool = True
@@ -117,7 +117,7 @@ class PrincipalComponents(MetricOfData):
     whiten: bool = False
 
     def _components(self, data: DataSets) -> NDArray:
-        """Compute the principal components of standardized features, for unscaled data."""
+        """Compute principal components of the standardized features, in the units of the data."""
         variances, components = principal_components(data.arrays, self.n_components)
         if not self.whiten:
             return components
@@ -135,8 +135,8 @@ class RelevantComponents(LearnedMetric):
     Parameters
     ----------
     n_components : int, optional
-        Number of directions to keep. The directions with the smallest variance within chunklets,
-        divided by their total variance (Fisher), are kept. By default all directions are kept.
+        Number of directions to keep. The directions with the smallest ratios of variance within
+        chunklets to total variance (Fisher) are kept. By default all directions are kept.
     diagonal : bool
         Use only variances, so that the metric has one weight per feature. ``shrinkage`` and
         ``n_components`` are then ignored.

@@ -53,10 +53,10 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     We depart from the paper in two ways, because α = 1 as in the paper leads to a nearly diagonal
     W, which is useless. First, we divide similarities by the number of pixels. The eigenvalues of W
     then have the order of magnitude of α (``loss_scale``) at any resolution. Second, we try several
-    starts, because the objective is not convex. An outer step minimizes a majorant, which has the
-    tangent in place of the concave part. The relaxed M may have negative entries. The majorant is
-    then not convex in B either. Every outer step is therefore checked: ``solution_.trace`` never
-    increases, but there is no lower bound.
+    starts, because the objective is not convex. An outer step minimizes a majorant of the
+    objective, in which the tangent replaces the concave part. The relaxed M may have negative
+    entries. The majorant is then not convex in B either. Every outer step is therefore checked:
+    ``solution_.trace`` never increases, but there is no lower bound.
 
     Parameters
     ----------
@@ -88,9 +88,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         maxima, one with the loss and one without it. If this difference is divided by α, its limit
         for α → 0 is the loss of the relaxed prediction (structured ramp loss, Do et al. 2008;
         direct loss, McAllester, Hazan & Keshet 2010). The ramp suits labels that no metric
-        separates by a margin, such as tens of regions in an image. For such labels the minimum of
-        the ordinary hinge is near the metric 0. With the ramp, the objective is minimized by
-        descent, without majorants.
+        separates by a margin, such as tens of regions in an image. With such labels, the ordinary
+        hinge is smallest at a metric near 0. With the ramp, the objective is minimized by descent,
+        without majorants.
     balance : float
         b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b). For a sample in cluster k, n_k is
         the number of labeled samples in k, and n is the number of all labeled samples. b = 0 gives
@@ -99,7 +99,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         small regions have more influence than large ones.
     starts : sequence of float
         Training starts at several metrics: the Euclidean metric of standardized features, times
-        each of these factors. It keeps the start that leads to the least objective.
+        each of these factors. Only the start that leads to the least objective is kept.
     standardize : bool
         Divide features by their pooled within-image standard deviation before learning. If False,
         all features are divided by the same number, the power of 2 nearest to the largest deviation
@@ -128,8 +128,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     solution_ : Solution
         The result of the solver from the best start, with objective and trace.
     start_objectives_ : list of (float, float)
-        For each entry of ``starts``, a pair of the entry and of the objective that training reached
-        from this start: after the trial rounds if there are any, else at the end.
+        For each entry of ``starts``, a pair of the entry and the objective that training reached
+        from this start. With trial rounds, the objective after these rounds is given.
     completions_ : list of label maps or label arrays, or None
         The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None
@@ -232,7 +232,7 @@ class Cuts(Task):
         return terms, None
 
     def start(self, cone: MetricCone, training: Any = None, scale: Any = None) -> NDArray:
-        """Return the Euclidean metric. Solvers start at its products with the ``starts``."""
+        """Return the Euclidean metric. Solvers start at this metric times each of ``starts``."""
         return self.learner.metric.identity(cone.n_features)
 
     def complete(self, training: Training, fit: Any = None) -> list[Any]:

@@ -137,7 +137,7 @@ class Task(ABC):
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
         """Return the samples of all data sets, with the cumulative sums that oracles need.
 
-        Stored data sets are not read at once. Each is read when it is needed.
+        Stored data sets are not read yet. Each one is read when it is needed.
         """
         make: Callable[..., Samples] = Samples
         if extra is not None:
@@ -154,8 +154,8 @@ class Task(ABC):
         """Return the joint features, loss and oracles of the hinge, as arguments of HingeTerms.
 
         Also returns the term of the score that is learned in addition to the metric, or None. The
-        weights of this term are learned later, together with the metric; everything else in it has
-        been fitted. Without ``standardize``, learning divides features by ``unit``. With
+        weights of this term are learned later, together with the metric. All other parts of the
+        term have been fitted. Without ``standardize``, learning divides features by ``unit``. With
         ``standardize``, ``unit`` is 1.
         """
 
@@ -168,8 +168,8 @@ class Task(ABC):
         every sample is a cluster, only one partition is possible, and the metric starts at 0.
 
         If numbers of clusters are not given, the metric starts at 0. A learned penalty starts just
-        above the loss scale times the largest loss that one more cluster can add. A single cluster
-        is then optimal at the start, and the cut computed there bounds the penalty.
+        above α times the largest loss that one more cluster can add, where α is the loss scale. A
+        single cluster is then optimal at the start, and the cut computed there bounds the penalty.
         """
         learner, truths = self.learner, training.truths
         if not self.count_is_given:

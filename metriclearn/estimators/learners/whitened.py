@@ -81,8 +81,8 @@ class MappedLearner(LearnedMetric, ABC):
         """Compute W, then learn C. The arguments are the same as for the learner of C.
 
         Features that are constant in every data set get no weight. Data sets of weight 0 are left
-        out. The weights of the other data sets count in learning C, and in the whitening by
-        :class:`WhitenedClusteringLearner`.
+        out. The weights of the other data sets are used in learning C.
+        :class:`WhitenedClusteringLearner` also uses them to compute W.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class WhitenedMetricLearner(MappedSegmenter):
     Parameters
     ----------
     learner : ChangePointMetricLearner
-        Learns C. Set its ``standardize=False``, or whitened features are scaled once more.
+        Learns C. It should have ``standardize=False``, because whitened features need no scaling.
     shrinkage : float in [0, 1]
         Weight of the diagonal in the covariance within segments, as in
         :class:`~metriclearn.baselines.RelevantComponents`.
@@ -282,9 +282,9 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     by the covariance within clusters (RCA, ``between=0``) makes clusters round. If C is then
     regularized strongly, the weight of a direction is proportional to how much clusters differ
     along it. After whitening by the total covariance (``between=1``), a strongly regularized C
-    gives the same weight to all directions along which clusters differ. This metric nearly equals
-    the one of :class:`~metriclearn.baselines.ClosedFormMetric`. With ``shrinkage=1`` and the same
-    oracle, :class:`ClusteringMetricLearner` gives the same result.
+    gives the same weight to all directions along which clusters differ. The result is then nearly
+    the same as that of :class:`~metriclearn.baselines.ClosedFormMetric`. With ``shrinkage=1`` and
+    the same oracle, :class:`ClusteringMetricLearner` gives the same result.
 
     The defaults had nearly the least loss on 60 small tables (docs/results/clustering_defaults.md).
     The default oracle includes a local search, so the result depends slightly on the order of the
@@ -297,15 +297,15 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     Z_i = X_i Wᵀ are the mapped data sets, and the scale is c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩.
     Under C = cI, the scores c⟨Z_i Z_iᵀ, N_i⟩ of the labels then have the sum 2α Σ_i K_i. The losses
     have a smaller sum, because α‖M − N_i‖² ≤ 2α(K_i − 1) for all partitions M into K_i clusters.
-    The factor h is α times the mean of K_i/T_i, which has the order of magnitude of the hinge. A
-    large μ gives the metric of RCA or of a ``reference``, up to a factor, for any units and any
-    number of samples. A large μ also keeps directions in which the training clusters do not differ:
-    clusters in other data may differ there.
+    The factor h is α times the mean of K_i/T_i. It has the order of magnitude of the hinge. A large
+    μ gives the metric of RCA or of a ``reference``, up to a factor, for any units and any number of
+    samples. A large μ also keeps directions in which the training clusters do not differ: clusters
+    in other data may differ there.
 
     Parameters
     ----------
     learner : ClusteringMetricLearner
-        Learns C. Set its ``standardize=False``, or whitened features are scaled once more.
+        Learns C. It should have ``standardize=False``, because whitened features need no scaling.
         :meth:`predict` uses ``n_init`` and ``random_state`` of ``learner``.
     n_clusters : "given", int or None
         As in :class:`ClusteringMetricLearner`; replaces the ``n_clusters`` of the learner.

@@ -145,12 +145,12 @@ class NeighborFeatures(ComponentParameters):
 class FramePosteriors(ComponentParameters):
     """Emission features: log-probabilities of names from a classifier, and a constant.
 
-    The classifier reads a sample and its neighbors in time. Before that, features are standardized
-    with the means and deviations of all training recordings. The probabilities of a training
-    recording come from a model that was fitted without its group (cross-fitting). Otherwise scores
-    would be learned from probabilities that are too confident, because a classifier memorizes its
-    training data. If the other groups have fewer than two names, the model is fitted to all groups.
-    The probabilities of a new recording are the mean over the models of all folds.
+    The classifier reads a sample and its neighbors in time. Features are first standardized with
+    the means and deviations of all training recordings. The probabilities of a training recording
+    come from a model that was fitted without its group (cross-fitting). Otherwise scores would be
+    learned from probabilities that are too confident, because a classifier memorizes its training
+    data. If the other groups have fewer than two names, the model is fitted to all groups. The
+    probabilities of a new recording are the mean over the models of all folds.
 
     Parameters
     ----------
@@ -282,9 +282,10 @@ class FramePosteriors(ComponentParameters):
 def discriminant(rows: NDArray, names: NDArray) -> tuple[NDArray, NDArray]:
     """Compute the weights (C, Q) and offsets (C,) of names by linear discriminant analysis.
 
-    They give the logits of names. Neighboring rows are similar, so there are few independent rows
-    compared with the number of features. The covariance is therefore shrunk as in Ledoit & Wolf
-    (Journal of Multivariate Analysis 88, 2004). O(n Q²).
+    The logits of names are linear functions of a row, with these weights and offsets. Neighboring
+    rows are similar, so there are few independent rows compared with the number of features. The
+    covariance is therefore shrunk as in Ledoit & Wolf (Journal of Multivariate Analysis 88, 2004).
+    O(n Q²).
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
     n_folds: int = 5
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Learn from labeled recordings. A label must mean the same in all of them.
+        """Learn from labeled recordings. A label must mean the same in all recordings.
 
         Parameters
         ----------
@@ -260,7 +260,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return np.log(np.maximum(probabilities, LEAST))
 
     def _smoothed(self, logs: NDArray, candidate: float | None) -> Any:
-        """Smooth log-probabilities (T, C) to a segmentation with names.
+        """Convert log-probabilities (T, C) to a segmentation with names, by smoothing.
 
         ``candidate`` is the penalty or the width of the smoothing.
         """

@@ -254,7 +254,7 @@ class NamedSegmentations(Segmentations):
         return replace(training, truths=truths, classes=classes)
 
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
-        """Complete labels to segmentations with a name for every segment.
+        """Complete partial labels by segmentations with a name for every segment.
 
         Boundaries are found under a first metric, which is learned without names. A segment without
         a given name gets the name whose labeled samples have the nearest mean. Distances between
@@ -285,7 +285,7 @@ class NamedSegmentations(Segmentations):
         return truths
 
     def _name_weights(self, training: Training) -> NameWeights:
-        """Fit the emissions. W and τ stay 0, but τ is ∞ for forbidden transitions."""
+        """Fit the emissions. W and τ are still 0, but τ is ∞ for forbidden transitions."""
         arrays, truths = training.data.arrays, training.truths
         loss = self.loss(truths)
         groups = np.arange(len(truths)) if training.groups is None else training.groups

@@ -180,7 +180,7 @@ class FeaturePenalty(ComponentParameters):
         return np.hstack(parts)
 
     def reach(self) -> tuple[int, int]:
-        """Return on how many samples before and after a position the features depend.
+        """Return how many samples before and after a position its features depend on.
 
         Raises
         ------

@@ -30,7 +30,7 @@ Truth = Partition | PartialPartition
 class IntervalRegression(RegressorMixin, BaseEstimator):
     """Fit a linear or quadratic function whose values lie well inside given intervals.
 
-    Let x be the standardized features, and [l, h] the n intervals. The regression minimizes
+    Each of n rows has standardized features x and an interval [l, h]. The regression minimizes
 
         (1/n) Σ {[m − (z − l)]₊² + [m − (h − z)]₊²} + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b.
 

@@ -62,9 +62,9 @@ class SegmentCounts(StatelessTransformer):
 
     At a given penalty, the optimal segmentation M minimizes ‖Z − MZ‖² + penalty · K, where K is the
     number of segments. The feature is log K. There is one feature for each of several penalties.
-    Together they show the sizes of the changes and the roughness of the segments. A sequence whose
-    noise is not white has more small changes than its noise level suggests. For each penalty, one
-    pruned dynamic program finds the exact optimum.
+    Together the features show the sizes of the changes and the roughness of the segments. A
+    sequence whose noise is not white has more small changes than its noise level suggests. For each
+    penalty, one pruned dynamic program finds the exact optimum.
 
     Parameters
     ----------

@@ -26,8 +26,9 @@ class Calibration:
     Attributes
     ----------
     losses, probabilities : arrays (n,)
-        The probability is ``probabilities[i]`` at ``losses[i]``. Between these losses it is
-        interpolated linearly. It is constant below the first and above the last loss.
+        The probability is ``probabilities[i]`` at ``losses[i]``. Between these losses the
+        probability is interpolated linearly. It is constant below the first and above the last
+        loss.
     tolerance : int
         A change-point is true if a true change is at most this many samples away.
     components : array (r, P)

@@ -187,10 +187,11 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         """Compute exactly how certain every predicted change-point is, in the unit of the penalty.
 
         At the learned penalty this takes little more time than two pruned dynamic programs. If
-        numbers of segments are given, two more programs run. The additional programs skip
-        segmentations whose value is below an upper bound by more than a small amount, the window.
-        If the window turns out to be too narrow, these programs run again with wider windows. The
-        margins come from exact dynamic programs, even if the estimator has another ``oracle``.
+        numbers of segments are given, two more programs run. The additional programs skip a
+        segmentation if its value is too far below an upper bound. The largest distance allowed is
+        called the window. If the window turns out to be too narrow, these programs run again with
+        wider windows. The margins come from exact dynamic programs, even if the estimator has
+        another ``oracle``.
 
         Parameters
         ----------
@@ -372,8 +373,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         Raises
         ------
         ValueError
-            If data or labels cannot be used, or if no label is known. With ``named=False``, also if
-            no data set has two labeled segments.
+            If data or labels cannot be used, if no label is known, or if ``named=False`` and no
+            data set has two labeled segments.
         """
         who, data = type(self).__name__, self.read_data(X)
         SWITCH.check(who, "named", named)
@@ -559,7 +560,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def form(self, X: NDArray) -> LowRankForm | ChargedForm:
         """Return the form XBXᵀ of one sequence in the unit of the penalty.
 
-        The form includes the penalties of positions or the scores of names that were learned.
+        If penalties of positions or scores of names were learned, the form includes them.
         """
         sums, variance = cumulative_sums(X, self.components_), 1.0
         if self.penalty_unit_ is not None:

@@ -423,7 +423,7 @@ class SegmenterStream(ComponentParameters):
         self.exact_ = self.exact_ and not lost
 
     def _begin(self, features: NDArray, scores: NDArray | None, penalties: Any) -> None:
-        """Make empty arrays. Sums are over differences of the samples from the first sample."""
+        """Make empty arrays. All sums are over samples minus the first sample."""
         n_components = len(self._kept().components)
         self.offset_ = np.array(features, dtype=np.float64)
         self.clock_, self.bounds_ = np.zeros(N_CLOCK, dtype=np.int64), np.zeros(N_BOUNDS)

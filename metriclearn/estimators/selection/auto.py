@@ -143,17 +143,17 @@ def auto_metric_learner(
 
     First we compare the families at all their strengths by cross-validation over groups of
     sequences. The penalty is tuned on the training part, in units of the variance of each sequence,
-    see :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. The best candidate of each
-    family is kept. Among these we choose the simplest one whose loss exceeds the least loss by at
-    most one standard error. This is the standard error of the paired differences over groups.
+    see :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. Only the best candidate of each
+    family is kept. We choose the simplest family whose loss exceeds the least loss by at most one
+    standard error. This is the standard error of the paired differences over groups.
 
     Then we try other settings of the chosen candidate, one after another. A setting is kept if it
-    lowers the loss by more than one standard error. The settings are, in this order: the learned
-    penalty, without tuning; the penalty tuned in the unit of the data; ``min_size`` at half the
-    length of the shortest labeled segment; and penalties that depend on the sequence or on the
-    boundary (:class:`~metriclearn.FeaturePenalty`). With few groups the standard error is inflated
-    by Student's t for a confidence of 84 %: by 1.8 for two groups, by 1.3 for three, and by 1.2 for
-    four. At the end, the chosen learner is fitted to all sequences.
+    lowers the loss by more than one standard error. The first settings are the learned penalty
+    without tuning, and the penalty tuned in the unit of the data. Then ``min_size`` is set to half
+    the length of the shortest labeled segment. The last settings are penalties that depend on the
+    sequence or on the boundary (:class:`~metriclearn.FeaturePenalty`). With few groups the standard
+    error is inflated by Student's t for a confidence of 84 %: by 1.8 for two groups, by 1.3 for
+    three, and by 1.2 for four. At the end, the chosen learner is fitted to all sequences.
 
     Parameters
     ----------
@@ -169,8 +169,8 @@ def auto_metric_learner(
         Time limit of the whole search. The first candidate is always tried. No other candidate is
         begun after two thirds of the time limit. Every fit stops after a twentieth of the time
         limit. ``choice_`` lists the candidates for which there was not enough time. ``solution_``
-        shows whether the final fit was stopped. If the limit stops nothing, the result is the same
-        on every machine.
+        shows whether the final fit was stopped. If no fit or search reaches its limit, the result
+        is the same on every machine.
     n_folds : int ≥ 2
         Number of folds, at most one per group.
 

@@ -92,9 +92,9 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     weights : "held-out" or "uniform"
         With "held-out", q_j ∝ (least loss / loss)^p, where "loss" is the mean loss of a member on
         the recordings left out, and "least loss" is the loss of the best member. The power p is
-        chosen by the loss of the compromise on left-out recordings. Their labels are used neither
-        to fit these models nor to compute these weights, but only to tune penalties. If models of a
-        member have the same penalty, they have the same weight.
+        chosen by the loss of the compromise on left-out recordings. The labels of a left-out
+        recording are used neither to fit these models nor to compute these weights, but only to
+        tune penalties. If models of a member have the same penalty, they have the same weight.
     names : bool, optional
         Whether labels are names, that is, mean the same in all recordings. By default labels count
         as names if some label recurs within a recording after a different label, and if recordings
@@ -128,15 +128,15 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         p; 0 for uniform weights.
     held_out_ : array (members and penalties, N)
         The loss ‖M − N‖²_F on every recording, for each member with each of its penalties. M comes
-        from the model that was fitted without the recording. Only the penalty was also tuned on
-        this recording. The loss is NaN for recordings that were never left out.
+        from the model that was fitted without the recording. Its penalty was tuned on all left-out
+        recordings, including this one. The loss is NaN for recordings that were never left out.
     left_out_ : mapping of int to Partition
         For every recording that was left out, the consensus of the models that were fitted without
         it. The mapping is not saved.
     distances_ : array (boundaries, 1 + members and penalties)
         Distances from each boundary in ``left_out_``. The first column is the distance to the
-        nearest true boundary. The other columns are the distances to the nearest boundaries of the
-        members, with each of their penalties.
+        nearest true boundary. There is one further column for each pair of a member and a penalty:
+        the distance to the nearest boundary that this pair predicts.
     classes_ : array (C,) or None
         The sorted labels if they are names, else None.
 
@@ -378,7 +378,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         ----------
         X : (T, P) array or sequence of such arrays
         n_segments : int or sequence of int, optional
-            Numbers of segments. They are also passed to the members that have a metric.
+            Numbers of segments. Members with a metric get these numbers, too.
         known : partial labels of each array, optional
             Partial labels of the new recordings: labels in which −1 means unknown, or
             :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
@@ -387,7 +387,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         return self._of_each(X, n_segments, known, lambda form, found: found.change_points)
 
     def predict(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """Return the name of every sample, (T,), or the number of its segment without names."""
+        """Return the name of every sample, (T,). Without names, return segment numbers."""
 
         def labels(form: ConsensusForm, found: Partition) -> NDArray:
             if isinstance(found, NamedPartition) and self.classes_ is not None:
@@ -400,8 +400,8 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         """Return the weighted mean of ‖M − N_j‖²_F over all models, for each recording.
 
         M is the consensus, N_j is the prediction of model j, and q_j is its weight. The mean
-        measures how much the models disagree. If one random model is right, and q_j is the
-        probability that it is model j, the mean is the expected loss of M.
+        measures how much the models disagree. Suppose that one model is right, and that q_j is the
+        probability of model j. Then the mean is the expected loss of M.
         """
         return self._of_each(X, n_segments, known, _without_names)
 
@@ -472,7 +472,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     def _answers(
         self, data: DataSets, n_segments: Any, known: Any = None
     ) -> list[tuple[ConsensusForm, Partition]]:
-        """Return for every recording the form of the models' predictions, and the consensus."""
+        """Return a ConsensusForm of the predictions, and the consensus, for every recording."""
         who = type(self).__name__
         counts = read_counts(who, "n_segments", n_segments, data, optional=True)
         facts = self._facts(data, known)
@@ -592,10 +592,10 @@ def _distances(
     answers: Sequence[Mapping[int, Partition]],
     truths: Sequence[Any],
 ) -> NDArray[np.float64]:
-    """Compute the distances of boundaries of compromises to other boundaries.
+    """Compute the distances from each boundary of the compromises to other boundaries.
 
-    The fully labeled recordings that were left out are used. Each boundary of their compromises has
-    a row. The first column is the distance to the nearest true boundary. There is one further
+    The fully labeled recordings that were left out are used. There is a row for each boundary of a
+    compromise. The first column is the distance to the nearest true boundary. There is one further
     column for each member: the distance to the nearest boundary that this member predicts.
     """
     rows = [np.empty((0, 1 + len(answers)))]

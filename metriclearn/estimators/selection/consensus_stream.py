@@ -291,7 +291,7 @@ class ConsensusStream(SegmenterStream):
             self.ends_[j], self.codes_[j] = ends[n_done:], self.codes_[j][n_done:]
 
     def _path(self, last: int | None = None) -> NDArray[np.int64]:
-        """Return the best segment ends up to ``places_[last]``, as indices of ``places_``."""
+        """Return the ends of the best segmentation up to ``places_[last]``, as indices."""
         found, u = [], len(self.places_) - 1 if last is None else last
         while u > 0:
             found.append(u)

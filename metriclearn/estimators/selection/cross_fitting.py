@@ -42,7 +42,7 @@ def is_listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
 
 
 def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
-    """Return a requirement for parameters: a mapping of names to lists of accepted items."""
+    """Make a requirement for a parameter: a mapping of names to lists of accepted items."""
 
     def are(given: Any) -> bool:
         if given is None:
@@ -195,9 +195,9 @@ def weigh(
 
     We choose the power for which compromises have the least loss on data left out. The predictions
     come from models that were fitted without these data. To try a power on a fold, weights are
-    computed from the losses in the other folds, if there are any. Returns the power; the weights of
-    the members; the losses of the members on all data sets, which are NaN for data sets that were
-    not left out; and the compromises for the data sets left out.
+    computed from the losses in the other folds, if there are any. Returns the power, the weights of
+    the members, their losses on all data sets, and the compromises for the data sets left out. A
+    loss is NaN if its data set was not left out.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def weigh(
         The family of each member. The weight of a member is divided by the number of members in its
         family.
     answers : sequence of mappings of int to Partition
-        For each member, a mapping of the index of a left-out data set to the prediction.
+        For each member, its predictions. The keys are the indices of the left-out data sets.
     truths : sequence
         The true partitions of all data sets.
     left_out : sequence of int arrays

@@ -47,18 +47,18 @@ class GapSegmenter(ComponentParameters):
 
     and the loss is ‖M − N‖² over the entries of known samples only. If a segment ends in a gap,
     neither the value nor the loss depends on the position of the end in the gap. A segment without
-    a known sample has the value −λ. The best segmentation with these weights is therefore the best
-    segmentation of the known samples alone. This makes it exact to learn and predict from the known
-    samples alone. Gaps are not interpolated, and the lengths of gaps do not matter.
+    a known sample has the value −λ. The best segmentation with these weights is the best
+    segmentation of the known samples alone. Learning and prediction therefore leave unknown samples
+    out, and are still exact. Gaps are not interpolated, and the lengths of gaps do not matter.
 
     A change within a gap of m unknown rows is placed in the middle of the gap, after ⌊m/2⌋ of these
     rows. Unknown rows at the beginning of a sequence belong to the first segment, and those at the
     end to the last segment. ``min_size`` counts known samples only.
 
-    The labels of unknown rows can show a change within a gap. It becomes a change between the known
-    rows around the gap. A segment without a known row is ignored. If a region of a partial label
-    begins or ends in a gap, we keep only what the region implies with certainty for the known rows.
-    If labels are names, only the names of known rows are used.
+    The labels of unknown rows can show a change within a gap. Such a change becomes a change
+    between the known rows around the gap. A segment without a known row is ignored. If a region of
+    a partial label begins or ends in a gap, we keep only what the region implies with certainty for
+    the known rows. If labels are names, only the names of known rows are used.
 
     Parameters
     ----------
@@ -268,8 +268,8 @@ def _restriction(
 
     Let k_{c−1} and k_c be neighboring known rows. A change between them stands for one or more
     changes at the positions k_{c−1} + 1 … k_c. It is forbidden only if changes are forbidden at all
-    of these positions. It satisfies a region that needs a change if the region contains at least
-    one of these positions.
+    of these positions. If a region needs a change, a change between the two rows is enough if the
+    region contains at least one of these positions.
     """
     if isinstance(truth, Partition):
         return Partition.from_runs(truth.labels[known])

@@ -126,7 +126,7 @@ def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.floa
     Raises
     ------
     ValueError
-        If a line lacks a column, or has no number in it.
+        If a line lacks a column, or if a value is not a number.
     """
     columns: list[int] | None = None
     for number, cells in enumerate(csv.reader(iter(lines.readline, "")), 1):

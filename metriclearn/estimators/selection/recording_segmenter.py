@@ -62,7 +62,8 @@ class RecordingSegmenter(ComponentParameters):
         recording. A learner that is not a consensus becomes the only member of a consensus: it is
         fitted with one part of the recordings left out at a time, and once to all recordings.
     rate : float
-        Number of rows per second in tables. It is not used with an extractor, which has a rate.
+        Number of rows per second in tables. With an extractor, the rate of the extractor is used
+        instead.
     n_folds : int
         Number of parts into which recordings are divided. One part is left out at a time. There is
         at most one part per group. A single recording is not divided.
@@ -188,7 +189,7 @@ class RecordingSegmenter(ComponentParameters):
         return self
 
     def _consensus(self, n_folds: int, progress: bool | None) -> Consensus:
-        """Make a consensus of copies of the learner or, without a learner, of all families."""
+        """Make a consensus of the learner or, without a learner, of all families."""
         if isinstance(self.learner, Consensus):
             return clone(self.learner).set_params(verbose=progress)
         members = None if self.learner is None else {"learner": [self.learner]}
@@ -338,7 +339,7 @@ def _plain_losses(
 
 
 def in_words(model: RecordingSegmenter) -> dict[str, str]:
-    """Describe a fitted model, its training data and its quality. Returns titles with texts."""
+    """Describe a fitted model, its training data and its quality. Returns a text for each title."""
     learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
     models = getattr(learner, "models_", [learner])
     shares = getattr(learner, "weights_", [1.0])

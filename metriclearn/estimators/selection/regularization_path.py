@@ -93,7 +93,7 @@ class RegularizationPath:
 
     @property
     def best(self) -> int:
-        """Index of the strength with the least validation loss, the largest one if several tie."""
+        """Index of the strength with the least validation loss. Ties go to the largest strength."""
         if self.validation_loss is None:
             raise ValueError(
                 "RegularizationPath needs validation data to choose a strength, got none; pass "
