@@ -167,7 +167,8 @@ class Check(NamedTuple):
         """Convert the counts to a point of the curve that the page shows.
 
         The point also has Wilson's 95 % confidence interval for the fraction of boundaries that
-        agree. This interval has a positive width even if all of a few boundaries agree.
+        agree. This interval has a positive width even if there are only a few boundaries and all of
+        them agree.
         """
         n = self.agreed + self.missed + self.extra
         if not n:

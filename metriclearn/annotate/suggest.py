@@ -190,17 +190,17 @@ def suggest(
         learner that is not fitted is first fitted to the labeled stretches. The default is
         ``ChangePointMetricLearner()``.
     strategy : str
-        How stretches are chosen. "margin" prefers uncertain stretches. Its gain is the sum of
-        max(0, 1 − m / penalty) over the changes in a stretch that are predicted or nearly
-        predicted. For a predicted change, m is how much the score falls if the change is removed.
-        For a nearly predicted change, m is how much the score falls if the change is added.
-        "diversity" prefers stretches that differ from all labeled and suggested stretches. A
-        stretch is described by the means and standard deviations of the features. The gain is the
-        distance to the nearest description of a labeled or suggested stretch. "combined" multiplies
-        the square of the gain of "margin" by the distance of "diversity" under the learned metric.
-        It chooses every second stretch at random. Without labeled changes there is no metric, so
-        "margin" and "combined" choose at random. "random" and "leftmost" (from the start of the
-        first recording) are baselines that ignore the data.
+        How stretches are chosen. "margin" prefers uncertain stretches. Each predicted or nearly
+        predicted change in a stretch adds max(0, 1 − m / penalty) to the gain. For a predicted
+        change, m is how much the score falls if the change is removed. For a nearly predicted
+        change, m is how much the score falls if the change is added. "diversity" prefers stretches
+        that differ from all labeled and suggested stretches. A stretch is described by the means
+        and standard deviations of the features. The gain is the distance to the nearest description
+        of a labeled or suggested stretch. "combined" multiplies the square of the gain of "margin"
+        by the distance of "diversity" under the learned metric. It chooses every second stretch at
+        random. Without labeled changes there is no metric, so "margin" and "combined" choose at
+        random. "random" and "leftmost" (from the start of the first recording) are baselines that
+        ignore the data.
     random_state : int, Generator or None
         Seed of the random choices.
 

@@ -115,8 +115,8 @@ class KnownStart(BaseEstimator):
     changes are unknown. The labels of such a stretch are first completed under the metric of
     principal components. If the labeled parts contain no changes, principal components are used
     instead of a learned metric. On one draw of the synthetic data with 30 % of the labels, three
-    regularizers had the validation losses 0.25, 0.44 and 1.11. With principal components they had
-    1.32, 1.04 and 1.69.
+    regularizers had the validation losses 0.25, 0.44 and 1.11. With principal components, the
+    losses were 1.32, 1.04 and 1.69.
 
     See Also
     --------
@@ -263,7 +263,7 @@ class Turns(Iteration):
     def identity(self) -> Sequence[Any]:
         """Return the values that identify the problem of a checkpoint.
 
-        They are the cuts at w = 0, the settings of the hinge, and the first completions.
+        The values are the cuts at w = 0, the settings of the hinge, and the first completions.
         """
         cuts = self.hinge(np.zeros(self.problem.cone.size))
         truths = self.hinge.truths

@@ -80,8 +80,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         and ``strength`` for L1 and trace.
     n_segments : None or "given"
         With "given", the number of segments is known: in training it comes from the labels, and
-        :meth:`predict` has a parameter for it. With None, it is unknown, and each segment has a
-        penalty.
+        :meth:`predict` has a parameter for it. With None, this number is unknown, and each segment
+        has a penalty.
     min_size : int
         Smallest number of samples in a segment, both in prediction and in training.
     standardize : bool
@@ -193,7 +193,7 @@ class Segmentations(Task):
     """The task of dividing sequences into contiguous segments."""
 
     def read(self, X: Any, y: Any) -> Training:
-        """Read sequences and labels; every run of equal labels is a segment.
+        """Read sequences and labels. Every run of equal labels is a segment.
 
         A labeled segment shorter than ``min_size`` is an error: no search returns such a segment,
         so the hinge would not be an upper bound on the loss.

@@ -243,7 +243,7 @@ class Clusterings(Task):
     spans_truths: ClassVar[bool] = True
 
     def read(self, X: Any, y: Any) -> Training:
-        """Read tables and labels; all samples of a table with equal labels are one cluster."""
+        """Read tables and labels. All samples of a table with equal labels are one cluster."""
         learner, who = self.learner, type(self.learner).__name__
         data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
         truths = read_labelings(who, y, data, segments=False, partial=True)

@@ -138,8 +138,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     scale_ : array (P,)
         The standard deviations by which features were divided (all 1 without ``standardize``).
     eigenvalue_threshold_ : float
-        If :meth:`predict` is not given K, K is the number of eigenvalues of the normalized
-        similarity above this threshold, at least 1 and at most ``max_clusters_``.
+        The threshold by which :meth:`predict` finds K if K is not given. K is the number of
+        eigenvalues of the normalized similarity above this threshold, but at least 1 and at most
+        ``max_clusters_``.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

@@ -228,7 +228,7 @@ class NamedSegmentations(Segmentations):
     extra_name: ClassVar[str] = "name_weights_"
 
     def read(self, X: Any, y: Any) -> Training:
-        """Read sequences and names; every run of equal labels is a segment.
+        """Read sequences and names. Every run of equal labels is a segment.
 
         Samples with the label −1 have no names. Change-points and regions have no names either.
         """

@@ -36,8 +36,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
 
     over w and b. This is the convex squared hinge of max-margin interval regression, with an
     elastic net. An infinite end of an interval adds nothing to the sum. Constant features are
-    ignored. If ``products`` p > 0, the products p·x_i x_j, i ≤ j, are added to the features x. A
-    smaller p penalizes the weights of products more strongly.
+    ignored. If p > 0, the products p·x_i x_j, i ≤ j, are added to the features x. A smaller p
+    penalizes the weights of products more strongly.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, f
 
 
 def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight: float) -> float:
-    """Move the log penalty z towards an interval (low, high).
+    """Move the log penalty z toward an interval (low, high).
 
     The result is exactly argmin_x (x − z)² + weight ([margin − (x − low)]₊² +
     [margin − (high − x)]₊²).

@@ -152,8 +152,8 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         How strongly annotations that are passed to ``predict`` move the penalty of their sequence.
         Let z₀ be the predicted log penalty. The annotations give an interval of penalties; let h be
         the squared hinge of the regression on this interval. Then z₀ is replaced by the minimizer z
-        of (z − z₀)² + own_weight · h(z). This is like an intercept for each sequence with a ridge
-        penalty.
+        of (z − z₀)² + own_weight · h(z). This is like adding an intercept for each sequence, with a
+        ridge penalty on the intercept.
 
     Attributes
     ----------

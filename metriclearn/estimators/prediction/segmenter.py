@@ -358,9 +358,9 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         y : (T,) labels for each sequence, −1 where unknown
         metric : estimator with ``components_``, optional
             Learns the metric in which states are compared. For example,
-            ``ClusteringMetricLearner()`` minimizes a hinge for the loss ‖M − N‖², as for segments,
-            but its partitions need not be contiguous. By default the metric of the segments is
-            used.
+            ``ClusteringMetricLearner()`` minimizes a hinge for the same loss ‖M − N‖² as for
+            segments, but its clusters need not be contiguous. By default the metric of the segments
+            is used.
         named : bool
             Whether a label means the same in all data sets. If not, the penalty of a state is
             learned in place of names. The labeled segments of each data set are clustered, and the

@@ -127,7 +127,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     power_ : float
         p; 0 for uniform weights.
     held_out_ : array (members and penalties, N)
-        The loss ‖M − N‖²_F on every recording, for each member with each of its penalties. M comes
+        The loss ‖M − N‖²_F on every recording, for each pair of a member and a penalty. M comes
         from the model that was fitted without the recording. Its penalty was tuned on all left-out
         recordings, including this one. The loss is NaN for recordings that were never left out.
     left_out_ : mapping of int to Partition

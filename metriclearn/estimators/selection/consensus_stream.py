@@ -33,8 +33,8 @@ class ConsensusStream(SegmenterStream):
 
     The weight of a boundary depends on the lengths of the segments around it. C can therefore not
     be later than the end of the last final segment of any model. If one model finds no change,
-    nothing becomes final. A stream needs as much memory as the streams of all models. In addition,
-    it stores the segment ends that the models have found since the last final change.
+    nothing becomes final. A stream needs as much memory as the streams of all models together. In
+    addition, it stores the segment ends that the models have found since the last final change.
 
     Parameters
     ----------
