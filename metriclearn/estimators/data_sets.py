@@ -193,8 +193,9 @@ def read_data_sets(
     who : str
         Name used in errors.
     X : (T, P) array-like or data frame, (N, T, P) array, or a sequence of (T_i, P) arrays
-        A (T,) array is a signal with one feature, also in a list or an array of objects. Any other
-        object with ``__len__`` and ``__getitem__`` is read and checked one data set at a time.
+        A (T,) array is a signal with one feature. It may also be an item of a list or of an array
+        of objects. Any other object with ``__len__`` and ``__getitem__`` is read and checked one
+        data set at a time.
     single_precision : bool
         Whether to keep float32 arrays as they are. If not, all arrays become float64.
     missing : bool
@@ -298,7 +299,7 @@ def keep_features(estimator: Any, data: DataSets) -> None:
 
 
 def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
-    """Warn that constant features, False in ``varies`` (P,), get no weight; names them."""
+    """Warn that constant features get no weight. ``varies`` (P,) is False for these features."""
     constant = np.flatnonzero(~varies)
     if len(constant):
         named = getattr(estimator, "feature_names_in_", np.arange(len(varies)))[constant]

@@ -51,7 +51,7 @@ class LearnedMetric(  # type: ignore[call-arg]
     n_features_in_: int
 
     def transform(self, X: Any) -> Any:
-        """Compute X L, (T, r): Euclidean distances between its rows are the learned distances."""
+        """Compute X L, (T, r). Euclidean distances between its rows are learned distances."""
         data = self.read_data(X)
         if len(self.components_) == 0:
             warnings.warn(

@@ -9,9 +9,10 @@ over w = (B, λ) and the completions. The loss ℓ(M, known) is zero on unlabele
 segmentations it is :class:`~metriclearn.problem.losses.KnownLoss`; for clusterings it is
 :class:`~metriclearn.problem.losses.FrobeniusLoss`, which sums only the rows of M − H_i that belong
 to labeled samples. On unlabeled stretches the hinge has no margin: it only requires that no M has a
-higher score than H_i. Given H, F is convex in w, and equals Eq. (9) if all labels are known. Given
-w, the best H_i is the partition with the highest score that agrees with known_i. This alternation
-is the concave-convex procedure of Yu & Joachims (2009) for the latent structured hinge
+higher score than H_i. Given H, F is convex in w. If all labels are known, F is the objective of
+Eq. (9). Given w, the best H_i is the partition with the highest score that agrees with known_i.
+This alternation is the concave-convex procedure of Yu & Joachims (2009) for the latent structured
+hinge
 
     max_M [α ℓ + s_w(M)] − max_H s_w(H).
 
@@ -110,12 +111,12 @@ class KnownStart(BaseEstimator):
 
     The labeled parts of a sequence are its annotated stretches, and each stretch becomes a separate
     data set. All labeled samples of a table together become one data set. If all labels in these
-    data sets are known, learning from them is the convex problem for full labels, so no wrong
-    completion can affect it. A stretch may contain annotated regions in which the positions of
-    changes are unknown. The labels of such a stretch are first completed under the metric of
-    principal components. If the labeled parts contain no changes, principal components are used
-    instead of a learned metric. On one draw of the synthetic data with 30 % of the labels, three
-    regularizers had the validation losses 0.25, 0.44 and 1.11. With principal components, the
+    data sets are known, learning from them is the convex problem for full labels, so wrong
+    completions cannot affect the metric. A stretch may contain annotated regions in which the
+    positions of changes are unknown. The labels of such a stretch are first completed under the
+    metric of principal components. If the labeled parts contain no changes, principal components
+    are used instead of a learned metric. On one draw of the synthetic data with 30 % of the labels,
+    three regularizers had the validation losses 0.25, 0.44 and 1.11. With principal components, the
     losses were 1.32, 1.04 and 1.69.
 
     See Also

@@ -95,7 +95,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     this maximization, for the loss ℓ = ‖M − N‖²_F / T against the labels N. The loss-augmented
     problem is relaxed: M may be any projection. An eigendecomposition in the span of the data and
     the labels solves the relaxed problem exactly (section 4.2). After one pass over the data, a
-    round costs O((P+K)³), whatever the number of samples. New data are clustered under the learned
+    round takes O((P+K)³) time for any number of samples. New data are clustered under the learned
     metric, by K-means if K is known and otherwise by DP-means.
 
     Parameters
@@ -118,8 +118,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         and ``strength`` for L1 and trace.
     n_clusters : "given", int or None
         With "given", K is known: in training it comes from the labels, and :meth:`predict` has a
-        parameter for it. With a number, training is the same, and the number is the default K of
-        :meth:`predict`. With None, K is unknown, and each cluster has a penalty.
+        parameter for it. With a number, training is the same as with "given", and the number is the
+        default K of :meth:`predict`. With None, K is unknown, and each cluster has a penalty.
     oracle : Oracle
         Computes the maximum in the hinge: ``SpectralRelaxation`` (an upper bound, the default),
         ``LocalSearch`` (a lower bound) or ``Averaged`` (a weighted mean of the two). The notes
@@ -185,13 +185,13 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     -----
     The strength was chosen on 60 small tables: 3 classes drawn from Letters, Digits or Libras, or
     the two classes of Breast cancer, with a few dozen samples of each class for training and as
-    many held out. It is the largest strength within one standard error of the best
-    (docs/results/clustering_defaults.md). On the 60 tables, relaxation, local search and their
-    average do equally well, and the relaxation is the fastest by far. On the whole data set Digits
-    the average is better than the relaxation. This is also true in
-    :class:`~metriclearn.estimators.learners.whitened.WhitenedClusteringLearner`. We divide features
-    by deviations within clusters instead of total deviations, because this was better on held-out
-    quarters of Iris and of Wine.
+    many held out. The loss of this strength is within one standard error of the least loss, and no
+    larger strength comes as close (docs/results/clustering_defaults.md). On the 60 tables,
+    relaxation, local search and their average do equally well, and the relaxation is the fastest by
+    far. On the whole data set Digits the average is better than the relaxation. This is also true
+    in :class:`~metriclearn.estimators.learners.whitened.WhitenedClusteringLearner`. We divide
+    features by deviations within clusters instead of total deviations, because this was better on
+    held-out quarters of Iris and of Wine.
 
     Examples
     --------
@@ -294,7 +294,7 @@ class Clusterings(Task):
         ]
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution | None) -> None:
-        """Add the number of clusters, and the objective of the relaxed hinge."""
+        """Set the number of clusters and the relaxed objective of the fitted learner."""
         counts = {truth.n_clusters for truth in problem.risk.truths}
         fitted.n_clusters_ = counts.pop() if len(counts) == 1 else None
         if solution is None:

@@ -107,9 +107,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         each of the ``starts``.
     alternation : Alternation
         How to alternate between completing partial labels (−1 where unknown) and learning. The loss
-        is then a sum over only those rows of M − N that belong to labeled samples, and K is the
-        number of different labels in each image. The first completion uses a metric learned from
-        the labeled nodes, or principal components. This parameter is not used with full labels.
+        is then a sum over only those rows of M − N that belong to labeled samples. K is the number
+        of different labels in each image. The first completion uses a metric learned from the
+        labeled nodes, or principal components. This parameter is not used with full labels.
     callbacks : sequence of callbacks
         As for :class:`ChangePointMetricLearner`.
     n_jobs : int, optional

@@ -49,14 +49,14 @@ class FeaturePenalty(ComponentParameters):
     Parameters
     ----------
     features : sequence of features
-        A feature is a function of one sequence (T, P), or an object whose ``transform`` takes a
-        list of sequences and returns the features of each, such as
-        :class:`~metriclearn.features.SequenceFeatures` and
-        :class:`~metriclearn.features.BoundaryFeatures`. The features of a sequence are an array
-        (q,), or (T+1, q) with a row for every position 0 … T. The first and the last row are not
-        used. For streams, a feature needs an attribute ``looks_back``: the row of a position
-        depends on this number of samples before the position. If the row also depends on samples
-        after the position, the feature needs ``looks_ahead``. ``SequenceFeatures(window=…)`` and
+        A feature is a function of one sequence (T, P), or an object with a method ``transform``,
+        such as :class:`~metriclearn.features.SequenceFeatures` and
+        :class:`~metriclearn.features.BoundaryFeatures`. ``transform`` takes a list of sequences and
+        returns the features of each sequence. The features of a sequence are an array (q,), or
+        (T+1, q) with a row for every position 0 … T. The first and the last row are not used. For
+        streams, a feature needs an attribute ``looks_back``: the row of a position depends on this
+        number of samples before the position. If the row also depends on samples after the
+        position, the feature needs ``looks_ahead``. ``SequenceFeatures(window=…)`` and
         ``BoundaryFeatures(unit="data")`` have these attributes.
     nonnegative : bool or sequence of bool
         Whether v ≥ 0: one value for all columns of the features, or one value for each column. If
@@ -81,7 +81,7 @@ class FeaturePenalty(ComponentParameters):
 
     See Also
     --------
-    ChangePointMetricLearner : its convex problem contains this penalty.
+    ChangePointMetricLearner : learns this penalty in its convex problem.
     PenaltyLearner : learns penalties of sequences under a given metric.
 
     Examples

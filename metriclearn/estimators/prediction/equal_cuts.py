@@ -1,4 +1,4 @@
-"""EqualCuts: segments of equal length, whatever the data."""
+"""EqualCuts: segments of equal length, independent of the data."""
 
 from __future__ import annotations
 

@@ -186,8 +186,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
         """Compute exactly how certain every predicted change-point is, in the unit of the penalty.
 
-        At the learned penalty this takes little more time than two pruned dynamic programs. If
-        numbers of segments are given, two more programs run. The additional programs skip a
+        At the learned penalty, this method takes little more time than two pruned dynamic programs.
+        If numbers of segments are given, two more programs run. The additional programs skip a
         segmentation if its value is too far below an upper bound. The largest distance allowed is
         called the window. If the window turns out to be too narrow, these programs run again with
         wider windows. The margins come from exact dynamic programs, even if the estimator has

@@ -125,11 +125,11 @@ class _Kept(NamedTuple):
 class SegmenterStream(ComponentParameters):
     """Find change-points in a stream of samples with a fitted segmenter.
 
-    :meth:`push` and :meth:`finish` together return exactly the segments that
-    ``predict_change_points`` returns for all samples at once, up to ties within rounding. It does
-    not matter how samples are divided into chunks. A segment is returned as soon as no later sample
-    can change it. A stream needs O(samples since the last final change) memory. It takes about the
-    same time as a search over the whole sequence at once. A stream can be saved at any moment with
+    :meth:`push` and :meth:`finish` together return the same segments as ``predict_change_points``
+    for all samples at once, except for ties within rounding errors. It does not matter how samples
+    are divided into chunks. A segment is returned as soon as no later sample can change it. A
+    stream needs O(samples since the last final change) memory. It takes about the same time as a
+    search over the whole sequence at once. A stream can be saved at any moment with
     :func:`metriclearn.save`, and continues after :func:`metriclearn.load`.
 
     Parameters

@@ -78,8 +78,8 @@ class AutomaticChoice:
     Attributes
     ----------
     names : list of str
-        One name per candidate. It states the family, the strength, the changed settings and how the
-        penalty was chosen.
+        One name per candidate. The name states the family, the strength, the changed settings and
+        how the penalty was chosen.
     losses : array (candidates, groups)
         Mean ‖M − N‖²_F over the sequences of a group, after learning from other groups. For partial
         labels it is T times the loss on the labeled parts.
