@@ -14,8 +14,8 @@ from metriclearn.running.parameters import check_parameters, check_scale, real_a
 def read_rows(clusterer: Any, X: ArrayLike, *, reset: bool = True) -> NDArray[np.float64]:
     """Check the parameters and X, (n, d), and return X as an array.
 
-    If ``reset``, the feature names of X are stored. If not, they are compared with the stored
-    names.
+    With ``reset``, the feature names of X are stored. Without ``reset``, the feature names are
+    compared with the stored names.
     """
     check_parameters(clusterer)
     who = type(clusterer).__name__

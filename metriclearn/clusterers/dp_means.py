@@ -80,13 +80,14 @@ class DPMeans(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     penalty : float ≥ 0, in units of squared distance
-        The penalty λ. If it is 0, every distinct sample is a cluster.
+        The penalty λ. If λ = 0, every distinct sample is a cluster.
     order : "given", "random" or "farthest-first"
         Order in which samples are visited. The result depends on this order. "farthest-first"
         begins with the sample that is farthest from the global mean. The next sample is always the
         sample with the largest distance to the nearest earlier point. The global mean counts as an
-        earlier point. When this distance is at most √λ, the remaining samples follow in the given
-        order. So the order of the rows matters only if a later pass opens a cluster, which is rare.
+        earlier point. Once all remaining samples are within √λ of an earlier point, they follow in
+        the given order. So the order of the rows matters only if a later pass opens a cluster,
+        which is rare.
     n_init : int
         Number of runs. The run with the lowest objective is kept. The first run uses ``order``. All
         other runs visit the samples in random order.
@@ -106,7 +107,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        If parameters, data or labels are unusable, or a prediction is made before ``fit``.
+        If parameters, data or labels cannot be used, or if ``predict`` is called before ``fit``.
 
     Examples
     --------
@@ -134,8 +135,8 @@ class DPMeans(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         sample_weight : array (n,), optional
-            Positive weights. A sample of weight w counts as w samples that stay together. Such a
-            sample opens a cluster if w times its squared distance to every mean exceeds λ.
+            Positive weights. A sample of weight w counts as w samples that stay together. A sample
+            of weight w opens a cluster if w times its squared distance to every mean exceeds λ.
 
         Raises
         ------

@@ -52,8 +52,8 @@ def coassociation(labelings: Labelings) -> NDArray[np.float64]:
 
     See Also
     --------
-    evidence_accumulation : finds the clusters of this matrix.
-    EvidenceAccumulation : is the clusterer, and cites the reference.
+    evidence_accumulation : Finds clusters from the co-association matrix.
+    EvidenceAccumulation : Clusters by these votes, and cites the reference.
     """
     codes = _codes(labelings)
     return sum(run[:, None] == run for run in codes) / len(codes)
@@ -79,8 +79,8 @@ def evidence_accumulation(
         number is chosen. The range for a single cluster begins at 0, and the range for one cluster
         per sample ends at 1.
     strict : bool
-        If False, samples whose co-association equals the threshold are linked as well. This
-        parameter does not affect the longest lifetime.
+        If False, samples whose co-association equals the threshold are linked as well. ``strict``
+        does not affect the longest lifetime.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def evidence_accumulation(
 
     See Also
     --------
-    EvidenceAccumulation : also makes the labelings, and cites the reference.
+    EvidenceAccumulation : Makes the labelings, too, and cites the reference.
     """
     from metriclearn.clusterers.similarity_kernels import hamming_tree
 
@@ -125,9 +125,9 @@ def evidence_accumulation(
 class EvidenceAccumulation(ClusterMixin, BaseEstimator):
     """Cluster by the votes of many K-means partitions with random K (Fred & Jain 2005).
 
-    The method finds clusters of any shape that chains of compact pieces can cover. It also finds
-    the number of clusters. In addition to the K-means runs, the method takes O(Ru²/2) time for u ≤
-    n distinct signatures. The memory is O(Rn), with one or two bytes per label.
+    The method finds the number of clusters, and clusters of any shape that chains of compact pieces
+    can cover. In addition to the K-means runs, the method takes O(Ru²/2) time for u ≤ n distinct
+    signatures. The memory is O(Rn), with one or two bytes per label.
 
     Parameters
     ----------

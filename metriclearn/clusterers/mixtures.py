@@ -30,9 +30,10 @@ def spherical_responsibilities(
 ) -> NDArray[np.float64]:
     """Return γ_ic = π_c N(x_i | μ_c, σ_c I) / Σ_{j≤k} π_j N(x_i | μ_j, σ_j I), shape (n, k).
 
-    This is the E-step of a mixture, in O(nkd). In the limit σ → 0 it becomes the assignment step of
-    K-means. The result is computed with logarithms, so rows sum to 1 however small the densities
-    are. To fit such mixtures, use ``sklearn.mixture.GaussianMixture(covariance_type="spherical")``.
+    The function is the E-step of a mixture, in O(nkd). In the limit σ → 0, the E-step becomes the
+    assignment step of K-means. The result is computed with logarithms, so rows sum to 1 however
+    small the densities are. To fit such mixtures, use
+    ``sklearn.mixture.GaussianMixture(covariance_type="spherical")``.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ def spherical_responsibilities(
         The weights π. A common factor does not matter.
     means : array of shape (k, d)
     variance : float > 0, or array of shape (k,)
-        The variance σ. It is not a standard deviation.
+        The variance σ (not a standard deviation).
 
     Returns
     -------
@@ -90,7 +91,7 @@ def assignment_probabilities(
     prior_variance: float,
     penalty: float,
 ) -> NDArray[np.float64]:
-    """Return the probability that x joins each of K clusters, and that it opens a new one.
+    """Return the probability that x joins each of K clusters, and that x opens a new cluster.
 
     The K + 1 probabilities are proportional to n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ))
     (Kulis & Jordan 2012, section 3.1). The clusters of the other samples are given. Logarithms are
@@ -100,7 +101,7 @@ def assignment_probabilities(
     ----------
     x : array of shape (d,)
     counts : array of shape (K,)
-        The number n_c of other samples in each cluster.
+        For each cluster, the number n_c of other samples.
     means : array of shape (K, d)
     variance, prior_variance : float
         The variances σ > 0 and ρ ≥ 0, in units of squared distance.
@@ -110,7 +111,7 @@ def assignment_probabilities(
     Returns
     -------
     float array (K + 1,)
-        The probabilities. They sum to 1.
+        The probabilities, whose sum is 1.
 
     Raises
     ------
@@ -227,9 +228,9 @@ class DirichletProcess:
 class GibbsDPMixture(ClusterMixin, BaseEstimator):
     """Cluster by a Dirichlet process mixture of spherical Gaussians (Gibbs, Neal's Algorithm 2).
 
-    This is a small reference estimator in plain numpy. A sweep takes O(nKd), about 20 µs per
-    sample. The labels with the largest posterior probability over all sweeps are kept. The prior of
-    the means is centered at the sample mean, so shifting X changes nothing.
+    The estimator is a small reference in plain numpy. A sweep takes O(nKd), about 20 µs per sample.
+    The labels with the largest posterior probability over all sweeps are kept. The prior of the
+    means is centered at the sample mean, so shifting X changes nothing.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     prior_variance : float ≥ 0
         The prior variance ρ of every feature of the means.
     concentration : float > 0, optional
-        The concentration α. If it is given, the penalty is not used.
+        The concentration α. If α is given, the penalty is not used.
     n_sweeps : int
         Number of sweeps. The first sweep starts with all samples in one cluster.
     random_state : int, RandomState or None

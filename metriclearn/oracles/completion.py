@@ -39,8 +39,8 @@ class ConstrainedKMeans(BaseEstimator):
     with different labels never share a cluster. Every label has its own cluster, and the initial
     center of this cluster is the mean of the label's group (Constrained-KMeans of Basu, Banerjee &
     Mooney 2002). Lloyd's iterations move the groups, which are weighted by their sizes, until the
-    value reaches a local maximum. If the number of clusters is unknown, there is first one cluster
-    for each label. Then clusters are added one at a time, while the value grows.
+    value reaches a local maximum. If the number of clusters is unknown, the search begins with one
+    cluster for each label, and adds clusters one at a time while the value grows.
 
     For each number of clusters, the time is O(n_init · iterations · T r K).
 
@@ -103,9 +103,9 @@ class ConstrainedKMeans(BaseEstimator):
 def spectral_completion(form: Any, n_clusters: int | None, known: PartialPartition) -> Partition:
     """Complete ``known`` to a clustering, for any form A with ``matvec``, such as a similarity.
 
-    This is spectral clustering that keeps the labels. The K leading eigenvectors of A solve the
-    relaxed problem. Then :class:`ConstrainedKMeans` clusters the samples by their entries in these
-    eigenvectors. The number of clusters must be given.
+    The method is spectral clustering that keeps the labels. The K leading eigenvectors of A solve
+    the relaxed problem. Then :class:`ConstrainedKMeans` clusters the samples by their entries in
+    these eigenvectors. The number of clusters must be given.
 
     Raises
     ------

@@ -15,22 +15,22 @@ neighboring ends of members. Every overlap is an affine function of t. Each term
 of an affine function, divided by a positive affine function, so each term is convex. The term of
 the votes is a maximum of affine functions, so it is convex, too. A convex function is largest at an
 end of the interval in which t moves. This end is a segment end of a member, or a neighboring
-boundary. In the second case, the segment between the two boundaries vanishes. Its f tends to −1, so
-the segmentation without this segment is better. If the number K of segments is given, another
-segment can be split instead, because splits never lower the sum of f + 1. The method ``shifted`` of
-the form may replace the −1 in f by a positive number. Then the f of a vanishing segment tends to
-this number, so all positions must be tried. If there are annotations, the borders of their regions
-also bound the interval, so these borders are tried, too.
+boundary. In the second case, the segment between the two boundaries vanishes. The f of this segment
+tends to −1, so the segmentation without this segment is better. If the number K of segments is
+given, another segment can be split instead, because splits never lower the sum of f + 1. The method
+``shifted`` of the form may replace the −1 in f by a positive number. Then the f of a vanishing
+segment tends to this number, so all positions must be tried. If there are annotations, the borders
+of their regions also bound the interval, so these borders are tried, too.
 
-**Starts are dropped** by the rule of PELT. The value f + 1 of a segment is at most the sum of the
-values f + 1 of its parts. So once F(s) + f(s,u) + 1 < F(u), no best segmentation has a segment that
-begins at s and ends after u.
+**Starts are dropped** by the rule of PELT. If a segment is divided, its value f + 1 is at most the
+sum of the values f + 1 of the parts. So once F(s) + f(s,u) + 1 < F(u), no best segmentation has a
+segment that begins at s and ends after u.
 
 **Clusterings** come from a local search. The mean expected loss of the members themselves is Σ_ij
 q_i q_j ‖N_i − N_j‖² = 2 Σ_j q_j ‖N_j − N̄‖². Among all matrices, N̄ = Σ_j q_j N_j has the least
-expected loss, Σ_j q_j ‖N_j − N̄‖². This is half of the mean over the members. The best member is no
-worse than the mean. So the expected loss of the best member is at most twice the least possible
-expected loss. The search starts from this member.
+expected loss, Σ_j q_j ‖N_j − N̄‖². This loss is half of the mean over the members. The best member
+is no worse than the mean. So the expected loss of the best member is at most twice the least
+possible expected loss. The search starts from this member.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def best_consensus(
 def best_clustering(
     form: ConsensusForm, n_clusters: int | None = None, search: LocalSearch | None = None
 ) -> Bounds:
-    """Find a clustering with large ⟨A, M⟩, and return it with its value and that of the relaxation.
+    """Return a clustering with large ⟨A, M⟩, its value, and the value of the relaxation.
 
     One local search starts from the rounded relaxation, and another starts from the best member
     with ``n_clusters`` clusters (any number if it is None). So the expected loss of the result is
@@ -161,7 +161,7 @@ def overlap_table(
     Parameters
     ----------
     ends : sequence of int arrays
-        Ends of the segments of each member.
+        The segment ends of each member.
     firsts : sequence of int
         Start of the first segment of each member.
     positions : int array (E,)
@@ -174,11 +174,12 @@ def overlap_table(
 def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]:
     """Compute the part (4, E) of :func:`overlap_table` that belongs to one member.
 
-    If a position is the end u of a segment (s,u], the first three numbers are used. They are the
-    start and 1/size of the member's segment that contains sample u−1, and the part of the sum
-    Σ_k |(s,u] ∩ C_k|²/|C_k| that depends on u if s lies in an earlier segment of the member. If a
-    position is the start s of a segment, the fourth number is used. It is the part of this sum that
-    depends on s if u lies in a later segment of the member.
+    If a position is the end u of a segment (s,u], the first three numbers are used. The first two
+    numbers are the start and 1/size of the member's segment C_k that contains sample u−1. The third
+    number is the part of the overlap Σ_k |(s,u] ∩ C_k|²/|C_k| that depends on u, if s lies in an
+    earlier segment of the member. If a position is the start s of a segment, the fourth number is
+    used. The fourth number is the part of the overlap that depends on s, if u lies in a later
+    segment of the member.
     """
     starts = np.append(first, ends[:-1])
     # The member's segments that hold the samples before and after a position. No sample is before

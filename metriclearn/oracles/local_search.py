@@ -62,10 +62,11 @@ class _Clusters(NamedTuple):
 class LocalSearch(ComponentParameters):
     """Find a partition M with a large value ⟨A, M⟩, for A = ZZᵀ − κN + cI.
 
-    The value of M is a lower bound of the maximum over all partitions. The algorithm is Hartigan's.
-    Each sample in turn moves to the cluster that raises ⟨A, M⟩ most, until a pass changes nothing.
-    If K is unknown, a sample may also open a cluster, and empty clusters are removed. A pass takes
-    O(TKr) time. If the shift c makes nearly every sample a cluster of its own, a pass takes O(T²r).
+    The value of M is a lower bound of the maximum over all partitions. This is Hartigan's
+    algorithm. Each sample in turn moves to the cluster that raises ⟨A, M⟩ most, until a pass
+    changes nothing. If K is unknown, a sample may also open a cluster, and empty clusters are
+    removed. A pass takes O(TKr) time. If the shift c makes nearly every sample a cluster of its
+    own, a pass takes O(T²r).
 
     One search starts from the rounded relaxation. If the form has a true partition N with K
     clusters (any number if K is unknown), another search starts from N. The better result is
@@ -73,9 +74,9 @@ class LocalSearch(ComponentParameters):
     oracle is never negative.
 
     In loss-augmented inference, this oracle comes closer to the maximum than the relaxation does,
-    but it certifies less. Its value may be below the maximum. So the objective that a solver
-    computes is only a lower bound of the true objective. Nevertheless, the cuts of the solver are
-    valid minorants, and the lower bound of the solver is valid.
+    but it certifies less. The value of the local search may be below the maximum. So the objective
+    that a solver computes is only a lower bound of the true objective. Nevertheless, the cuts of
+    the solver are valid minorants, and the lower bound of the solver is valid.
 
     Parameters
     ----------
@@ -289,5 +290,5 @@ def _refresh(k, clusters, true_sizes):
 
 @njit(nogil=True, cache=True)
 def _doubled(rows):
-    """Append as many rows of zeros as there are rows. Each row belongs to a cluster."""
+    """Return the rows, one for each cluster, followed by the same number of rows of zeros."""
     return np.concatenate((rows, np.zeros_like(rows)))

@@ -83,8 +83,7 @@ def _rows(projector: Projector) -> NDArray:
 def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Partition:
     """Make the clustering with these labels, and add clusters until there are at least K.
 
-    Each added cluster is a single sample: the one whose row is farthest from the mean of its
-    cluster.
+    Each added cluster is a single sample, whose row is far from the mean of its old cluster.
 
     Parameters
     ----------
@@ -92,7 +91,7 @@ def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Par
     rows : array (T, k)
         The row of every sample. Distances are computed between rows.
     n_clusters : int or None
-        K. If it is None, no cluster is added.
+        The number K. If K is None, no cluster is added.
     """
     partition = Partition.from_labels(labels)
     if n_clusters is None or partition.n_clusters >= n_clusters:

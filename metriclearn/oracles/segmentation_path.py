@@ -71,7 +71,7 @@ class SegmentationPath:
     def positions(self, penalties: ArrayLike) -> NDArray[np.int64]:
         """Return for every penalty the index of the segmentation that is optimal at this penalty.
 
-        For penalties below the range of the path, this is the last index.
+        For penalties below the range of the path, the result is the last index.
 
         Parameters
         ----------
@@ -136,8 +136,8 @@ def segmentation_path(
     min_size : int
         Smallest number of samples in a segment.
     max_segments : int, optional
-        Search for no segmentation between two segmentations that both have at least this many
-        segments.
+        If two neighboring segmentations both have at least this many segments, no segmentation
+        between them is searched for.
 
     Returns
     -------
@@ -196,16 +196,17 @@ def path_between(
     ----------
     problem : PenalizedSegmentation
     low, high : Vertex
-        The segmentations with the fewest and with the most segments. Both must be vertices of the
-        upper hull of the points (K, V(K)).
+        The segmentations with the fewest and with the most segments. Both segmentations must be
+        vertices of the upper hull of the points (K, V(K)).
     most : int
-        Between two segmentations that both have at least this many segments, no other is searched
-        for.
+        If two neighboring segmentations both have at least this many segments, no segmentation
+        between them is searched for.
     total : float
-        ‖Z‖². This number minus the value of a segmentation is an entry of ``costs``.
+        ‖Z‖². An entry of ``costs`` is ‖Z‖² minus the value of a segmentation.
     penalty_range : (float, float)
-        The lowest and the highest penalty of the path. At the lowest penalty its last segmentation
-        (with the most segments) is optimal, and at the highest penalty its first.
+        The lowest and the highest penalty of the path. At the lowest penalty, the last segmentation
+        of the path is optimal, which has the most segments. At the highest penalty, the first
+        segmentation is optimal.
     """
     vertices, pending = [low], [(low, high)]
     while pending:
@@ -266,19 +267,20 @@ def best_penalty(
     its ends, and return the geometric mean of these ends.
 
     If the truth N of a sequence has K* segments, the path of the sequence is first computed up to
-    4K* + 10 segments. A segmentation M into K segments has ‖M − N‖² ≥ K − K*. This bound may show
-    that no smaller penalty is better. If it does not, the paths are extended. Losses other than ‖M
-    − N‖² have no such bound. For these losses we compare only the penalties that all paths cover.
+    4K* + 10 segments. A segmentation M into K segments has ‖M − N‖² ≥ K − K*. With this bound, we
+    can often tell that no smaller penalty is better. If we cannot, the paths are extended. Losses
+    other than ‖M − N‖² have no such bound. For these losses we compare only the penalties that all
+    paths cover.
 
-    With partial labels, K* is estimated as if changes were as frequent in unlabeled as in labeled
-    parts. In place of K − K*, the bound uses the surplus of changes in labeled parts. This surplus
-    mostly grows as the penalty falls, but not always. So in rare cases a penalty that was not tried
-    would be better.
+    With partial labels, K* is an estimate. It assumes that changes are as frequent in unlabeled
+    parts as in labeled parts. In place of K − K*, the bound uses the surplus of changes in labeled
+    parts. This surplus mostly grows as the penalty falls, but not always. So in rare cases a
+    penalty that was not tried would be better.
 
     Parameters
     ----------
     forms : sequence of LowRankForm or ChargedForm
-        ZZᵀ of every sequence, with penalties of positions if they should be part of the problem.
+        The form ZZᵀ of every sequence. A ChargedForm adds penalties of positions.
     truths : sequence of Partition or PartialPartition
     weights : array (N,), optional
         The weight of every sequence in the mean loss. By default all weights are equal.
@@ -296,7 +298,8 @@ def best_penalty(
     Raises
     ------
     ValueError
-        If there are no sequences, if there is not one truth for each, or if lengths differ.
+        If there are no sequences, if there is not one truth for each sequence, or if lengths
+        differ.
 
     See Also
     --------

@@ -58,7 +58,7 @@ class SpectralRelaxation(BaseEstimator):
 
     References
     ----------
-    Lajugie, Arlot & Bach, section 4.2. That M* maximizes ⟨A, M⟩ is Ky Fan's theorem.
+    Lajugie, Arlot & Bach, section 4.2. Ky Fan's theorem says that M* maximizes ⟨A, M⟩.
     """
 
     def __init__(self, keep_constant: bool = False) -> None:
@@ -132,9 +132,9 @@ def _shares(
 def _leading(matrix: NDArray, n_clusters: int | None) -> tuple[NDArray, NDArray]:
     """Compute the leading eigenvalues, in ascending order, and their eigenvectors.
 
-    The result has at least the K leading eigenvalues. If K is None, it has at least all positive
-    eigenvalues. We compute the whole spectrum if Lanczos iterations fail or would be slower, or if
-    the K-th eigenvalue equals the next one.
+    The result has at least the K leading eigenvalues. If K is None, the result has at least all
+    positive eigenvalues. We compute the whole spectrum if Lanczos iterations fail or would be
+    slower, or if the K-th eigenvalue equals the next one.
     """
     size, grow = len(matrix), n_clusters is None
     wanted = _FIRST_GUESS if n_clusters is None else n_clusters
@@ -162,8 +162,8 @@ class TopEigenvectors(BaseEstimator):
     vectors at once. If the entries of A are computed again for every product, a product with K + 4
     vectors takes little longer than a product with one vector. Usually about ten passes suffice. A
     good ``start``, such as the eigenvectors of a similar A, saves passes. The basis holds at most
-    16 blocks of K + 4 vectors. Before it exceeds this size, it is restarted from its best vectors.
-    So the memory is O(T(K + 4)·16).
+    16 blocks of K + 4 vectors. Before the basis exceeds this size, it is restarted from its best
+    vectors. So the memory is O(T(K + 4)·16).
 
     Parameters
     ----------

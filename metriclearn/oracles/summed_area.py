@@ -17,9 +17,9 @@ class SummedArea(BaseEstimator):
     """Maximize ⟨A, M⟩ over segmentations, for any form, in O(T²) time and memory (Algorithm 1).
 
     This oracle is a readable reference for
-    :class:`~metriclearn.oracles.change_points.ChangePoints`. It also takes arbitrary matrices, such
-    as kernels. If K is given, the time is O(KT²). The indices in the paper's listing are
-    inconsistent. The correct recursion is C(u) = max_s C(s) + block(s+1..u)/(u−s), where
+    :class:`~metriclearn.oracles.change_points.ChangePoints`. Unlike that oracle, it takes arbitrary
+    matrices, such as kernels. If K is given, the time is O(KT²). The indices in the paper's listing
+    are inconsistent. The correct recursion is C(u) = max_s C(s) + block(s+1..u)/(u−s), where
     block(s+1..u) is the sum of A over the rows and columns s+1 … u.
 
     Parameters

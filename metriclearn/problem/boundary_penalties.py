@@ -18,7 +18,7 @@ from metriclearn.solvers.mahalanobis import PenalizedMetric
 
 
 class PenalizedSamples(Samples):
-    """One sequence, with features of every position. They decide the penalty of a change there.
+    """One sequence, with features of every position that decide the penalty of a change there.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class PenalizedSamples(Samples):
         return self._columns(np.asarray(self.given, dtype=np.float64))
 
     def penalized(self, components: NDArray, weights: NDArray) -> ChargedForm:
-        """Return XBXᵀ with the penalty ⟨v, ψ(t)⟩ of a change at t. ``weights`` (q,) are v."""
+        """Return the form XBXᵀ with the penalty ⟨v, ψ(t)⟩ of a change at t, for weights v (q,)."""
         return ChargedForm(self.form(components), penalties=self.columns @ weights)
 
 

@@ -1,4 +1,4 @@
-"""Compute charges of segments. Their sum is the loss against partial labels, up to a constant.
+"""Compute charges of segments, whose sum is the loss against partial labels (plus a constant).
 
 The loss is :class:`~metriclearn.problem.losses.KnownLoss`. A table gives each charge in O(1).
 """

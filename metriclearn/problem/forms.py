@@ -1,9 +1,9 @@
 """Make forms, which are symmetric T×T matrices A, from data and the metric coordinates w.
 
-A form can compute two things: its value ⟨A, M⟩ on a partition M, and the product of A with vectors.
-The matrix A is stored only if the user passes a matrix. Most forms are XBXᵀ for a data set X
-(:class:`Samples`) and a metric B. :class:`LinearFeatures` makes these forms from w, and computes
-the derivatives of their values.
+A form computes its value ⟨A, M⟩ on a partition M, and the product of A with vectors. The matrix A
+is stored only if the user passes a matrix. Most forms are XBXᵀ for a data set X (:class:`Samples`)
+and a metric B. :class:`LinearFeatures` makes these forms from w, and computes the derivatives of
+their values.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class LowRankForm:
     """The form A = ZZᵀ − κN + cI, made from factors Z, a reference partition N and numbers κ, c.
 
     Factors are centered before they are summed, so that an offset of the data costs no precision.
-    The offset only adds T‖mean‖² to the value of every partition. ``at`` takes O(Tr) for general
-    partitions and O(Kr) for contiguous ones, and ``matvec`` takes O(Trk). The form takes about as
-    much memory as Z. Z is given in one of three ways: as ``factors``, as ``cumulative``, or as
-    ``subspace`` with ``components``.
+    The offset only adds T‖mean‖² to the value of every partition. ``at`` takes O(Tr) time for
+    general partitions and O(Kr) time for contiguous partitions. ``matvec`` takes O(Trk) time. The
+    form takes about as much memory as Z. Z is given in one of three ways: as ``factors``, as
+    ``cumulative``, or as ``subspace`` with ``components``.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ class LowRankForm:
     cumulative : array (T+1, r), optional
         Cumulative sums of the centered factors. The first row is 0.
     subspace : Subspace, optional
-        The span of the centered observations X and the clusters of a partition. It must be passed
-        together with ``components``.
+        The span of the centered observations X and the clusters of a partition. The subspace must
+        be passed together with ``components``.
     components : array (r, P), optional
         Lᵀ. The factors are then X·componentsᵀ.
 
@@ -153,7 +153,7 @@ class LowRankForm:
 
     @cached_property
     def mean(self) -> NDArray:
-        """The mean of Z, (r,). If the factors were already centered, it is a single 0."""
+        """The mean of Z, (r,). If the factors were already centered, the mean is a single 0."""
         return np.mean(self.factors, axis=0, dtype=float) if self._has_mean else np.zeros(1)
 
     def at(self, partition: Partition | Projector) -> float:
@@ -185,8 +185,8 @@ class LowRankForm:
     def compressed(self) -> Compressed:
         """Compute the matrix of A − cI in a subspace. Outside this subspace A − cI is zero.
 
-        If the form was made from a subspace, the time is O((P+K)²r). If not, the subspace has at
-        most r + K dimensions, and the time is O(Tr²).
+        If the form was made from a subspace, the time is O((P+K)²r). For other forms, the subspace
+        has at most r + K dimensions, and the time is O(Tr²).
         """
         subspace, truth = self.subspace, self.truth if self.weight else None
         if subspace is not None and self.components is not None and truth in (None, subspace.truth):
@@ -202,7 +202,7 @@ class LowRankForm:
         return Compressed(matrix, subspace, self.shift)
 
     def recentered(self) -> LowRankForm:
-        """Return the form of the centered factors. On all partitions, it is lower by T‖mean‖²."""
+        """Return the form of the centered factors, whose values are lower by T‖mean‖²."""
         if not self.mean.any():
             return self
         form = copy.copy(self)
@@ -234,13 +234,13 @@ class LowRankForm:
 
 
 class DenseForm:
-    """The form of any symmetric T×T matrix, such as a kernel. It takes O(T²) memory.
+    """The form of any symmetric T×T matrix, such as a kernel, which takes O(T²) memory.
 
     Parameters
     ----------
     matrix : array (T, T)
-        The matrix A. It must be finite, and symmetric up to 1e-8 times the larger of 1 and its
-        largest entry.
+        The matrix A. A must be finite, and symmetric up to 1e-8 times its largest entry (or times 1
+        if that is larger).
 
     Raises
     ------
@@ -303,7 +303,7 @@ class Samples:
     Parameters
     ----------
     X : array (T, P), or anything that numpy turns into such an array when it is needed
-        Observations. They are centered, which changes no objective and keeps sums accurate.
+        Observations, which are centered. Centering changes no objective and keeps sums accurate.
     scale : array (P,), optional
         Divisors of the features. X is stored as it is, and is divided each time it is used.
     truth : Partition, optional
@@ -312,7 +312,7 @@ class Samples:
     Attributes
     ----------
     unit : float
-        T. Scores are divided by this number, so that long data sets count as much as short ones.
+        The number T. Scores are divided by T, so that long data sets count as much as short ones.
     """
 
     def __init__(self, X: ArrayLike, scale: NDArray | None = None, truth: Any = None) -> None:
@@ -391,8 +391,8 @@ class JointFeatures(Protocol):
     def at(self, w: NDArray) -> Callable[[Any], Any]:
         """Return a function that makes the form A of a data set under the metric coordinates w.
 
-        If forms are not linear in w, ``at`` has a second parameter ``tangent``. It is the metric at
-        which a majorant of the hinge touches the hinge, or None.
+        If forms are not linear in w, ``at`` has a second parameter ``tangent``: the metric at which
+        a majorant of the hinge touches the hinge, or None.
         """
 
     def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
@@ -517,10 +517,10 @@ def cumulative_sums(
 def add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
     """Subtract the mean from all rows, add the rows up, and write the sums into ``sums``.
 
-    If ``sums`` has a single row, all rows are added to it. If not, sums[t + 1] becomes sums[0] plus
-    the sum of the centered rows 0 … t. For few columns this function is ten times as fast as numpy.
-    Returns whether the last row of ``sums`` is almost zero. If it is, rounding left no part of the
-    mean.
+    If ``sums`` has a single row, all rows are added to this row. If ``sums`` has more rows, sums[t
+    + 1] becomes sums[0] plus the sum of the centered rows 0 … t. For few columns this function is
+    ten times as fast as numpy. Returns whether the last row of ``sums`` is almost zero. An almost
+    zero row means that rounding left no part of the mean.
     """
     T, P = rows.shape
     if len(sums) == 1:

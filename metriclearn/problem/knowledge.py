@@ -52,10 +52,10 @@ _START = attrgetter("region.start")
 class Region:
     """An annotated stretch X[start:stop] of samples, and how many changes lie inside it.
 
-    A change-point t is a change between the samples t−1 and t. It lies inside the stretch if both
-    samples do, that is, if start < t < stop. The labels of LOPART and of penalty learning (Hocking
-    & Srivastava 2020; Hocking, Rigaill, Vert & Bach 2013) give the first and the last sample,
-    counted from 1. Such a label becomes ``Region(first - 1, last, kind)``.
+    A change-point t is a change between the samples t−1 and t. The change lies inside the stretch
+    if both samples do, that is, if start < t < stop. The labels of LOPART and of penalty learning
+    (Hocking & Srivastava 2020; Hocking, Rigaill, Vert & Bach 2013) give the first and the last
+    sample, counted from 1. Such a label becomes ``Region(first - 1, last, kind)``.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Region:
         return int(high - low)
 
     def allows(self, change_points: NDArray) -> bool:
-        """Return whether the region may hold as many of the sorted ``change_points`` as it does."""
+        """Return whether the number of sorted ``change_points`` inside the region is allowed."""
         return self.kind.allows(self.count(change_points))
 
     def mirrored(self, n_samples: int) -> Region:
@@ -93,8 +93,8 @@ class SegmentRules(NamedTuple):
 
     A segment is allowed if ``allowed[u]`` is not 0 and floor[u] ≤ s < ceiling[u]. In addition,
     ``allowed[s]`` must not be 0. ``reach[t]`` is the last end u for which the start t may be
-    forbidden although an earlier start is allowed. It is 0 if there is no such end. All arrays have
-    T+1 entries, for the positions 0 … T.
+    forbidden although an earlier start is allowed. If there is no such end, ``reach[t]`` is 0. All
+    arrays have T+1 entries, for the positions 0 … T.
     """
 
     allowed: NDArray[np.int64]
@@ -104,7 +104,7 @@ class SegmentRules(NamedTuple):
 
 
 class _Fact(NamedTuple):
-    """A region, and the ``sort`` and the value ``given`` of the annotation that implies it."""
+    """A region, and the annotation that implies the region: its ``sort`` and value ``given``."""
 
     region: Region
     sort: str
@@ -130,7 +130,7 @@ class PartialPartition:
         Any hashable values; −1 marks unlabeled samples.
     change_points : sequence of int
         Known changes. A change t, 1 ≤ t < T, lies between the samples t−1 and t. If the list
-        contains T, as in ruptures, it is complete: there are no other changes. If it does not
+        contains T, as in ruptures, it is complete: there are no other changes. If the list does not
         contain T, there may be changes that are not listed.
     same : sequence of (start, stop)
         Spans X[start:stop]. All samples of a span lie in one cluster or segment.
@@ -191,7 +191,7 @@ class PartialPartition:
         self.labels: NDArray[np.int64] = codes
 
         def around(t: Any) -> Region:
-            """Return a region whose only possible change is at t. For t = T it has no effect."""
+            """Return a region whose only possible change is at t, without effect for t = T."""
             if not isinstance(t, numbers.Integral) or isinstance(t, bool):
                 raise TypeError
             return Region(t - 1, min(t + 1, T), AT_LEAST_ONE if t < T else NO_CHANGE)
@@ -524,7 +524,7 @@ def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
     """Return whether there is a segmentation that satisfies all facts.
 
     All positions between two neighboring borders of regions are equivalent, and two changes between
-    these borders are never needed. So only one position between them is tried.
+    these borders are never needed. So only one position between two neighboring borders is tried.
     """
     if not facts:
         return True

@@ -135,10 +135,11 @@ class FrobeniusForm:
 class KnownLoss(FrobeniusLoss):
     """The loss of a segmentation on the labeled parts of the truth.
 
-    The labels are divided into pieces, of two kinds. A stretch is as long as possible, and all
-    changes in it are known. A region is annotated, and the positions of its changes are unknown.
-    For every piece, the loss restricts the segmentation M to the samples of the piece. Then it adds
-    the distance between this restriction and the nearest partition N that agrees with the piece,
+    The labels are divided into pieces of two kinds: stretches and regions. In a stretch, all
+    changes are known, and the stretch is as long as possible. In an annotated region, the positions
+    of changes are unknown. For every piece, the loss restricts the segmentation M to the samples of
+    the piece. Then the loss adds the distance between this restriction and the nearest partition N
+    that agrees with the piece,
 
         T ℓ(M, known) = Σ_pieces min_{N agrees} ‖M|piece − N‖²_F.
 
@@ -188,8 +189,8 @@ class ChargedForm:
     scale : float
         α.
     penalties : array (T+1,), optional
-        The penalty p_t of a change between the samples t−1 and t. It may be negative. The first and
-        the last entry are not used.
+        The penalty p_t of a change between the samples t−1 and t. A penalty may be negative. The
+        first and the last entry are not used.
     names : NameScores, optional
         Scores of the names of segments.
 

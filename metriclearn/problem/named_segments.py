@@ -1,8 +1,9 @@
-"""Define segmentations with names of segments: partitions, scores of names, features and the loss.
+"""Define segmentations with named segments: partitions, scores of names, features and the loss.
 
-There are C names. Every sample t has Q emission features φ_t, and the name c has the score ⟨W_c,
-φ_t⟩ there. W (C, Q) are weights. Let S be the cumulative sums of the samples under the metric B,
-and let E_c(t) = Σ_{τ<t} ⟨W_c, φ_τ⟩ be the cumulative emissions. A named segmentation has the score
+There are C names. Every sample t has Q emission features φ_t. The score of the name c in sample t
+is ⟨W_c, φ_t⟩, where the weights W have the shape (C, Q). Let S be the cumulative sums of the
+samples under the metric B, and let E_c(t) = Σ_{τ<t} ⟨W_c, φ_τ⟩ be the cumulative emissions. A named
+segmentation has the score
 
     Σ_{segments (s,u], names c}  ‖S_u − S_s‖² / (u−s) + E_c(u) − E_c(s) − λ,
 
@@ -39,7 +40,7 @@ class NamedPartition(Partition):
     Parameters
     ----------
     ends : int array (K,)
-        Ends of the segments, the last one T.
+        Segment ends. The last end is T.
     names : int array (K,)
         Codes of the names, 0 … C−1.
 
@@ -81,7 +82,7 @@ class NamedPartition(Partition):
 class PartialNames(PartialPartition):
     """Partial labels of a segmentation whose labels are names.
 
-    A name means the same in all recordings and wherever it recurs. A label of a cluster does not.
+    Unlike a label of a cluster, a name means the same in all recordings and wherever it recurs.
     Boundaries may be given without names, and names without exact boundaries.
 
     Parameters
@@ -133,8 +134,8 @@ class NameScores(NamedTuple):
         row holds the position after this sample (T+1 if there is none), and the second row holds
         its name. A segment that contains the sample must have this name.
     transitions : array (C, C) or None
-        τ(c, c′) is the cost if a segment named c′ follows a segment named c. It is ∞ if c′ must not
-        follow c.
+        τ(c, c′) is the cost if a segment named c′ follows a segment named c. The cost is ∞ if c′
+        must not follow c.
     """
 
     emissions: NDArray
@@ -304,7 +305,7 @@ class NameParameters(Protocol):
     transitions : array (C, C) or None
         τ.
     unit : float
-        The cost τ that a nonnegative weight of 1 stands for. It is 0 if τ is not learned.
+        The cost τ that a nonnegative weight of 1 stands for, or 0 if τ is not learned.
     """
 
     coef: NDArray
@@ -380,8 +381,8 @@ class NamedLoss:
     def augment(self, form: ChargedForm, truth: Any, scale: float) -> tuple[ChargedForm, float]:
         """Add the loss to a form.
 
-        If the name of a sample is known, all wrong names get a score in this sample that is higher
-        by scale·β.
+        If the name of a sample is known, the scores of all wrong names in this sample rise by
+        scale·β.
         """
         codes, emissions = self.codes(truth), form.names.emissions
         right = codes[:, None] == np.arange(emissions.shape[1])

@@ -37,7 +37,7 @@ class Partition:
     Parameters
     ----------
     ends : int array (K,), optional
-        Ends of segments, the last one T; see :meth:`from_change_points`.
+        Segment ends, of which the last is T; see :meth:`from_change_points`.
     labels : int array (T,), optional
         Cluster of every sample; see :meth:`from_labels`.
     partial_labels : PartialPartition, optional
@@ -139,9 +139,9 @@ class Partition:
         ----------
         change_points : sequence of int
             For each segment, the index of the first sample after it, in any order. As in ruptures,
-            the last segment has the end T. It may be left out if ``n_samples`` is given.
+            the last end is T. If ``n_samples`` is given, T may be left out.
         n_samples : int, optional
-            T. No change-point may be larger.
+            The number T. No change-point may be larger than T.
 
         Raises
         ------
@@ -215,7 +215,7 @@ class Partition:
 
     @property
     def change_points(self) -> NDArray[np.int64]:
-        """The segment ends, (K,). The last one is T.
+        """The segment ends, (K,). The last end is T.
 
         Raises
         ------
@@ -313,7 +313,7 @@ class Partition:
         return float(np.sum(counts / self.sizes[rows] * (counts / other.sizes[columns])))
 
     def to_array(self) -> NDArray[np.float64]:
-        """Return M as a dense (T, T) array, for tests and small examples. It takes O(T²) memory."""
+        """Return M as a dense (T, T) array, in O(T²) memory, for tests and small examples."""
         same = self.labels[:, None] == self.labels[None, :]
         return same / self.sizes[self.labels].astype(np.float64)
 
@@ -360,7 +360,7 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
     """Return the labels as an array in which different labels stay different.
 
     NumPy would turn [1, "1"] into strings and [2**63, -1] into floats. This function turns such
-    lists into arrays of objects instead.
+    lists of mixed types into arrays of objects instead.
     """
     if isinstance(labels, Partition):
         return labels.labels

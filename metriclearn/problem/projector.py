@@ -113,7 +113,7 @@ class Projector:
     vectors : array (q, k)
         The coordinates V of the directions, with orthonormal columns.
     subspace : Subspace, optional
-        The subspace with the basis Q. If it is not given, ``vectors`` have T rows and are the basis
+        The subspace with the basis Q. Without a subspace, ``vectors`` have T rows and are the basis
         themselves.
     weights : array (k,), optional
         The weights s, ones by default.
@@ -151,7 +151,7 @@ class Projector:
 
     @property
     def factor(self) -> NDArray:
-        """A matrix F with M = FFᵀ. It is (T, k), or (T, k + T) if the filling is not 0."""
+        """A matrix F with M = FFᵀ, of shape (T, k), or (T, k + T) if the filling is not 0."""
         factor = self.vectors * np.sqrt(self.weights)
         if not self.filling:
             return factor
@@ -190,7 +190,7 @@ class Projector:
         return projected + self.filling * X if self.filling else projected
 
     def to_array(self) -> NDArray[np.float64]:
-        """Return M as a dense (T, T) array, for tests and small examples. It takes O(T²) memory."""
+        """Return M as a dense (T, T) array, in O(T²) memory, for tests and small examples."""
         return self.project(np.eye(self.n_samples))
 
     def __repr__(self) -> str:

@@ -94,13 +94,13 @@ class HingeTerms:
     oracle : Oracle
         Solves the loss-augmented inference, the maximum in L_i.
     cone : MetricCone
-        The feasible set of w. Its ``learns_penalty`` is true if λ is learned.
+        The feasible set of w. If λ is learned, ``cone.learns_penalty`` is true.
     loss_scale : float
         α.
     penalty : float
         λ if it is fixed.
     count_known : bool
-        Whether the oracle is given the number of clusters K_i. If it is, λ is 0.
+        Whether the oracle is given the number of clusters K_i. If K_i is given, λ is 0.
     completion : callable (form, n_clusters, known) -> Partition, optional
         Maximizes ⟨A, M⟩ over the partitions that agree with the partial labels.
     ramp : bool
@@ -127,7 +127,7 @@ class HingeTerms:
         return Point(metric, learned_penalty if self.cone.learns_penalty else self.penalty, form)
 
     def line(self, samples: Any, form: Form, metric: NDArray, partition: Any) -> Line:
-        """Return the tangent that touches ⟨A, M⟩ at ``metric``. ``form`` is A at this metric."""
+        """Return the tangent that touches ⟨A, M⟩ at ``metric``; ``form`` is A at this metric."""
         slope = self.features.gradient(samples, form, partition)
         linear = self.features.linear
         return Line(0.0 if linear else form.at(partition) - float(slope @ metric), slope)
@@ -241,7 +241,7 @@ class HingeShard:
         return np.array(rows)
 
     def complete(self, w: NDArray) -> list[Any]:
-        """Return the best completions under w. An old one stays unless a new one is better."""
+        """Return the best completions under w, and keep old ones unless new ones are better."""
         terms = self.terms
         point = terms.at(w)
         assert terms.completion is not None
@@ -348,7 +348,7 @@ class StructuredHinge:
         return Cuts(sums.values[place] / safe, sums.slopes[place] / safe[:, None], weights)
 
     def linearized(self, w: NDArray) -> Self:
-        """Return the majorant that touches the risk at w: a tangent at w replaces −s_w(N_i).
+        """Return a majorant that touches the risk at w, where the tangent at w replaces −s_w(N_i).
 
         If forms are linear, or the risk has a ramp, the risk itself is returned. If a tangent
         replaced one of the two maxima of a ramp, the majorant would rise steeply on all sides for a
@@ -382,7 +382,7 @@ class StructuredHinge:
         return self._shares @ self.slopes_of_truths()[:, : self.terms.cone.n_metric]
 
     def complete(self, w: NDArray) -> list[Any]:
-        """Return the best completions under w. An old one stays unless a new one is better."""
+        """Return the best completions under w, and keep old ones unless new ones are better."""
         return list(chain(*self.executor.each(self._shards, HingeShard.complete, w)))
 
 

@@ -77,7 +77,7 @@ class Neighborhood(BaseEstimator):
     Raises
     ------
     ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+        Raised by the learner's ``fit`` if parameters cannot be used.
 
     References
     ----------
@@ -146,8 +146,8 @@ class GaussianSimilarity(ComponentParameters):
     """The similarity W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)), for all pairs or for neighbors.
 
     With a metric of rank r and S nodes, a product with k vectors takes O(S²(r + k)). For E pairs of
-    neighbors, it takes O(E(r + k)). W is stored if it fits into ``memory``. If not, W is computed
-    again for every product, in blocks of rows.
+    neighbors, the product takes O(E(r + k)). W is stored if it fits into ``memory``. If W does not
+    fit, it is computed again for every product, in blocks of rows.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class GaussianSimilarity(ComponentParameters):
     Raises
     ------
     ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+        Raised by the learner's ``fit`` if parameters cannot be used.
 
     References
     ----------
@@ -210,7 +210,7 @@ class FourierSimilarity(BaseEstimator):
     Raises
     ------
     ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+        Raised by the learner's ``fit`` if parameters cannot be used.
 
     References
     ----------
@@ -247,8 +247,9 @@ class FourierSimilarity(BaseEstimator):
 class GivenSimilarities(BaseEstimator):
     """Combine given similarity matrices: W = Σ_k w_k W_k with learned weights w ≥ 0.
 
-    This is the convex model of Lajugie, Arlot & Bach, section 5.1. A data set is an array (n, S, S)
-    of n symmetric similarity matrices W_k. The metric is a ``DiagonalMetric``, whose weights are w.
+    The resulting problem is convex (Lajugie, Arlot & Bach, section 5.1). A data set is an array (n,
+    S, S) of n symmetric similarity matrices W_k. The metric is a ``DiagonalMetric``, whose weights
+    are w.
     """
 
     warm_starts = True
@@ -267,10 +268,10 @@ class SimilarityFeatures:
 
     W_B holds the similarities under the metric B. W_B is divided by T, the number of samples, so A
     has trace 1 at any resolution, and a useful scale α of the loss is of order 1 or less. In the
-    paper W_B is not divided by T. This is the same problem with α_paper = αT, but the paper's value
-    α_paper = 1 is negligible compared with W_B. The hinge contains a maximum over matrices M. This
-    maximum is convex in B if no M has negative entries. But the M of a spectral relaxation may have
-    negative entries.
+    paper W_B is not divided by T. The paper's problem is the same as ours if α_paper = αT. But the
+    paper's value α_paper = 1 is negligible compared with W_B. The hinge contains a maximum over
+    matrices M. This maximum is convex in B if no M has negative entries. But the M of a spectral
+    relaxation may have negative entries.
 
     Parameters
     ----------
@@ -284,8 +285,8 @@ class SimilarityFeatures:
     Raises
     ------
     ValueError
-        When a form is made, if a parameter of the similarity cannot be used, or if the pairs of a
-        neighborhood do not fit into ``memory``.
+        Raised when a form is made, if a parameter of the similarity cannot be used, or if the pairs
+        of a neighborhood do not fit into ``memory``.
 
     References
     ----------

@@ -104,7 +104,7 @@ class Nodes:
 
     @property
     def root(self) -> NDArray:
-        """The vector r of A = Diag(r) W Diag(r). Its entry for node s is √(n_s / T), (S,)."""
+        """The vector r (S,) of A = Diag(r) W Diag(r). The entry of r for node s is √(n_s / T)."""
         return np.sqrt(self.sizes / np.sum(self.sizes))
 
 
@@ -190,7 +190,7 @@ class NodeLabels:
 
     @cached_property
     def _weighted(self) -> NDArray[np.float64]:
-        """The counts (S, K). Each count is multiplied by the entry of D for its cluster."""
+        """The counts (S, K), each multiplied by the entry of D for its cluster."""
         totals = self.counts.sum(axis=0)
         return self.counts * (totals.sum() / totals) ** self.balance
 
@@ -263,7 +263,7 @@ class NodeLabels:
 
     @cached_property
     def factor(self) -> NDArray:
-        """The matrix R with RRᵀ = ÊᵀHÊ, (S, K). Its entries are n_sk / √(n_s n_k)."""
+        """The matrix R with RRᵀ = ÊᵀHÊ, (S, K). The entries of R are n_sk / √(n_s n_k)."""
         nodes, clusters = self._scales
         return self.completed(self.clusters) / nodes / clusters
 

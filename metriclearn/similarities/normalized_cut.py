@@ -72,7 +72,7 @@ class NormalizedCut:
         return np.append(1.0, values), np.column_stack([self._leading, vectors])
 
     def embedding(self, count: int) -> NDArray:
-        """Return the row of a sample of each node among the eigenvectors, scaled to length 1."""
+        """Return for each node the row of one of its samples in the eigenvectors, with length 1."""
         rows = self.eigenpairs(count)[1] / self.operator.root[:, None]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(lengths > 0, lengths, 1.0)

@@ -45,7 +45,7 @@ class Operator(ABC):
         """Return the derivative d⟨W, FFᵀ⟩/dB of the unscaled similarity."""
 
     def matvec(self, V: NDArray) -> NDArray:
-        """Return the product A V. It has the shape of V, (S,) or (S, k)."""
+        """Return the product A V, which has the shape of V, (S,) or (S, k)."""
         product = self.product(self.root[:, None] * V.reshape(len(V), -1))
         return (self.root[:, None] * product).reshape(V.shape)
 
@@ -96,7 +96,8 @@ class GaussianOperator(Operator):
 
     A product with k vectors takes O(S²(r + k)) for a metric of rank r. Everything is computed from
     the upper half of W, in blocks of rows that fit into the cache. The blocks are stored if they
-    take at most half of ``memory``. If they take more, they are computed again for every product.
+    take at most half of ``memory``. If the blocks take more, they are computed again for every
+    product.
 
     Parameters
     ----------
@@ -224,7 +225,7 @@ class FourierOperator(Operator):
         Lᵀ with B = LLᵀ.
     root : array (S,)
     directions : array (D/2, P)
-        Ω₀. Its entries are standard normal.
+        The matrix Ω₀, with standard normal entries.
     """
 
     def __init__(self, X: NDArray, components: NDArray, root: NDArray, directions: NDArray) -> None:
@@ -267,7 +268,7 @@ class FourierOperator(Operator):
 
 
 class SumOperator(Operator):
-    """The sum W = Σ_k w_k W_k of n given symmetric matrices. It is computed once, in O(nS²)."""
+    """The sum W = Σ_k w_k W_k of n given symmetric matrices, computed once in O(nS²)."""
 
     def __init__(self, matrices: NDArray, weights: NDArray, root: NDArray) -> None:
         self.root, self._matrices, self._weights = root, matrices, weights
@@ -329,7 +330,7 @@ class SimilarityForm:
     def compressed(self) -> Compressed:
         """Write A − κN + cI as a matrix on the span of [Ψ, R] plus cI, for A = ΨΨᵀ and N = RRᵀ.
 
-        This takes one QR decomposition of the S×(D + K) matrix [Ψ, R].
+        The computation takes one QR decomposition of the S×(D + K) matrix [Ψ, R].
         """
         factors: NDArray = self.operator.factors  # type: ignore[attr-defined]
         signs = np.ones(factors.shape[1])

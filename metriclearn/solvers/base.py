@@ -1,8 +1,8 @@
 """Define the input and the output of solvers, and the loop that all solvers share.
 
-A solver takes a :class:`Problem` and returns a :class:`Solution`. The loop over rounds is in
-:class:`Iteration`, which also updates the trace and the checkpoint and calls the callbacks.
-:class:`Minimization` adds the best point so far and the lower bound.
+A solver takes a :class:`Problem` and returns a :class:`Solution`. The class :class:`Iteration` has
+the loop over rounds. It also updates the trace and the checkpoint, and calls the callbacks. The
+class :class:`Minimization` adds the best point so far and the lower bound.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class CutMemory(NamedTuple):
     table : structured array (J,)
         One record for every cut, see :func:`~metriclearn.solvers.dual_master.table_of`.
     anchor_offset : float
-        The cut of the whole risk at the solver's start is anchor_offset + ⟨anchor_slope, w⟩. It is
-        a minorant, too.
+        The cut of the whole risk at the solver's start is anchor_offset + ⟨anchor_slope, w⟩. This
+        cut is also a minorant.
     anchor_slope : array (n,)
         The slope of the cut at the solver's start.
     """
@@ -148,9 +148,9 @@ class Solution:
     objective, lower_bound : float
         The objective at w, and a lower bound on the objective at every point.
     scale : float
-        The number that divides the gap in ``relative_gap``. It is the risk at a metric of zero. If
-        this risk is 0, it is Ω at a metric of zero. For CCCP and FactorDescent it is the objective
-        at the start.
+        The number that divides the gap in ``relative_gap``. By default the scale is the risk at a
+        metric of zero. If this risk is 0, the scale is Ω at a metric of zero. For CCCP and
+        FactorDescent, the scale is the objective at the start.
     reason : str
         Why the solver stopped: "converged", "max_rounds", "callback", "interrupted" or "stalled".
     trace : Trace
@@ -254,7 +254,7 @@ class Solver(Protocol):
 
 
 class Stop(Exception):
-    """An exception that ends the rounds. Its argument is the reason."""
+    """An exception that ends the rounds, with the reason as its argument."""
 
 
 class Iteration(ABC):
@@ -267,8 +267,8 @@ class Iteration(ABC):
     Attributes
     ----------
     settings : estimator
-        The solver. Its parameters are checked before a run. If it has a ``checkpoint``, this
-        attribute is the name of a file.
+        The solver, whose parameters are checked before a run. If ``checkpoint`` is one of the
+        parameters, its value is the name of a file.
     callbacks : sequence of Callback
     """
 
@@ -364,7 +364,7 @@ class Minimization(Iteration):
     problem : Problem
     settings : Solver
     omega : callable (array) -> float, optional
-        Computes Ω(w). This function is needed if the regularizer has no terms. With this function,
+        Computes Ω(w). Pass ``omega`` if the regularizer has no terms. With ``omega``,
         :meth:`raise_bound` cannot be used.
     """
 
@@ -407,7 +407,7 @@ class Minimization(Iteration):
 
     @abstractmethod
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """Prepare for the first round, from the cuts at the start."""
+        """Prepare the first round with the cuts at the start."""
 
     def begin(self) -> None:
         """Evaluate the start, or the point of the earlier solution if there is one."""

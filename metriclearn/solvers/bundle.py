@@ -52,15 +52,15 @@ _MOST_HITS = 5
 class BundleDual(BaseEstimator):
     """Bundle method with one cut per data set and round. Every result has a certified gap.
 
-    Each round solves the master problem over the working set of cuts (:class:`DualMaster`). Then it
-    asks the oracles for new cuts at the solution, and compares the best objective with the lower
-    bound from the dual. If there are few cuts, the solution of the master problem usually has too
-    small a norm. So the solution is multiplied by a factor of up to 1.3, as long as the objective
-    still falls along the ray from 0 through it. Before each call of the oracles, the solver checks
-    the cuts that it has dropped from the working set. As long as these cuts exceed the cuts of the
-    working set by a large part of the gap, the solver adds them and solves the master problem
-    again. A proximal term keeps solutions near the best point. If a round lowers the objective
-    enough, the weight of this term is reduced, and if not, it is raised.
+    Each round solves the master problem over the working set of cuts (:class:`DualMaster`). Then
+    the round asks the oracles for new cuts at the solution, and compares the best objective with
+    the lower bound from the dual. If there are few cuts, the solution of the master problem usually
+    has too small a norm. So the solution is multiplied by a factor of up to 1.3, as long as the
+    objective still falls along the ray from 0 through the solution. Before each call of the
+    oracles, the solver checks the cuts that it has dropped from the working set. As long as these
+    cuts exceed the cuts of the working set by a large part of the gap, the solver adds them and
+    solves the master problem again. A proximal term keeps solutions near the best point. If a round
+    lowers the objective enough, the weight of this term is reduced. If not, the weight is raised.
 
     The solver works with squared regularizers, with linear regularizers (L1, trace), and with the
     penalty of a cluster, which is not regularized. The reported bound holds for the original
@@ -85,7 +85,7 @@ class BundleDual(BaseEstimator):
     Raises
     ------
     ValueError, OSError
-        From the learner's ``fit``, if parameters or the checkpoint file cannot be used.
+        Raised by the learner's ``fit`` if parameters or the checkpoint file cannot be used.
 
     References
     ----------
@@ -114,9 +114,9 @@ class BundleDual(BaseEstimator):
 class _Bundle(Minimization):
     """One run, with its working set of cuts, dropped cuts, and center of the proximal term.
 
-    In the tables of cuts, slopes are divided by ``units``. This scales the coordinates so that the
-    master problem has the same curvature in all coordinates. The unit of the metric's coordinates
-    is 1. The penalty has another unit.
+    In the tables of cuts, slopes are divided by ``units``. These units scale the coordinates so
+    that the master problem has the same curvature in all coordinates. The unit of the metric's
+    coordinates is 1. The penalty has another unit.
     """
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
@@ -215,8 +215,8 @@ class _Bundle(Minimization):
     def _solve_master(self) -> NDArray:
         """Find the w that minimizes model + Ω + proximal term.
 
-        Also raise the lower bound: a combination of the cuts, with their multipliers as weights, is
-        a minorant.
+        Also raise the lower bound, by the sum of the cuts weighted by their multipliers, which is a
+        minorant.
         """
         cuts, cone, terms, units = self.cuts, self.cone, self.terms, self.units
         n = cone.n_metric
@@ -269,7 +269,7 @@ class _Bundle(Minimization):
         return x / units
 
     def memory(self) -> CutMemory | None:
-        """Return the cuts of the working set. A later run from this solution begins with them."""
+        """Return the cuts of the working set, with which a later run from this solution begins."""
         if not hasattr(self, "cuts"):
             return None
         table = self.cuts.copy()

@@ -22,9 +22,9 @@ _HALVINGS = 10
 class CCCP(ComponentParameters):
     """Minimize a majorant of the risk, move to the minimum of the majorant, and repeat.
 
-    The risk is a difference of convex functions, or nearly so. Its method ``linearized(w)``
-    replaces the concave part of the risk by the tangent at the current point w. The result is a
-    majorant that equals the risk at w.
+    The risk is a difference of convex functions, or nearly so. The method ``linearized(w)`` of the
+    risk replaces the concave part by the tangent at the current point w. The result is a majorant
+    that equals the risk at w.
 
     The objective is evaluated after every outer step. If a step does not lower the objective, the
     step is halved, up to nine times. So the objective never increases, even if the majorant is not
@@ -49,7 +49,7 @@ class CCCP(ComponentParameters):
     Raises
     ------
     ValueError, OSError
-        From the learner's ``fit``, if parameters or the checkpoint file cannot be used.
+        Raised by the learner's ``fit`` if parameters or the checkpoint file cannot be used.
 
     References
     ----------

@@ -26,12 +26,12 @@ _ROUGHLY = 1e-3
 class CuttingPlane(BaseEstimator):
     """Cutting-plane method: a readable reference solver for any convex regularizer.
 
-    Each round minimizes the maximum of all cuts so far, plus Ω, over the cone. This is the master
-    problem. For a diagonal metric with L1 or trace it is a linear program, for a diagonal metric
-    with a squared norm a quadratic program, and for full metrics a semidefinite program. The
-    optimum of the master problem is a lower bound. Then the round adds cuts near the solution of
-    the master problem. The solver is slower than :class:`~metriclearn.solvers.bundle.BundleDual`,
-    and needs cvxpy.
+    Each round minimizes the maximum of all cuts so far, plus Ω, over the cone. This master problem
+    is a linear program for a diagonal metric with L1 or trace, and a quadratic program for a
+    diagonal metric with a squared norm. For full metrics, the master problem is a semidefinite
+    program. The optimum of the master problem is a lower bound. Then the round adds cuts near the
+    solution of the master problem. The solver is slower than
+    :class:`~metriclearn.solvers.bundle.BundleDual`, and needs cvxpy.
 
     Besides the regularizers of this package, Ω may be any object with a method ``expression(B)``
     that returns a convex cvxpy expression of the (P, P) metric B.
@@ -61,7 +61,7 @@ class CuttingPlane(BaseEstimator):
     ImportError
         If cvxpy is not installed.
     ValueError, OSError
-        From the learner's ``fit``, if parameters or the checkpoint file cannot be used.
+        Raised by the learner's ``fit`` if parameters or the checkpoint file cannot be used.
 
     References
     ----------
@@ -158,7 +158,7 @@ class _Planes(Minimization):
         return linear + squared if self.terms.curvature > 0 else linear
 
     def _solve_master(self) -> NDArray:
-        """Find the w that minimizes Σ s_i ξ_i + Ω(B), where ξ_i is at least 0 and every cut of R_i.
+        """Find the w that minimizes Σ s_i ξ_i + Ω(B), with ξ_i ≥ 0 and ξ_i ≥ every cut of R_i.
 
         Also raise the lower bound. All values are divided by the scale, because solvers are
         accurate for numbers around 1.

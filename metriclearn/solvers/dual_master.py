@@ -53,7 +53,7 @@ def combination(table: NDArray, weights: NDArray, masses: NDArray) -> tuple[floa
 
     Returns the offset of the minorant, minus a bound of the rounding errors, and its slope. The
     weights may come from any source. Negative weights are set to 0. If the weights of the cuts of a
-    function sum to more than the mass of the function, they are scaled down. As hinges are
+    function sum to more than the mass of the function, these weights are scaled down. As hinges are
     nonnegative, the result is still a minorant.
     """
     weights, groups = np.maximum(weights, 0.0), table["group"]
@@ -121,8 +121,8 @@ class DualMaster:
         D(a) = aᵀβ − ‖Π(h − Gᵀa)‖² / 2ρ,   ∇D(a) = β + G x(a),   x(a) = Π(h − Gᵀa) / ρ.
 
     Here Π is the projection onto the cone. D is concave and ∇D is semismooth. Each Newton step
-    solves a small quadratic program. The gap Σ s_i max_{j in i} ∇D_j − aᵀ∇D certifies the result,
-    and computing it costs nothing.
+    solves a small quadratic program. The gap Σ s_i max_{j in i} ∇D_j − aᵀ∇D certifies the result at
+    no extra cost.
 
     Attributes
     ----------
@@ -301,10 +301,10 @@ def linear_master(
 ) -> NDArray | None:
     """Solve min_{x ≥ 0} Σ_i s_i max(0, max_{j in i} β_j + ⟨G_j, x⟩) + ⟨c, x⟩ by HiGHS.
 
-    This is the master problem without a proximal term, for diagonal metrics with L1 or trace.
-    Returns the multipliers a of the cuts. The multipliers of a group sum to at most the mass of the
-    group. Among all combinations of the cuts, Σ a_j (β_j + ⟨G_j, ·⟩) proves the best bound: the
-    minimum of this minorant plus ⟨c, ·⟩ over x ≥ 0 is the optimum of the program.
+    The program is the master problem without a proximal term, for diagonal metrics with L1 or
+    trace. Returns the multipliers a of the cuts. The multipliers of a group sum to at most the mass
+    of the group. Among all combinations of the cuts, Σ a_j (β_j + ⟨G_j, ·⟩) proves the best bound:
+    the minimum of this minorant plus ⟨c, ·⟩ over x ≥ 0 is the optimum of the program.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ class FactorDescent(BaseEstimator):
 
     With a factor, B stays positive semidefinite without projections, and steps are relative to the
     size of B. Similarities need such steps, because their useful metrics span orders of magnitude.
-    If the metric is diagonal, L is diagonal, too. The result has no certificate. Its
-    ``lower_bound`` is 0, which bounds every hinge, and ``converged`` means that the objective has
+    If the metric is diagonal, L is diagonal, too. The result has no certificate. The
+    ``lower_bound`` is 0, which bounds every hinge. ``converged`` means that the objective has
     stopped changing or that its gradient vanishes.
 
     Parameters
@@ -40,7 +40,7 @@ class FactorDescent(BaseEstimator):
     Raises
     ------
     ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+        Raised by the learner's ``fit`` if parameters cannot be used.
 
     References
     ----------

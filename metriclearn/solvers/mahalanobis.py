@@ -33,7 +33,7 @@ class Metric(Protocol):
     def polyhedral(self) -> bool:
         """Whether the cone consists of all w whose coordinates are nonnegative.
 
-        If it does, a linear regularizer makes the master problem a linear program.
+        In this case, a linear regularizer makes the master problem a linear program.
         """
 
     def coordinates(self, R: NDArray) -> NDArray:
@@ -43,7 +43,7 @@ class Metric(Protocol):
         """Return the matrix B with coordinates w, (P, P)."""
 
     def components(self, w: NDArray) -> NDArray:
-        """Return the matrix Lᵀ with B = LLᵀ, (r, P). Its number r of rows is the rank of B."""
+        """Return the matrix Lᵀ with B = LLᵀ, (r, P), where r is the rank of B."""
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Return the projection of v onto the cone, and its generalized Jacobian J at v.
@@ -57,7 +57,7 @@ class Metric(Protocol):
         """Return the least ⟨v, B⟩ of all B in the cone with Tr B = 1."""
 
     def identity(self, n_features: int) -> NDArray:
-        """Return the coordinates of I. Their dot product with the coordinates of B is Tr B."""
+        """Return the coordinates of I, whose dot product with the coordinates of B is Tr B."""
 
 
 class DiagonalMetric(BaseEstimator):
@@ -315,8 +315,8 @@ class MetricCone:
     learns_penalty : bool
         Whether w has λ as its last coordinate.
     unit : float
-        The number by which the data were divided. B is the metric of the data as they were given,
-        and regularizers apply to B. But w holds the coordinates of B·unit².
+        The number by which the data were divided. The vector w holds the coordinates of B·unit²,
+        where B is the metric of the data as they were given. Regularizers apply to B.
     """
 
     metric: Metric
@@ -339,7 +339,7 @@ class MetricCone:
         return w[: self.n_metric], float(w[-1]) if self.learns_penalty else float("nan")
 
     def join(self, w_metric: NDArray, penalty: float) -> NDArray:
-        """Join metric coordinates and penalty into w. This is the inverse of :meth:`split`."""
+        """Join metric coordinates and penalty into w, as the inverse of :meth:`split`."""
         return np.append(w_metric, penalty) if self.learns_penalty else w_metric
 
     def project(self, v: NDArray) -> NDArray:

@@ -1,4 +1,4 @@
-"""Define regularizers Ω(B). On the cone of a metric family, each is a linear plus a squared term.
+"""Define regularizers Ω(B), each of which is a linear plus a squared term on a metric's cone.
 
 See Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, section 4.3.
 """
@@ -60,7 +60,7 @@ class RegularizationTerms:
         return center, rest if abs(rest) > 1e-12 * lowered else 0.0
 
     def gradient(self, w: NDArray) -> NDArray:
-        """Return the gradient ∇Ω. Its entry for the penalty is zero."""
+        """Return the gradient ∇Ω, which is zero for the penalty."""
         gradient = np.zeros_like(w)
         gradient[: len(self.slope)] = self.slope + self.curvature * w[: len(self.slope)]
         return gradient
@@ -123,12 +123,12 @@ class SquaredFrobenius(BaseEstimator):
     strength : float > 0
         μ.
     center : float ≥ 0
-        The number c. The metric is drawn to cI.
+        The number c in Ω, which draws the metric to cI.
 
     Raises
     ------
     ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+        Raised by the learner's ``fit`` if parameters cannot be used.
 
     References
     ----------
@@ -153,7 +153,7 @@ class SquaredFrobenius(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class Trace(BaseEstimator):
-    """The linear regularizer Ω(B) = μ Tr B, with ``strength`` μ > 0. It favors a low rank.
+    """The linear regularizer Ω(B) = μ Tr B, with ``strength`` μ > 0, which favors a low rank.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class Trace(BaseEstimator):
     Raises
     ------
     ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+        Raised by the learner's ``fit`` if parameters cannot be used.
 
     References
     ----------
@@ -203,7 +203,7 @@ class L1(Trace):
     Raises
     ------
     ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+        Raised by the learner's ``fit`` if parameters cannot be used.
 
     References
     ----------

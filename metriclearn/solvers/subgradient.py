@@ -63,16 +63,16 @@ class PolyakStep(BaseEstimator):
     """Use γ = relaxation · (F(w) − target) / ‖g‖², where F is the objective.
 
     The ideal target is the optimal value, which is not known. So the target lies between the lower
-    bound and the best value, and its distance from the best value falls like 1/√round. So steps
-    become short enough to converge even if the lower bound is loose. A tight bound from another
-    solver, such as :class:`~metriclearn.solvers.bundle.BundleDual`, is a better target.
+    bound and the best value, and its distance from the best value falls like 1/√round. Therefore
+    steps become short enough to converge even if the lower bound is loose. A tight bound from
+    another solver, such as :class:`~metriclearn.solvers.bundle.BundleDual`, is a better target.
 
     Parameters
     ----------
     relaxation : float
-        A factor of the length of all steps.
+        The factor ``relaxation`` of all steps.
     target : float or None
-        A known lower bound of the optimum. If it is given, it is the target in every round.
+        A known lower bound of the optimum, used as the target in every round.
     """
 
     relaxation: float = 1.0
@@ -92,7 +92,7 @@ class ProjectedSubgradient(ComponentParameters):
 
     Here Π is the projection onto the cone, and g is a subgradient of the risk. The result is the
     best iterate, or an average of iterates if the average is better. With ``batch_size``, every
-    step uses the subgradient of a random batch of data sets. In this case, a round is one epoch of
+    step uses the subgradient of a random batch of data sets. With batches, a round is one epoch of
     steps, followed by one pass that evaluates the average point of the epoch. Each pass over all
     data sets gives a cut of the whole risk. The mean of these cuts, weighted by step lengths, gives
     the lower bound. This bound is valid but rises slowly, so prefer
@@ -122,7 +122,7 @@ class ProjectedSubgradient(ComponentParameters):
     Raises
     ------
     ValueError, OSError
-        From the learner's ``fit``, if parameters or the checkpoint file cannot be used.
+        Raised by the learner's ``fit`` if parameters or the checkpoint file cannot be used.
 
     References
     ----------
