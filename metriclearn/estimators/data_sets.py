@@ -299,7 +299,7 @@ def keep_features(estimator: Any, data: DataSets) -> None:
 
 
 def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
-    """Warn that constant features get no weight. ``varies`` (P,) is False for these features."""
+    """Warn that constant features (False in ``varies``, (P,)) get no weight, and name them."""
     constant = np.flatnonzero(~varies)
     if len(constant):
         named = getattr(estimator, "feature_names_in_", np.arange(len(varies)))[constant]
