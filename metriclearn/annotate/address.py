@@ -1,7 +1,7 @@
 """The token and the port of the label page.
 
-Both are saved in the folder of the recordings. A page that is still open in a browser therefore
-remains valid when the server is started again.
+The token and the port are saved in the folder of the recordings. A page that is still open in a
+browser therefore remains valid when the server is started again.
 """
 
 from __future__ import annotations

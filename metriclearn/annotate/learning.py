@@ -537,7 +537,7 @@ class Loop:
     def _remember(
         self, result: dict[str, Any], annotations: Mapping[str, Sequence[Annotation]]
     ) -> None:
-        """Add a point to the curve. It replaces the last point if the annotated time is equal."""
+        """Add a point to the curve, or replace the last point if the annotated time is equal."""
         stretches = chain(*annotations.values())
         seconds = round(float(sum(one.end - one.start for one in stretches)), 3)
         checked = sum((group.checked or Check() for group in self.groups), start=Check())

@@ -51,7 +51,7 @@ def names_of_rows(
 
 @dataclass(frozen=True)
 class Names:
-    """A learned classifier of rows. Its logits are linear in a row and its neighbors.
+    """A learned classifier of rows, with logits that are linear in a row and its neighbors.
 
     Attributes
     ----------
@@ -107,8 +107,8 @@ class Names:
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Compute a (T, C) array with the probability of every name in every row.
 
-        With four neighbors on each side, this takes O(T · 9 P · C) time. It takes only
-        O(T · (P + C)) memory, because the joined rows are not stored.
+        With four neighbors on each side, this takes O(T · 9 P · C) time. Only O(T · (P + C)) memory
+        is needed, because the joined rows are not stored.
         """
         logits = self.windows.scores(X, self.weights) + self.offsets
         return np.maximum(softmax(logits, axis=1), _LEAST)

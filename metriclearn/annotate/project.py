@@ -87,7 +87,8 @@ class Conflict(ValueError):
 class Annotation(NamedTuple):
     """An annotation by a person, with times in seconds.
 
-    It is a stretch of a recording or a change. A change starts and ends at the same time.
+    An annotation is a stretch of a recording or a change. A change starts and ends at the same
+    time.
     """
 
     start: float
@@ -196,7 +197,7 @@ def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) 
 
 @dataclass
 class Project:
-    """The annotations of one tier of a folder. They are saved after every change.
+    """The annotations of one tier of a folder, which are saved after every change.
 
     The file ``metriclearn.json`` has a revision number, which every change raises by one. Each
     annotation is on a separate line, so that a person can merge two versions. The file is replaced
@@ -210,7 +211,8 @@ class Project:
     seconds : dict
         For the name of every recording, its length in seconds.
     tier : str
-        Name of the tier. It is empty for the first tier. File names of the tier begin with it.
+        Name of the tier, which is empty for the first tier. File names of a tier begin with its
+        name.
     labels : list of str
         The labels of segments, in the order of the keys 1 to 9.
     annotations : dict
@@ -342,8 +344,8 @@ class Project:
     def is_table_ours(self) -> bool:
         """Whether the page may replace ``segments.csv``: no other program has written or edited it.
 
-        This is true if the table is missing, or has the current or the previous annotations. It has
-        the previous annotations if the server was stopped after it had replaced
+        This is true if the table is missing, or has the current or the previous annotations. The
+        table has the previous annotations if the server was stopped after it had replaced
         ``metriclearn.json``, but before it could replace ``segments.csv``.
         """
         if not self.table.is_file():

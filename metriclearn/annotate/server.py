@@ -148,7 +148,7 @@ class Page:
         }
 
     def new_tier(self, request: Any, body: bytes) -> Any:
-        """Start another tier. Its file is written with the first annotation."""
+        """Start another tier. The file of the tier is written with the first annotation."""
         name = check_tier(body.decode("utf-8", "replace"), [*self.tiers, *self.recordings])
         self.open_tier(name).loop.thread.start()
         return {"tier": name}

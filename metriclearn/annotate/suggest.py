@@ -197,10 +197,10 @@ def suggest(
         that differ from all labeled and suggested stretches. A stretch is described by the means
         and standard deviations of the features. The gain is the distance to the nearest description
         of a labeled or suggested stretch. "combined" multiplies the square of the gain of "margin"
-        by the distance of "diversity" under the learned metric. It chooses every second stretch at
-        random. Without labeled changes there is no metric, so "margin" and "combined" choose at
-        random. "random" and "leftmost" (from the start of the first recording) are baselines that
-        ignore the data.
+        by the distance of "diversity" under the learned metric. Every second stretch of "combined"
+        is chosen at random. Without labeled changes there is no metric, so "margin" and "combined"
+        choose at random. "random" and "leftmost" (from the start of the first recording) are
+        baselines that ignore the data.
     random_state : int, Generator or None
         Seed of the random choices.
 
@@ -296,9 +296,9 @@ def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partit
 def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
     """Compute the uncertainty at each position, an array (T_i,) for every recording.
 
-    The uncertainty is 1 if the score is the same with and without a change at the position. It is 0
-    if the position is neither a predicted change nor the best position for a further change within
-    a small radius.
+    The uncertainty is 1 if the score is the same with and without a change at the position. The
+    uncertainty is 0 if the position is neither a predicted change nor the best position for a
+    further change within a small radius.
     """
     radius, doubts = length // _PRECISION, []
     penalty = max(learner.penalty_ or 0.0, 1e-300)

@@ -193,9 +193,9 @@ def read_data_sets(
     who : str
         Name used in errors.
     X : (T, P) array-like or data frame, (N, T, P) array, or a sequence of (T_i, P) arrays
-        A (T,) array is a signal with one feature. It may also be an item of a list or of an array
-        of objects. Any other object with ``__len__`` and ``__getitem__`` is read and checked one
-        data set at a time.
+        A (T,) array is a signal with one feature. Such arrays may also be the items of a list or of
+        an array of objects. Any other object with ``__len__`` and ``__getitem__`` is read and
+        checked one data set at a time.
     single_precision : bool
         Whether to keep float32 arrays as they are. If not, all arrays become float64.
     missing : bool
@@ -288,7 +288,7 @@ def check_range(who: str, what: str, values: NDArray, most: float) -> None:
 def keep_features(estimator: Any, data: DataSets) -> None:
     """Store the number and the names of the features of the data, as scikit-learn does.
 
-    It also removes the states of an earlier fit, because they were learned under the old metric.
+    The states of an earlier fit are removed, because they were learned under the old metric.
     """
     estimator.n_features_in_ = data.n_features
     vars(estimator).pop("states_", None)

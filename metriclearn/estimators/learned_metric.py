@@ -40,10 +40,10 @@ class LearnedMetric(  # type: ignore[call-arg]
 ):
     """The methods of a learned metric, named as in the package metric-learn.
 
-    They use the fitted ``components_`` = Lᵀ, (r, P), where B = LLᵀ is the metric.
+    These methods use the fitted ``components_`` = Lᵀ, (r, P), where B = LLᵀ is the metric.
 
-    A method that takes several data sets also takes a single (T, P) array. It then returns one
-    result instead of a list. Subclasses fit ``components_`` and call
+    A method that takes several data sets also takes a single (T, P) array. The method then
+    returns one result instead of a list. Subclasses fit ``components_`` and call
     :func:`~metriclearn.estimators.data_sets.keep_features`.
     """
 
@@ -76,8 +76,8 @@ class LearnedMetric(  # type: ignore[call-arg]
         """Return a function ``metric(u, v, squared=False)`` that computes the learned distance.
 
         u and v are two samples. The function can be passed to scikit-learn, for example as
-        ``NearestNeighbors(metric=learner.get_metric())``. It does not change if the learner is
-        fitted again.
+        ``NearestNeighbors(metric=learner.get_metric())``. The function stays the same if the
+        learner is fitted again.
         """
         check_is_fitted(self)
         components = self.components_.copy()
@@ -181,8 +181,8 @@ def whitening(
 ) -> NDArray:
     """Compute W, (r, P), with W S Wᵀ = I; O(P³).
 
-    The rows of W are directions. They are ordered by decreasing total variance. ``n_components`` is
-    the number of directions to keep. S is (1 − ``shrinkage``) ``within`` + ``shrinkage`` times the
+    The rows of W are directions, in the order of decreasing total variance. ``n_components`` is the
+    number of directions to keep. S is (1 − ``shrinkage``) ``within`` + ``shrinkage`` times the
     diagonal of ``within``. Shrinkage helps if there are few samples. We add 1e-12 of the total
     variances to the diagonal of S, because features may be constant within clusters.
     """

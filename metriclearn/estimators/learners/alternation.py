@@ -101,7 +101,7 @@ class PrincipalStart(BaseEstimator):
     def components(self, arrays: Sequence[NDArray], *_: Any) -> NDArray:
         """Compute the leading eigenvectors of the pooled correlation matrix.
 
-        They are divided by the standard deviations of the features.
+        The entries of the eigenvectors are divided by the standard deviations of the features.
         """
         return principal_components(arrays, self.n_components)[1]
 

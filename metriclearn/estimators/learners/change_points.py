@@ -116,7 +116,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         λ; None after fitting with ``n_segments="given"``.
     feature_penalty_ : FeaturePenalty or None
         A fitted copy of ``penalty`` with the learned weights ``coef_``, if ``penalty`` is a
-        FeaturePenalty. Its penalties of changes are added to λ. Otherwise None.
+        FeaturePenalty, else None. The learned penalties of changes are added to λ.
     training_losses_ : dict of str to float
         Mean ℓ of the learned metric ("learned"), of "one segment" and of the "Euclidean" metric
         with the best of ten penalties. The mean is over the sequences that begin within the first

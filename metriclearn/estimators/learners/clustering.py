@@ -77,7 +77,8 @@ class Certificate:
     def gap(self) -> float:
         """An upper bound on how far the objective of the metric is above the optimum.
 
-        It is ``upper`` − ``lower_bound``. The objective is F if ``over_partitions``, else F̄.
+        The bound is ``upper`` − ``lower_bound``. The objective is F if ``over_partitions``, else
+        F̄.
         """
         return self.upper - self.lower_bound
 
@@ -166,8 +167,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     alternation_ : AlternationTrace or None
         Objective F after every completion and every metric step; None if no label was unknown.
     relaxed_objective_ : float
-        The objective of the metric with the relaxed hinge. It is an upper bound on the exact
-        objective.
+        The objective of the metric with the relaxed hinge. This objective is an upper bound on the
+        exact objective.
     certificate_ : Certificate
         Bounds on both objectives. With a local search, the gap of the certificate is valid, but the
         gap of ``solution_`` does not bound the exact objective.
@@ -188,10 +189,10 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     many held out. The loss of this strength is within one standard error of the least loss, and no
     larger strength comes as close (docs/results/clustering_defaults.md). On the 60 tables,
     relaxation, local search and their average do equally well, and the relaxation is the fastest by
-    far. On the whole data set Digits the average is better than the relaxation. This is also true
-    in :class:`~metriclearn.estimators.learners.whitened.WhitenedClusteringLearner`. We divide
-    features by deviations within clusters instead of total deviations, because this was better on
-    held-out quarters of Iris and of Wine.
+    far. On the whole data set Digits the average is better than the relaxation. The average is also
+    better in :class:`~metriclearn.estimators.learners.whitened.WhitenedClusteringLearner`. We
+    divide features by deviations within clusters instead of total deviations, because this was
+    better on held-out quarters of Iris and of Wine.
 
     Examples
     --------

@@ -196,7 +196,7 @@ class Statement:
         The training data, whose partial labels have been completed.
     scale : array (P,)
         Features are divided by ``scale * problem.cone.unit``. ``scale`` holds standard deviations
-        or, without ``standardize``, ones. It is ∞ for constant features.
+        or, without ``standardize``, ones. The entry of a constant feature is ∞.
     extra : FeaturePenalty, NameWeights or None
         A further term of the score that is learned together with the metric. The term is linear in
         its weights, which are still unknown.

@@ -141,7 +141,8 @@ class RelevantComponents(LearnedMetric):
         Use only variances, so that the metric has one weight per feature. ``shrinkage`` and
         ``n_components`` are then ignored.
     shrinkage : float in [0, 1]
-        s: Ĉ is replaced by (1 − s)Ĉ + s·(diagonal of Ĉ). This is useful if there are few samples.
+        s: Ĉ is replaced by (1 − s)Ĉ + s·(diagonal of Ĉ). Shrinkage is useful if there are few
+        samples.
     contiguous : bool
         How labels that are not a Partition are read. True is for sequences: each run of equal
         labels is a chunklet, and each known segment of a PartialPartition is a chunklet. False is

@@ -155,7 +155,8 @@ class WhitenedMetricLearner(MappedSegmenter):
     Parameters
     ----------
     learner : ChangePointMetricLearner
-        Learns C. It should have ``standardize=False``, because whitened features need no scaling.
+        Learns C. Set ``standardize=False`` in the learner, because whitened features need no
+        scaling.
     shrinkage : float in [0, 1]
         Weight of the diagonal in the covariance within segments, as in
         :class:`~metriclearn.baselines.RelevantComponents`.
@@ -221,7 +222,7 @@ class ReferenceMetricLearner(MappedSegmenter):
         For example ``PrincipalComponents()``, ``RelevantComponents()`` or ``Euclidean()`` of
         :mod:`metriclearn.baselines`.
     learner : ChangePointMetricLearner
-        Learns C. Its regularizer is replaced by the second term of the formula.
+        Learns C. The second term of the formula replaces the regularizer of ``learner``.
     strength : float
         μ > 0.
     retune : bool
@@ -297,16 +298,16 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     Z_i = X_i Wᵀ are the mapped data sets, and the scale is c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩.
     Under C = cI, the scores c⟨Z_i Z_iᵀ, N_i⟩ of the labels then have the sum 2α Σ_i K_i. The losses
     have a smaller sum, because α‖M − N_i‖² ≤ 2α(K_i − 1) for all partitions M into K_i clusters.
-    The factor h is α times the mean of K_i/T_i. It has the order of magnitude of the hinge. A large
-    μ gives the metric of RCA or of a ``reference``, up to a factor, for any units and any number of
-    samples. A large μ also keeps directions in which the training clusters do not differ: clusters
-    in other data may differ there.
+    The factor h is α times the mean of K_i/T_i. This product has the order of magnitude of the
+    hinge. A large μ gives the metric of RCA or of a ``reference``, up to a factor, for any units
+    and any number of samples. A large μ also keeps directions in which the training clusters do not
+    differ: clusters in other data may differ there.
 
     Parameters
     ----------
     learner : ClusteringMetricLearner
-        Learns C. It should have ``standardize=False``, because whitened features need no scaling.
-        :meth:`predict` uses ``n_init`` and ``random_state`` of ``learner``.
+        Learns C. Set ``standardize=False`` in the learner, because whitened features need no
+        scaling. :meth:`predict` uses ``n_init`` and ``random_state`` of ``learner``.
     n_clusters : "given", int or None
         As in :class:`ClusteringMetricLearner`; replaces the ``n_clusters`` of the learner.
     shrinkage : float in [0, 1]

@@ -1,4 +1,4 @@
-"""Emission features: numbers that describe a sample. They help to learn the names of segments."""
+"""Emission features: numbers that describe a sample, from which names of segments are learned."""
 
 from __future__ import annotations
 

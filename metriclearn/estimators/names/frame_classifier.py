@@ -41,12 +41,12 @@ _WIDTHS = np.array([1, 3, 5, 7, 11, 15, 21, 31, 45, 63, 91, 127])
 class FrameClassifier(Streaming, SegmenterWithoutMetric):
     """Classify every sample together with its neighbors in time, then smooth the names.
 
-    This is the standard way to find segments with names. A classifier of scikit-learn predicts the
-    name of every sample from a window of features. Then the names are smoothed: by the Viterbi
-    algorithm, with a penalty for every change of name, or by the most frequent name within a moving
-    window. By default, we choose the penalty or the width of the window with the least mean loss
-    ‖M − N‖²_F on groups that are left out in turn. At the end, the classifier is fitted to all
-    recordings.
+    Frame classification is the standard way to find segments with names. A classifier of
+    scikit-learn predicts the name of every sample from a window of features. Then the names are
+    smoothed: by the Viterbi algorithm, with a penalty for every change of name, or by the most
+    frequent name within a moving window. By default, we choose the penalty or the width of the
+    window with the least mean loss ‖M − N‖²_F on groups that are left out in turn. At the end, the
+    classifier is fitted to all recordings.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return data.as_passed([np.exp(self._logs(array)) for array in data.arrays])
 
     def stream_source(self) -> StreamSource:
-        """Return a source of log-probabilities of names for a stream. It has no metric.
+        """Return a source of log-probabilities of names, without a metric, for a stream.
 
         Raises
         ------

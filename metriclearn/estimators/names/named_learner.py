@@ -80,10 +80,10 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     transitions : bool
         Whether to learn the cost of a segment named c′ after a segment named c, in addition to λ.
     neighbors_differ : bool
-        Whether two neighboring segments must have different names. This is not possible with
-        partial labels. Both ``transitions`` and ``neighbors_differ`` make the exact search slower:
-        each sample takes O(C²), plus O(r + C) for every position that has not been pruned as a
-        start of the current segment. Computing margins takes one search for each boundary.
+        Whether two neighboring segments must have different names. Partial labels do not allow this
+        option. Both ``transitions`` and ``neighbors_differ`` make the exact search slower: each
+        sample takes O(C²), plus O(r + C) for every position that has not been pruned as a start of
+        the current segment. Computing margins takes one search for each boundary.
 
     Attributes
     ----------
@@ -335,8 +335,9 @@ class NamedSegmentations(Segmentations):
         At the start, a single segment has to be optimal in the loss-augmented problem. Further
         segments can have wrong names, which increase the loss. Suppose that the single segment has
         the rarest name of a data set. The samples of all other names are then wrong. Further
-        segments can only make the samples of the rarest name wrong, too. This adds at most β for
-        each of these samples. The largest such sum over the data sets is added to the penalty.
+        segments can only make the samples of the rarest name wrong, too. The loss then increases by
+        at most β for each of these samples. The largest such sum over the data sets is added to the
+        penalty.
         """
         start = super().start(cone, training, scale)
         if not self.count_is_given:

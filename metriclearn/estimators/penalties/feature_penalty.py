@@ -35,12 +35,12 @@ class FeaturePenalty(ComponentParameters):
 
         ⟨XBXᵀ, M⟩ − λ Tr M − Σ_{changes t of M} ⟨v, ψ(t)⟩,
 
-    is linear in (B, v, λ), so learning B, v and λ is one convex problem. Its hinge, oracles, solver
+    is linear in (B, v, λ), so learning B, v and λ is one convex problem. The hinge, oracles, solver
     and certificate are the same as for a learned constant λ, which is the special case without
-    features. ψ(t) are the features at t. They are standardized over the positions of the training
-    sequences, so λ ≥ 0 is the penalty of a change with average features. The regularizer applies to
-    v, too: Ω(B, v·strength/T̄). We divide by the mean length T̄ of the training segments, because
-    the score of a segment is a sum over its samples, but its penalty is not.
+    features. ψ(t) are the features at t. The features are standardized over the positions of the
+    training sequences, so λ ≥ 0 is the penalty of a change with average features. The regularizer
+    applies to v, too: Ω(B, v·strength/T̄). We divide by the mean length T̄ of the training
+    segments, because the score of a segment is a sum over its samples, but its penalty is not.
 
     Features of new sequences are clipped to the range of the training features, so penalties are
     not extrapolated. For example, if the feature is the noise level, a constant sequence gets the

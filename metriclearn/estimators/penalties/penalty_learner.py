@@ -160,7 +160,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     components_ : array (r, P)
         Lᵀ, which is the identity.
     paths_ : list of SegmentationPath
-        Segmentation paths of the training sequences. They are not saved with the estimator.
+        Segmentation paths of the training sequences. Saved estimators do not contain the paths, but
         :meth:`paths` computes them again.
     intervals_ : array (N, 2)
         For every training sequence, the interval of penalties with the least error, given by the
@@ -253,8 +253,9 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     def identity_paths(self, X: Any) -> list[SegmentationPath]:
         """Transform sequences by ``representation``, and compute their segmentation paths.
 
-        The estimator need not be fitted. The paths can be passed to :meth:`fit`. They do not depend
-        on learned parameters, so all candidates and folds of a cross-validation can share them.
+        The estimator need not be fitted. The paths can be passed to :meth:`fit`. Paths do not
+        depend on learned parameters, so all candidates and folds of a cross-validation can share
+        the same paths.
         """
         return list(map(self._path, self._begin(X)[2]))
 

@@ -27,8 +27,8 @@ class Calibration:
     ----------
     losses, probabilities : arrays (n,)
         The probability is ``probabilities[i]`` at ``losses[i]``. Between these losses the
-        probability is interpolated linearly. It is constant below the first and above the last
-        loss.
+        probability is interpolated linearly. The probability is constant below the first and above
+        the last loss.
     tolerance : int
         A change-point is true if a true change is at most this many samples away.
     components : array (r, P)
@@ -54,7 +54,7 @@ class Calibration:
     ) -> Self:
         """Fit an isotonic regression that predicts from losses whether change-points are true.
 
-        It takes O(K log K) time for K change-points in all data sets.
+        The fit takes O(K log K) time for K change-points in all data sets.
         """
         from sklearn.isotonic import IsotonicRegression
 

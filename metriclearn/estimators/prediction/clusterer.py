@@ -23,8 +23,8 @@ class MahalanobisClusterer(LearnedMetric):
     """Cluster data under a fitted metric ``components_``, with a known K or with a ``penalty_``.
 
     Subclasses fit ``components_`` (r, P) and the ``penalty_`` of a cluster, which is None if K is
-    given. They also fit ``n_clusters_``, which is the K of the training data sets, or None if K
-    differs between them. Their parameters are ``n_clusters`` ("given", a number or None),
+    given. Subclasses also fit ``n_clusters_``, which is the K of the training data sets, or None if
+    K differs between them. Their parameters are ``n_clusters`` ("given", a number or None),
     ``n_init`` and ``random_state``.
     """
 

@@ -18,8 +18,9 @@ from metriclearn.running.parameters import component, number
 class ColumnSegmenter(MahalanobisSegmenter):
     """Learn from the features X[:, start:stop] only. All other features get the weight 0.
 
-    This is useful if different learners must read different columns of a data set. For example, one
-    learner reads raw signals, and another one features that were computed from these signals.
+    This class is useful if different learners must read different columns of a data set. For
+    example, one learner reads raw signals, and another one features that were computed from these
+    signals.
 
     Parameters
     ----------

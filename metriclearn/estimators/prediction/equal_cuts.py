@@ -37,8 +37,8 @@ class EqualCuts(SegmenterWithoutMetric):
     Attributes
     ----------
     length_ : float or None
-        Number of samples in a segment. It is ∞ if the training labels need no boundary, and None if
-        ``n_segments`` is given.
+        Number of samples in a segment. The length is ∞ if the training labels need no boundary, and
+        None if ``n_segments`` is given.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class EqualCuts(SegmenterWithoutMetric):
     n_segments: int | None = None
 
     def fit(self, X: Any, y: Any = None, **unknown: Any) -> Self:
-        """Choose the length of segments. This takes O(lengths · segments) time.
+        """Choose the length of segments in O(lengths · segments) time.
 
         Parameters
         ----------

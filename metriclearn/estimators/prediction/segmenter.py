@@ -138,8 +138,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     ) -> Any:
         """Return the ends of all segments of every data set, including T, as in ruptures.
 
-        A metric of rank r needs 8(r+2)T bytes of memory in addition to X. This holds for single and
-        double precision, and also for an X that is mapped from a file
+        A metric of rank r needs 8(r+2)T bytes of memory in addition to X. The same memory is needed
+        for single and double precision, and for an X that is mapped from a file
         (``np.load(file, mmap_mode="r")``).
 
         Parameters
@@ -279,7 +279,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             :class:`~metriclearn.problem.losses.KnownLoss`.
         unit : None or "variance"
             The unit of the penalty. With None, the penalty is a squared distance. With "variance",
-            the penalty is multiplied by the variance of each sequence under the metric. This helps
+            the penalty is multiplied by the variance of each sequence under the metric, which helps
             if sequences differ in contrast. Scores of :meth:`boundary_margins` are in the same
             unit. The next ``fit`` resets the unit to None.
 

@@ -128,7 +128,7 @@ class SegmenterStream(ComponentParameters):
     :meth:`push` and :meth:`finish` together return the same segments as ``predict_change_points``
     for all samples at once, except for ties within rounding errors. It does not matter how samples
     are divided into chunks. A segment is returned as soon as no later sample can change it. A
-    stream needs O(samples since the last final change) memory. It takes about the same time as a
+    stream needs O(samples since the last final change) memory, and takes about the same time as a
     search over the whole sequence at once. A stream can be saved at any moment with
     :func:`metriclearn.save`, and continues after :func:`metriclearn.load`.
 
@@ -137,9 +137,9 @@ class SegmenterStream(ComponentParameters):
     segmenter : fitted segmenter
         Streams are made by calling its method ``stream()``.
     max_delay : int, optional
-        A change becomes final after at most this many samples. This bounds memory and delay. If the
-        limit makes a change final, the result may differ from a search over all samples at once.
-        When this first happens, a warning is given, and ``exact_`` becomes False.
+        A change becomes final after at most this many samples. The limit bounds memory and delay.
+        If the limit makes a change final, the result may differ from a search over all samples at
+        once. When this first happens, a warning is given, and ``exact_`` becomes False.
 
     Attributes
     ----------
@@ -217,15 +217,15 @@ class SegmenterStream(ComponentParameters):
     def pending(self, margins: bool = True) -> StreamedSegments:
         """Return the current best segments of the samples since the last final change.
 
-        They do not include the last samples if these still wait for their neighbors in time.
+        The last samples are not included if they still wait for their neighbors in time.
 
         Parameters
         ----------
         margins : bool
-            Whether to compute ``losses``. This takes two dynamic programs over the pending samples.
-            With ``max_delay``, the stream may have forgotten samples of the first pending segment.
-            Each loss is then only an upper bound: how much the score falls if one change is removed
-            and all others stay.
+            Whether to compute ``losses``, by two dynamic programs over the pending samples. With
+            ``max_delay``, the stream may have forgotten samples of the first pending segment. Each
+            loss is then only an upper bound: how much the score falls if one change is removed and
+            all others stay.
         """
         self.check_running("pending")
         if self.offset_ is None:

@@ -145,7 +145,7 @@ def auto_metric_learner(
     sequences. The penalty is tuned on the training part, in units of the variance of each sequence,
     see :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. Only the best candidate of each
     family is kept. We choose the simplest family whose loss exceeds the least loss by at most one
-    standard error. This is the standard error of the paired differences over groups.
+    standard error of the paired differences over groups.
 
     Then we try other settings of the chosen candidate, one after another. A setting is kept if it
     lowers the loss by more than one standard error. The first settings are the learned penalty
@@ -185,7 +185,7 @@ def auto_metric_learner(
 
     See Also
     --------
-    Consensus : combines all candidates instead of choosing one. It is often better on few
+    Consensus : combines all candidates instead of choosing one. A Consensus is often better on few
         recordings, but has no single metric that can be inspected.
 
     References

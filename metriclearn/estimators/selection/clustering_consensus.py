@@ -52,8 +52,8 @@ class ClusteringConsensus(ComponentParameters):
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
 
     which a local search approximates. If the models have the requested number of clusters, the
-    expected loss of the compromise is never above the expected loss of any model. It is at most
-    twice the least possible expected loss, see :mod:`metriclearn.oracles.expected_loss`.
+    expected loss of the compromise is never above the expected loss of any model. This loss is at
+    most twice the least possible expected loss, see :mod:`metriclearn.oracles.expected_loss`.
 
     Parameters
     ----------

@@ -68,13 +68,13 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     """Combine many models: find the segmentation with the least expected loss over all of them.
 
     With few recordings, models differ by less than the error of choosing one of them. We therefore
-    combine models. A member is a segmenter in ``members``. It is fitted several times: with one
-    part of the recordings left out at a time, and once to all recordings. All these models are
-    kept. The models of a member share one penalty, which is tuned on all recordings left out. It is
-    tuned twice: once in the unit of the data, and once in units of the variance of each sequence.
-    Few recordings do not determine the penalty well, so each model predicts with 0.5, 1 and 2 times
-    each tuned penalty. For a new recording, N_j is the prediction of model j. The best compromise
-    between all predictions is
+    combine models. A member is a segmenter in ``members``. Each member is fitted several times:
+    with one part of the recordings left out at a time, and once to all recordings. All these models
+    are kept. The models of a member share one penalty, which is tuned on all recordings left out.
+    The penalty is tuned twice: once in the unit of the data, and once in units of the variance of
+    each sequence. Few recordings do not determine the penalty well, so each model predicts with
+    0.5, 1 and 2 times each tuned penalty. For a new recording, N_j is the prediction of model j.
+    The best compromise between all predictions is
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F.
 
@@ -128,8 +128,9 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         p; 0 for uniform weights.
     held_out_ : array (members and penalties, N)
         The loss ‖M − N‖²_F on every recording, for each pair of a member and a penalty. M comes
-        from the model that was fitted without the recording. Its penalty was tuned on all left-out
-        recordings, including this one. The loss is NaN for recordings that were never left out.
+        from the model that was fitted without the recording. The penalty of this model was tuned on
+        all left-out recordings, including this one. The loss is NaN for recordings that were never
+        left out.
     left_out_ : mapping of int to Partition
         For every recording that was left out, the consensus of the models that were fitted without
         it. The mapping is not saved.

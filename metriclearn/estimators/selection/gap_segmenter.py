@@ -55,10 +55,10 @@ class GapSegmenter(ComponentParameters):
     rows. Unknown rows at the beginning of a sequence belong to the first segment, and those at the
     end to the last segment. ``min_size`` counts known samples only.
 
-    The labels of unknown rows can show a change within a gap. Such a change becomes a change
-    between the known rows around the gap. A segment without a known row is ignored. If a region of
-    a partial label begins or ends in a gap, we keep only what the region implies with certainty for
-    the known rows. If labels are names, only the names of known rows are used.
+    The labels of unknown rows can show a change within a gap. We move this change between the known
+    rows around the gap. A segment without a known row is ignored. If a region of a partial label
+    begins or ends in a gap, we keep only what the region implies with certainty for the known rows.
+    If labels are names, only the names of known rows are used.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class GapSegmenter(ComponentParameters):
     def known(self, X: Any, y: Any) -> tuple[list[Any], list[Any]]:
         """Return the known rows of all data sets, and their labels.
 
-        They can be passed to other methods of ``learner_``, for example
+        Pass the result to other methods of ``learner_``, for example
         ``segmenter.learner_.tune_penalty(*segmenter.known(X, y))``.
         """
         return self._restricted(*self._fitted(X), y)
@@ -267,9 +267,9 @@ def _restriction(
     """Convert labels of all rows to labels of the known rows.
 
     Let k_{c−1} and k_c be neighboring known rows. A change between them stands for one or more
-    changes at the positions k_{c−1} + 1 … k_c. It is forbidden only if changes are forbidden at all
-    of these positions. If a region needs a change, a change between the two rows is enough if the
-    region contains at least one of these positions.
+    changes at the positions k_{c−1} + 1 … k_c. Such a change is forbidden only if changes are
+    forbidden at all of these positions. If a region needs a change, a change between the two rows
+    is enough if the region contains at least one of these positions.
     """
     if isinstance(truth, Partition):
         return Partition.from_runs(truth.labels[known])

@@ -73,7 +73,7 @@ class RegularizationPath:
         One fitted learner for each strength.
     weights : array (S, P)
         Weights of the features if the metric is diagonal, else eigenvalues of B in decreasing
-        order. They are in the units to which the regularizer applies.
+        order. Both are in the units to which the regularizer applies.
     validation_loss : array (S,), array (S, F) or None
         Mean loss ℓ on the validation data at every strength. Cross-validation with F folds gives F
         values for each strength: the mean losses on the data that each fold leaves out.
@@ -164,12 +164,12 @@ def regularization_path(
 
     Notes
     -----
-    A grid is a geometric progression. It begins at a strength for which L1 and trace give B = 0.
-    Let N_i be the matrix of the true partition of data set i, T_i its number of samples, and s_i
-    its weight divided by the sum of all weights. Every subgradient G of the risk satisfies G ⪰ −H
-    with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵢᵀMXᵢ ⪰ 0 for every M. Let μ be the largest eigenvalue
-    of H or, for diagonal metrics, its largest diagonal entry. Then no B ≠ 0 lowers the risk by more
-    than μ Tr B.
+    A grid is a geometric progression from a strength for which L1 and trace give B = 0. Let N_i be
+    the matrix of the true partition of data set i, T_i its number of samples, and s_i its weight
+    divided by the sum of all weights. Every subgradient G of the risk satisfies G ⪰ −H with
+    H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵢᵀMXᵢ ⪰ 0 for every M. Let μ be the largest eigenvalue of H
+    or, for diagonal metrics, its largest diagonal entry. Then no B ≠ 0 lowers the risk by more than
+    μ Tr B.
 
     With partial labels, steps that complete the labels alternate with steps that learn the metric,
     at every strength, as in ``fit``. The last metric step gives the solution. A fit does not start
