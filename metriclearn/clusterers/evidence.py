@@ -53,7 +53,7 @@ def coassociation(labelings: Labelings) -> NDArray[np.float64]:
     See Also
     --------
     evidence_accumulation : Finds clusters from the co-association matrix.
-    EvidenceAccumulation : Clusters by these votes, and cites the reference.
+    EvidenceAccumulation : Clusters by many runs of K-means, and cites the reference.
     """
     codes = _codes(labelings)
     return sum(run[:, None] == run for run in codes) / len(codes)

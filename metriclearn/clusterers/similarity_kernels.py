@@ -1,5 +1,7 @@
-"""Numba kernels of the clusterers. They are imported where they are used, so that importing the
-clusterers is fast."""
+"""Numba kernels of the clusterers.
+
+The kernels are imported only where they are used, so that importing the clusterers is fast.
+"""
 
 from __future__ import annotations
 

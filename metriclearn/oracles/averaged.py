@@ -72,7 +72,7 @@ class Averaged(ComponentParameters):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or more clusters than samples.
+        If parameters cannot be used, or if there are more clusters than samples.
     TypeError
         For a form other than a :class:`LowRankForm`.
 

@@ -89,7 +89,7 @@ class LocalSearch(ComponentParameters):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or more clusters than samples.
+        If parameters cannot be used, or if there are more clusters than samples.
     TypeError
         For a form that is not a LowRankForm.
 

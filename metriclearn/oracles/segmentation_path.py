@@ -86,7 +86,7 @@ class SegmentationPath:
         return np.minimum(places, len(self.penalties) - 1)
 
     def elbow(self) -> int:
-        """Return the index of the elbow: the segmentation optimal in the widest range of penalties.
+        """Return the index of the elbow, which is optimal in the widest range of penalties.
 
         The width of a range is the ratio of its ends. Ranges that reach 0 or infinity are left out.
         If no other range exists, the index is 0.
@@ -148,7 +148,7 @@ def segmentation_path(
     Raises
     ------
     ValueError
-        For a range that is not 0 ≤ low ≤ high, or data that cannot be used.
+        If the range is not 0 ≤ low ≤ high, or if the data cannot be used.
     """
     Z = center(real_array("segmentation_path", "X", X, signals=True))
     if components is not None:
@@ -204,9 +204,9 @@ def path_between(
     total : float
         ‖Z‖². An entry of ``costs`` is ‖Z‖² minus the value of a segmentation.
     penalty_range : (float, float)
-        The lowest and the highest penalty of the path. At the lowest penalty, the last segmentation
-        of the path is optimal, which has the most segments. At the highest penalty, the first
-        segmentation is optimal.
+        The lowest and the highest penalty of the path. At the lowest penalty, the segmentation with
+        the most segments is optimal. At the highest penalty, the segmentation with the fewest
+        segments is optimal.
     """
     vertices, pending = [low], [(low, high)]
     while pending:

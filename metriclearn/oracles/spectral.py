@@ -54,7 +54,7 @@ class SpectralRelaxation(BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or more clusters than samples.
+        If parameters cannot be used, or if there are more clusters than samples.
 
     References
     ----------

@@ -17,7 +17,7 @@ class SummedArea(BaseEstimator):
     """Maximize ⟨A, M⟩ over segmentations, for any form, in O(T²) time and memory (Algorithm 1).
 
     This oracle is a readable reference for
-    :class:`~metriclearn.oracles.change_points.ChangePoints`. Unlike that oracle, it takes arbitrary
+    :class:`~metriclearn.oracles.change_points.ChangePoints`. ``SummedArea`` also takes arbitrary
     matrices, such as kernels. If K is given, the time is O(KT²). The indices in the paper's listing
     are inconsistent. The correct recursion is C(u) = max_s C(s) + block(s+1..u)/(u−s), where
     block(s+1..u) is the sum of A over the rows and columns s+1 … u.
@@ -30,7 +30,7 @@ class SummedArea(BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or if no segmentation has the given number of segments.
+        If parameters cannot be used, or if no segmentation has the given number of segments.
     """
 
     min_size: int = 1

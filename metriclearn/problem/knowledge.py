@@ -152,7 +152,7 @@ class PartialPartition:
     Raises
     ------
     ValueError
-        For positions outside the samples, or if no segmentation agrees with all annotations. The
+        If positions lie outside the samples, or if no segmentation agrees with all annotations. The
         message then names annotations that contradict each other.
 
     References
@@ -419,7 +419,7 @@ def labeled_part(labels: Partition | PartialPartition) -> Labeled:
 
 
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
-    """Write certain and excluded changes into ``changes``, and return the undecided regions.
+    """Mark certain and excluded changes in ``changes``, and return the undecided regions.
 
     A region shrinks to its undecided positions. A region may contain another region, which holds at
     least one change. If the outer region must hold exactly one change, this change lies in the

@@ -146,7 +146,7 @@ class NameScores(NamedTuple):
     def of(
         cls, rows: NDArray, codes: NDArray | None = None, transitions: NDArray | None = None
     ) -> NameScores:
-        """Make the scores of segments from ``rows`` (T, C), the scores of samples.
+        """Make the scores of segments from the scores of samples, ``rows`` (T, C).
 
         ``codes`` (T,) are the codes of given names, −1 where the name is unknown.
         """

@@ -54,11 +54,11 @@ class Partition:
     ends : int array (K,) or None
         Ends of the segments of a contiguous partition, see :attr:`change_points`.
     partial_labels : PartialPartition or None
-        The partial labels that this partition completes, see :meth:`completing`. If all labels were
-        given, it is None.
+        The partial labels that this partition completes, see :meth:`completing`. None means that
+        all labels were given.
     share : array (T,) or None
         The diagonal of D in :class:`~metriclearn.problem.losses.FrobeniusLoss`: 1 for labeled
-        samples and 0 for others. If all samples are labeled, it is None.
+        samples and 0 for others. None means that all samples are labeled.
 
     Raises
     ------
@@ -95,7 +95,7 @@ class Partition:
         labels: NDArray | None = None,
         partial_labels: PartialPartition | None = None,
     ) -> None:
-        """Store ends or labels unchecked. The ``from_…`` constructors check them."""
+        """Store ends or labels without checks. The ``from_…`` constructors check them."""
         self.ends, self._labels, self.partial_labels = ends, labels, partial_labels
         given = None if partial_labels is None else partial_labels.labels >= 0
         self.share = None if given is None else given.astype(np.float64)

@@ -235,7 +235,7 @@ class NodeLabels:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The cluster of every node, (S,): in the completion, or by the most frequent label."""
+        """The cluster of every node in the completion, or else the most frequent label, (S,)."""
         return np.argmax(self.counts, axis=1) if self.clusters is None else self.clusters
 
     def with_completion(self, partition: Partition) -> NodeLabels:

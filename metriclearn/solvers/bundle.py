@@ -215,7 +215,7 @@ class _Bundle(Minimization):
     def _solve_master(self) -> NDArray:
         """Find the w that minimizes model + Ω + proximal term.
 
-        Also raise the lower bound, by the sum of the cuts weighted by their multipliers, which is a
+        Also raise the lower bound: the sum of the cuts, weighted by their multipliers, is a
         minorant.
         """
         cuts, cone, terms, units = self.cuts, self.cone, self.terms, self.units

@@ -1,5 +1,4 @@
-"""The master problem over a table of cuts, solved in the dual by Newton steps or as a linear
-program."""
+"""Solve the master problem over a table of cuts: its dual by Newton steps, or by HiGHS."""
 
 from __future__ import annotations
 

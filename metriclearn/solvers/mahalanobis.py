@@ -155,9 +155,9 @@ class FullMetric(BaseEstimator):
         Returns
         -------
         structured array (k,) with the fields
-            ``vectors`` (q, P), which are orthonormal, with q = ⌊P/8⌋; and ``values`` (q,), sorted
-            by decreasing absolute value. Values beyond the rank are 0. If the rank of a matrix is q
-            or more, both fields of its record are 0.
+            ``vectors`` (q, P), with q = ⌊P/8⌋ orthonormal rows; and ``values`` (q,), sorted by
+            decreasing absolute value. Values beyond the rank are 0. If the rank of a matrix is q or
+            more, both fields of its record are 0.
         """
         P = self.matrix(rows[0]).shape[0]
         q = P // 8
@@ -190,7 +190,7 @@ class FullMetric(BaseEstimator):
 class PenalizedMetric:
     """Pairs (B, v): B is a metric of another family, and v are q nonnegative weights.
 
-    The last coordinates are v.
+    The last q coordinates are the weights v.
 
     Parameters
     ----------
