@@ -1,6 +1,6 @@
 """Experiments and benchmarks: run, evaluate and figures.
 
-Ctrl-C ends each with one sentence and exit status 130.
+Ctrl-C ends each of these commands with one sentence and exit status 130.
 """
 
 import sys

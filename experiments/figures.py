@@ -377,7 +377,7 @@ def stale_pictures(docs: Path) -> dict[str, list[Path]]:
 
 
 def draw(name: str, docs: Path) -> None:
-    """Draw one of :data:`DRAWN` from its results."""
+    """Draw one picture of :data:`DRAWN` from its results."""
     module, _, call = f"experiments.{DRAWN[name][1]}".rpartition(".")
     records = [json.loads(file.read_text("utf-8")) for file in results_of(name, docs)]
     figure = getattr(import_module(module), call)(*records)

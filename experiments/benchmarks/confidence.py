@@ -1,12 +1,12 @@
-"""Confidence of change-points: are probabilities right on unseen users, and what do they cost?
+"""Confidence of change-points: are probabilities right on unseen users, and are they fast?
 
     python -m experiments.benchmarks.confidence [--out FOLDER]
 
 The data are half-second windows of HAPT. The metric is learned and calibrated on the training users
 of ``experiment=hapt``, and its probabilities are compared with the labeled changes of the test
-users. A predicted change counts as true if a labeled one is within the tolerance. Processor seconds
-of ``predict_change_points`` and ``boundary_margins`` are measured in turns, on the recordings of
-the test users and on generated steps.
+users. A predicted change counts as true if a labeled change is within the tolerance. Processor
+seconds of ``predict_change_points`` and ``boundary_margins`` are measured in turns, on the
+recordings of the test users and on generated steps.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ an experiment, that is, for every division into training and test data. The over
 is the additional processor time of its predictions for the test data, in percent of the time that
 its models take one by one. The column "expected and real loss" has the rank correlation over test
 recordings between the loss that the consensus expects and its real loss. A predicted boundary
-counts as true if a labeled one is within ``tolerance`` samples. "Distilled" is the member with the
-largest weight, fitted to the labels of the training data and to the predictions of the consensus
-for every second group of the test data. This member is tested on the other groups. Then the two
-halves of the groups swap roles. The column "of one member" shows the same member, fitted only to
-the training data.
+counts as true if a labeled boundary is within ``tolerance`` samples. "Distilled" is the member with
+the largest weight, fitted to the labels of the training data and to the predictions of the
+consensus for every second group of the test data. This member is tested on the other groups. Then
+the two halves of the groups swap roles. The column "of one member" shows the same member, fitted
+only to the training data.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def row(name: str, path: str, length: float) -> dict[str, Any]:
 
 
 def call_of(name: str, path: str) -> Callable[[], tuple[int, ...]]:
-    """Return the call to time. The modules that it needs are imported here, so that importing is
-    not timed."""
+    """Return the call to time. The modules that the call needs are imported here, so that importing
+    is not timed."""
     if name in AUDIO:
         from metriclearn.features.media.audio import AudioFeatures
 

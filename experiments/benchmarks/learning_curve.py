@@ -61,8 +61,8 @@ class Setting:
     overrides : sequence of str
         Overrides of the configuration, in Hydra's syntax.
     n_train : int, optional
-        Number of items on which the committed results were trained. By default, they were trained
-        on all items.
+        Number of items on which the committed results were trained. By default, this is the number
+        of all items.
     """
 
     title: str

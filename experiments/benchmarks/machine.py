@@ -142,8 +142,8 @@ def side_by_side(
 
 
 def in_own_process(function: Callable[..., Row], *arguments: Any) -> Row:
-    """Call a function in a fresh interpreter. Returns its row, with the peak memory of that
-    process.
+    """Call a function in a fresh interpreter. Returns the row that the function makes, with the
+    peak memory of the new process.
 
     Arguments and the values of the row are pickled.
     """

@@ -10,8 +10,8 @@
   alone would take 3 GiB), those of neighbors only, and an approximation by random features.
 * random features: relative error of the training objective against the number D of features.
 
-The horses are read from METRICLEARN_DATA. If they are missing, synthetic images of the same size
-take their place.
+The horses are read from METRICLEARN_DATA. If the horses are missing, synthetic images of the same
+size are used.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def images_of(count: int) -> tuple[list[NDArray], list[NDArray]]:
 
 
 def ellipse(seed: int) -> tuple[NDArray, NDArray]:
-    """Draw a noisy image (225, 300, 3) with an ellipse of a different color. Returns it with its
-    mask."""
+    """Draw a noisy image (225, 300, 3) with an ellipse of a different color. Returns the image and
+    its mask."""
     random = np.random.default_rng(seed)
     row, column = np.mgrid[:225, :300]
     mask = ((row - 112) / 70.0) ** 2 + ((column - 150) / 110.0) ** 2 < 1.0

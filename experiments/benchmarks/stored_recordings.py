@@ -40,8 +40,8 @@ SHOTS = "F1 at ± 0.2 s"
 
 
 def segmenters(train: LabeledSequences) -> dict[str, tuple[str, Any]]:
-    """Fit all methods to training recordings. Returns each method with a text on what it learns
-    from labels."""
+    """Fit all methods to training recordings. Returns each method with a text on what the method
+    learns from labels."""
     fitted: dict[str, tuple[str, Any]] = {
         "ours, full metric": ("metric, penalty", tuned_learner(train)),
         "Euclidean": ("penalty", TunedSegmenter()),

@@ -153,8 +153,8 @@ def _stretch(
     """Draw a random stretch in which at least the fraction ``share`` of the samples has one of
     ``labels``. If ``within`` is false, at least this fraction must have none of them.
 
-    Up to 30 stretches are drawn, until the fraction is reached. If no stretch reaches it, the
-    stretch with the largest fraction is returned.
+    Up to 30 stretches are drawn, until one of them reaches this fraction. Otherwise the stretch
+    with the largest fraction is returned.
     """
     signal, marks = _source(data_set, recording, labels)
     repeats = -(-n_samples // len(signal))

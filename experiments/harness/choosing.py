@@ -6,8 +6,8 @@ models can form a consensus, the row "ours" is this consensus. The members of a 
 fits of every candidate to every fold and, if the procedure refits, to all training data. Losses on
 held-out data decide the weights of the members. The row "ours/one model", or "ours" if there is no
 consensus, is one of our methods, chosen on training data alone. This is the simplest method whose
-held-out loss is within one standard error of the least. If splits share samples, it is the method
-with the least held-out loss.
+held-out loss is within one standard error of the least. If splits share samples, the method with
+the least held-out loss is taken instead.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _members(
     """Return where the models for a consensus are stored, with the names of method and case as key.
 
     A value has a row for each candidate of the method. A row has one model per fold. With
-    ``procedure.refits`` it also has a model that is fitted to all training data. The fits to all
+    ``procedure.refits`` a row also has a model that is fitted to all training data. The fits to all
     training data are made here, except that of the chosen candidate, which exists already. Models
     stay in files, because all together may not fit into memory.
     """
@@ -128,8 +128,8 @@ def _members(
 
 
 def _light(trial: _Trial) -> _Trial:
-    """Remove the model, which only a consensus needs, from a trial. The trial's file still holds
-    it."""
+    """Remove the model, which only a consensus needs, from a trial. The file of the trial still
+    holds the model."""
     return replace(trial, member=None)
 
 

@@ -1,4 +1,5 @@
-"""Code that command lines share: ``${tiny:A,B}``, checks of overrides, and errors as a sentence."""
+"""Code that command lines share: the resolver ``${tiny:A,B}``, checks of overrides, and short error
+messages."""
 
 from __future__ import annotations
 
@@ -124,7 +125,7 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
 
 @cache
 def _composed(config_name: str, groups: tuple[str, ...]) -> DictConfig:
-    """Compose the configuration of a command line with the arguments ``groups`` alone, which choose
+    """Compose the configuration of a command line whose only arguments are ``groups``, which choose
     files. The result is cached, because composing takes half a second."""
     with initialize_config_dir(CONFIGS, version_base="1.3"):
         return compose(config_name, list(groups))

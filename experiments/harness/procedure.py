@@ -380,7 +380,8 @@ def _numbers(procedure: Procedure, mine: Sequence[tuple[Outcome, str]], measure:
     """Compute the numbers and further fields of one row of the results, from outcomes of one
     method.
 
-    ``mine`` has pairs of an outcome and the name of the column whose scores this row shows.
+    ``mine`` has one pair for every case: the outcome, and the name of the column with the scores
+    for this row.
     """
     tests = [outcome.case.test for outcome, _ in mine]
     values = np.concatenate([outcome.scores[column][measure] for outcome, column in mine])

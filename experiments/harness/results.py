@@ -378,7 +378,8 @@ def _signed_ranks(gains: tuple[float, ...]) -> float:
 
 
 def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """Write the results of :func:`paired_tests` as lines of a table. If there are none, write why.
+    """Write the results of :func:`paired_tests` as lines of a table. If there are no tests, write
+    why.
 
     The tests are for the column in which the most methods differ from ours, or for the first of
     several such columns.

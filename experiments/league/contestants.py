@@ -169,7 +169,7 @@ class Member(BaseEstimator):
     Parameters
     ----------
     model : fitted segmenter
-        If it has ``classes_`` and ``predict``, its names are used, too.
+        If the model has ``classes_`` and ``predict``, its names are used, too.
     """
 
     model: Any

@@ -51,8 +51,8 @@ class PenaltyRegression(BaseEstimator):
     """Predict logarithms of penalties from features, by interval regressions on parts of the data.
 
     Features that are not finite become the least finite value of their column. Constant columns are
-    not used. A constant is added to the mean prediction. :func:`best_shift` chooses it for the
-    fewest label errors on the training data.
+    not used. A constant is added to the mean prediction. :func:`best_shift` chooses the constant
+    that gives the fewest label errors on the training data.
 
     Parameters
     ----------

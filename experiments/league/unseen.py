@@ -89,7 +89,7 @@ class OverProbabilities(BaseEstimator):
     """A metric over the probabilities of names that a classifier gives to each sample.
 
     The features are √p, so the Euclidean metric gives Hellinger distances. The features of a
-    training recording come from classifiers that have not seen it.
+    training recording come from classifiers that have not seen this recording.
 
     Parameters
     ----------

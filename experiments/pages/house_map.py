@@ -29,13 +29,13 @@ class Room(NamedTuple):
     name : str
         Path of the folder, such as ``metriclearn/oracles``.
     purpose : str
-        The first sentence of its docstring.
+        The first sentence of the folder's docstring.
     uses : tuple of str
-        Names of the folders from which it imports.
+        Names of the folders from which this folder imports.
     floor : int
         0 if the folder uses no others, else one more than the highest floor of the folders it uses.
     inner : tuple of str
-        Names of its subfolders.
+        Names of the subfolders.
     """
 
     name: str
@@ -47,7 +47,8 @@ class Room(NamedTuple):
 
 @cache
 def rooms() -> dict[str, Room]:
-    """Read the folders of both packages from the import graph. Returns them by name."""
+    """Read the folders of both packages from the import graph, and return them in a dict by
+    name."""
     import grimp
 
     graph = grimp.build_graph("metriclearn", "experiments", cache_dir=None)

@@ -104,7 +104,7 @@ def from_seed(model: Any, seed: int, data: LabeledSequences) -> Any:
 
 def of_raw_signals(model: Any) -> Any:
     """Find the module of a model's encoder that knows which columns are raw signals. Returns None
-    if there is none."""
+    if there is no such module."""
     parts = model.encoder_.modules() if hasattr(model, "encoder_") else ()
     return next((part for part in parts if hasattr(part, "n_raw")), None)
 

@@ -221,7 +221,7 @@ class Images(Procedure):
 
     def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
         """Return a function that draws test images of the first seed, ordered by the loss of ours.
-        On a narrow screen it draws only the best and the worst image.
+        On a narrow screen this function draws only the best and the worst image.
         """
         pair = [by_name[name] for name in self.config.drawn_methods]
         measure = next(iter(self.measures))
@@ -253,7 +253,8 @@ class Images(Procedure):
 
 
 def split(everything: Pictures, n_train: int, n_test: int | None, seed: int) -> list[Pictures]:
-    """Divide the images in random order: the first are for training, the others for test."""
+    """Divide the images in random order: the first are used for training, and the others for
+    test."""
     order = np.random.RandomState(seed).permutation(len(everything.nodes))
     if not 1 <= n_train < len(order):
         raise ValueError(

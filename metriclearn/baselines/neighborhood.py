@@ -26,7 +26,7 @@ class NeighborhoodComponents(StandardizedMetric):
     Parameters
     ----------
     n_components : int, optional
-        Rank of the metric, at most P. By default it is P.
+        Rank of the metric, at most P. The default is P.
     init : str or array (r, P)
         The start of the ascent, see scikit-learn's NeighborhoodComponentsAnalysis.
     max_samples : int

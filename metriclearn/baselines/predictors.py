@@ -60,7 +60,9 @@ class MetricKMeans(MahalanobisClusterer):
     random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: Any, y: Any, **unknown: Any) -> Self:
-        """Fit the metric. ``y`` holds the labels of one data set, or a list of labels for several.
+        """Fit the metric.
+
+        ``y`` holds the labels of one data set, or a list with the labels of several data sets.
 
         Raises
         ------

@@ -6,10 +6,10 @@ Arlot & Bach, Eq. (9)),
 
     L(Z, λ) = (1/T) { max_M [ ⟨A_Z, M⟩ + αT ℓ(M, N) − λ Tr M ] − ⟨A_Z, N⟩ + λ K }.
 
-Here α is the scale of the loss ℓ. The oracles of the linear learners find the maximum without a
-T×T array. For segments it is exact. If the maximizer M̂ is unique, Danskin's theorem gives the
-gradient of the hinge. For the outputs it is (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T, and for the penalty
-λ it is (K − Tr M̂)/T.
+Here α is the scale of the loss ℓ. The oracles of the linear learners find the maximum without a T×T
+array. For segments the maximum is exact. If the maximizer M̂ is unique, Danskin's theorem gives the
+gradient of the hinge. The gradient is (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T for the outputs, and (K −
+Tr M̂)/T for the penalty λ.
 """
 
 from __future__ import annotations
@@ -297,8 +297,8 @@ class StructuredHingeLoss(nn.Module):
     """The mean structured hinge of outputs (T_i, r) and labels, as a torch loss.
 
     The maximizers M̂ are found on the CPU by several threads, one recording per thread, without
-    Python's global lock. For segments they are exact. The backward pass takes O(T r) time, because
-    the gradient consists of means of the outputs over segments or clusters.
+    Python's global lock. For segments the maximizers are exact. The backward pass takes O(T r)
+    time, because the gradient consists of means of the outputs over segments or clusters.
 
     Parameters
     ----------

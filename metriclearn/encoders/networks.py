@@ -409,7 +409,7 @@ class Ensemble(nn.Module):
     The outputs of the encoders are concatenated and divided by √n, so that ⟨ZZᵀ, M⟩ is the mean
     over the encoders. In training, each recording is passed to one encoder, drawn at random, and
     the outputs of the others are set to 0. So the encoders learn separately, and make different
-    errors. Training therefore needs n times as many epochs as for one encoder.
+    errors. Training therefore needs n times as many epochs as a single encoder.
 
     Parameters
     ----------
@@ -574,8 +574,8 @@ _BY_ROW = (Standardization, nn.Linear, nn.ReLU, nn.GELU, nn.Tanh, nn.Dropout, nn
 def rows_seen(network: nn.Module) -> tuple[int, int] | None:
     """Return how many rows before and after a row are needed to compute the output of the row.
 
-    The result is None if these numbers are unknown. A user's own module can state them in an
-    attribute ``rows_seen``.
+    The result is None if these numbers are unknown. A user's own module can state these two numbers
+    in an attribute ``rows_seen``.
     """
     stated = getattr(network, "rows_seen", None)
     if stated is not None:  # has priority, even if the class extends one of those below
@@ -608,7 +608,7 @@ def rows_seen(network: nn.Module) -> tuple[int, int] | None:
 class FrozenFeatures(StatelessTransformer):
     """Use the outputs of a pretrained module as features of pictures, sound or signal windows.
 
-    Pass it as a descriptor: to ``VideoFeatures(descriptors=[…])`` for pictures, or to
+    Pass this object as a descriptor: to ``VideoFeatures(descriptors=[…])`` for pictures, or to
     ``SoundWindows(…)`` for sound. The outputs have no gradient. To train layers after the module,
     use :class:`FrozenEncoder`.
 

@@ -24,7 +24,7 @@ def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any]
     """Return a fitted segmenter with ``predict`` and ``predict_change_points``.
 
     With labels, a clone of the learner is fitted. Without labels, a fitted learner is used as it
-    is, and one that is not fitted is replaced by the Euclidean metric of standardized features.
+    is. A learner that is not fitted is replaced by the Euclidean metric of standardized features.
 
     Parameters
     ----------

@@ -72,11 +72,11 @@ class Backend:
     folder : path
         The folder of the recordings, or of the tables of time series. Tasks name these files.
     state : path, optional
-        Folder for annotations and models. By default it is ``.label_studio`` in ``folder``.
+        Folder for annotations and models. The default is ``.label_studio`` in ``folder``.
     rate : float
         Rows per second of the features of sound, and of tables without a column of times.
     learner : learner, optional
-        The learner of :class:`~metriclearn.RecordingSegmenter`. By default it is
+        The learner of :class:`~metriclearn.RecordingSegmenter`. The default is
         ``WhitenedMetricLearner(retune=True)``, which learns in seconds.
 
     Raises
@@ -127,7 +127,8 @@ class Backend:
         return self.learn(_project(data))
 
     def keep(self, event: str, data: Mapping[str, Any]) -> bool:
-        """Save the annotations of an event. Returns whether it is an event to learn from."""
+        """Save the annotations of an event. Returns whether the model should learn from this
+        event."""
         if event not in _EVENTS:
             return False
         project = _project(data)
@@ -206,10 +207,10 @@ class Backend:
         """Predict the regions of every task, with scores and the version number of the model.
 
         The score of a region is the probability of the less certain of its two boundaries. With a
-        consensus, the probability of a boundary is the fraction of models that agree on it.
-        Otherwise it is 1 − exp(−2 margin)/2, with the margin in units of the penalty. The score of
-        a task is the mean probability of its boundaries. There are no regions if there is no model,
-        or if a task cannot be read; then ``error`` gives the reason.
+        consensus, the probability of a boundary is the fraction of models that agree on it. With a
+        single model, the probability is 1 − exp(−2 margin)/2, with the margin in units of the
+        penalty. The score of a task is the mean probability of its boundaries. There are no regions
+        if there is no model, or if a task cannot be read. In this case ``error`` gives the reason.
         """
         number = "" if project is None else str(project).partition(".")[0]
         interface = Interface.read(label_config)

@@ -196,7 +196,7 @@ def read_tasks(
     ----------
     tasks : path of the export, or its content
     config : str, optional
-        The labeling configuration (XML). Time series need it.
+        The labeling configuration (XML), which time series need.
     folder : path, optional
         Folder of the tables of time series. The time of the first row is read from each table.
     rate : float
@@ -267,8 +267,8 @@ def write_tasks(
 ) -> list[dict[str, Any]]:
     """Make tasks for Label Studio's import, with the segments as annotations or predictions.
 
-    In a time series, segments without labels become instants at their boundaries. In sound, they
-    become regions with the only label of the configuration.
+    In a time series, segments without labels become instants at their boundaries. In sound, such
+    segments become regions with the only label of the configuration.
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ class MahalanobisCost(BaseCost):
     ----------
     metric : learner, (P, P) matrix B or (P,) weights, optional
         The metric, by default the identity. A learner is a fitted estimator with
-        ``get_mahalanobis_matrix``. Put it into a :class:`sklearn.frozen.FrozenEstimator`, so that
-        it stays fitted when a detector is cloned.
+        ``get_mahalanobis_matrix``. Put the learner into a :class:`sklearn.frozen.FrozenEstimator`,
+        so that it stays fitted when a detector is cloned.
 
     Attributes
     ----------

@@ -25,9 +25,9 @@ class MetricChangePointDetector(BaseDetector):
     """Detect change-points with a metric and a segment penalty that are learned from labels.
 
     ``fit(X, y)`` learns from a labeled series or from a panel of labeled series. Without y, a
-    fitted learner is used as it is. Pass it in a :class:`sklearn.frozen.FrozenEstimator` if sktime
-    clones the detector. If there is no y and the learner is not fitted, the metric is the Euclidean
-    metric of standardized columns.
+    fitted learner is used as it is. If sktime clones the detector, pass the learner in a
+    :class:`sklearn.frozen.FrozenEstimator`. If there is no y and the learner is not fitted, the
+    metric is the Euclidean metric of standardized columns.
 
     The column ``"ilocs"`` of y holds the first sample of every new segment. This column may hold
     segments instead, as intervals closed on the left. In this case samples outside of all intervals

@@ -45,7 +45,8 @@ def plot_annotations(
     signal : (T,) or (T, 1) array
         The signal.
     segmentations : dict of str to sequence of int
-        The change-points of each segmentation by its name. As in ruptures, the last one is T.
+        The change-points of each segmentation by its name. As in ruptures, the last change-point is
+        T.
     regions : sequence of Region
         The annotated regions.
     ax : matplotlib Axes, optional
@@ -63,7 +64,7 @@ def plot_annotations(
     Raises
     ------
     ValueError
-        If there is no segmentation, or if one differs from the signal in length.
+        If there is no segmentation, or if a segmentation differs from the signal in length.
 
     See Also
     --------

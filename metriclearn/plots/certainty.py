@@ -37,7 +37,7 @@ def plot_margins(
     Parameters
     ----------
     change_points : (K,) int array
-        The change-points. As in ruptures, the last one is T.
+        The change-points. As in ruptures, the last change-point is T.
     confidences : (K−1,) array
         Confidence of each change-point: how much the score decreases without it (infinite if it
         cannot be removed), or its probability.

@@ -157,7 +157,8 @@ def plot_regularization_path(
     weights : (S, P) array
         Diagonal of the metric that was learned at each strength.
     validation_loss : (S,) or (S, F) array, optional
-        Loss on validation data. If it has one column per fold, the mean ± standard error is drawn.
+        Loss on validation data. If the loss has one column per fold, the mean ± standard error is
+        drawn.
     feature_names : sequence of P str, optional
         Names of the features, by default "feature 0", "feature 1", ….
     ax : matplotlib Axes, optional

@@ -127,10 +127,11 @@ def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
     """Compose the default title.
 
     The title tells for which fraction of the time the last strip has the same labels as the first
-    strip. For a single strip, it lists up to five labels with the longest total time. If labels are
-    missing, it says how many inner boundaries of the first strip are matched by the last strip. A
-    boundary is matched if the last strip has a boundary within a tenth of the median segment length
-    of the first strip. For a single strip without labels, the title gives the number of segments.
+    strip. For a single strip, the title lists up to five labels with the longest total time. If
+    labels are missing, the title tells how many inner boundaries of the first strip are matched by
+    the last strip. A boundary is matched if the last strip has a boundary within a tenth of the
+    median segment length of the first strip. For a single strip without labels, the title gives the
+    number of segments.
     """
     names = list(strips)
     first, last = strips[names[0]], strips[names[-1]]

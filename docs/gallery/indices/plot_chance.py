@@ -3,8 +3,8 @@ Any index, corrected for chance
 ===============================
 
 What would an index be if the labels were shuffled? The expectation is exact for some indices, and
-for small samples by enumerating all tables; otherwise it is sampled. The corrected index subtracts
-it.
+for small samples by enumerating all tables. Otherwise the expectation is sampled. The corrected
+index subtracts this expectation.
 """
 
 import matplotlib.pyplot as plt

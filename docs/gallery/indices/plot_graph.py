@@ -3,7 +3,7 @@ Mistakes in the middle and at the rim
 =====================================
 
 One pixel of a region is relabeled: at its corner, or in its middle. The variation of information is
-the same in both cases; indices that use the neighbors differ (Hussain & Meilă 2014).
+the same in both cases. Indices that use the neighbors differ (Hussain & Meilă 2014).
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,8 @@
 How many are wrong?
 ===================
 
-Clusters have no names. The best matching gives them names; samples off the diagonal are errors.
+Clusters have no names. The best matching gives names to clusters, and samples off the diagonal are
+errors.
 """
 
 from metriclearn.baselines import Euclidean, MetricKMeans

@@ -3,7 +3,7 @@ The Rand index, and what chance does to it
 ==========================================
 
 Random labels with more and more clusters are compared with a truth of ten. The Rand index rises
-towards 1 although the labels are random; corrected for chance, it stays at 0.
+towards 1 although the labels are random. Corrected for chance, the index stays at 0.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 Better than methods without training
 ====================================
 
-Twenty of a hundred features change at the boundaries of segments; the others change at other times.
-All methods use the same exact search, each with the penalty that is best on the training sequences.
+Twenty of a hundred features change at the boundaries of segments. The other features change at
+other times. All methods use the same exact search, each with the penalty that is best on the
+training sequences.
 """
 
 import matplotlib.pyplot as plt

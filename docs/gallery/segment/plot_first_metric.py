@@ -2,8 +2,8 @@
 A first metric
 ==============
 
-Thirty features, three of which change where the labels change. The learner finds these three, and
-the penalty of a segment; on a new sequence it finds the labeled segments.
+Three of thirty features change where the labels change. The learner finds these three features, and
+the penalty of a segment. On a new sequence, the learner finds the labeled segments.
 """
 
 from metriclearn import ChangePointMetricLearner

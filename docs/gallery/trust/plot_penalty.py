@@ -3,7 +3,7 @@ Too many segments, too few: the change-point penalty
 ====================================================
 
 The penalty is the cost of one more segment. One exact path contains all segmentations that are
-optimal for some penalty. With labels, it also gives the penalty with the least loss.
+optimal for some penalty. With labels, this path also gives the penalty with the least loss.
 """
 
 import numpy as np
