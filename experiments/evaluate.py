@@ -1,9 +1,9 @@
 """Score a saved model: ``python -m experiments.evaluate model=FILE dataset=NAME dataset.root=DIR``.
 
-Of synthetic data the test sequences are scored, and of other data all sequences of the folder.
-Sequences on which the model was trained are left out, unless no others remain. Hashes in the model
-file identify the sequences of training. Columns are matched by name with those used in training, in
-any order. The table is printed, and written with ``results.json``, ``results.md`` and
+For synthetic data, the test sequences are scored. For other data, all sequences of the folder are
+scored. Sequences on which the model was trained are left out, unless no others remain. Hashes in
+the model file identify the sequences of training. Columns are matched by name with those used in
+training, in any order. The table is printed, and written with ``results.json``, ``results.md`` and
 ``report.html`` to Hydra's run directory.
 """
 

@@ -207,8 +207,8 @@ class Committed:
 
     def consensus(self) -> str:
         """Make a table that compares the rows ours and ours/one model of the experiments. There is
-        a line for every main table of ‖M − N‖² with both rows. A line shows their mean paired
-        difference, with its standard error."""
+        a line for every main table of ‖M − N‖² with both rows. A line shows the mean paired
+        difference of the two rows, with its standard error."""
         lines = [
             "| data | units | ours | one model | ours − one model |",
             "|---|---:|---:|---:|---:|",
@@ -402,7 +402,7 @@ def portable(value: Any) -> Any:
 
 
 def publish(name: str, source: Path, docs: Path) -> None:
-    """Check the results of a run, and copy them and its pictures to ``docs`` without local paths.
+    """Check the results of a run, and copy results and pictures to ``docs`` without local paths.
 
     Raises
     ------

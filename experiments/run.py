@@ -114,8 +114,8 @@ def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _home(folder: Path, settings: Mapping[str, Any], mine: str) -> Path:
     """Return the folder of a stopped run with the same settings.
 
-    If there is none, return ``folder``, after writing a file into it that marks the run as
-    unfinished. The file contains ``mine``, that is, everything that determines the results.
+    If there is no such folder, return ``folder``, after writing a file into it that marks the run
+    as unfinished. The file contains ``mine``, that is, everything that determines the results.
 
     Raises
     ------

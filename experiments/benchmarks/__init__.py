@@ -1,6 +1,6 @@
 """Benchmarks that compare this package with its peers in one run.
 
-All use one thread. The number of threads is set here, before NumPy is loaded.
+All benchmarks use one thread. The number of threads is set here, before NumPy is loaded.
 """
 
 import os

@@ -177,8 +177,8 @@ def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
 
 
 def ratios(row: str, pools: Mapping[str | None, Any], options: Any) -> dict[str, Any]:
-    """Make one line of the table. For every speed-up, it has the time of the process without this
-    speed-up, divided by the time of the process with all speed-ups."""
+    """Make one line of the table. For every speed-up, the line has the time of the process without
+    this speed-up, divided by the time of the process with all speed-ups."""
     answers = {
         speed_up: pool.submit(measure, row, options.tiny, options.repeats).result()
         for speed_up, pool in pools.items()

@@ -36,8 +36,8 @@ _CLEAR = (300, 6), (2000, 20), (4000, 40), (20000, 100)  # numbers of samples, a
 def probabilities_and_outcomes(
     model: MahalanobisSegmenter, train: LabeledSequences, test: LabeledSequences, tolerance: int
 ) -> tuple[NDArray, NDArray]:
-    """Calibrate a model on the training data. Returns the probability of every change that it
-    predicts in the test data, and whether the change is true."""
+    """Calibrate a model on the training data. Returns the probability of every change that the
+    model predicts in the test data, and whether the change is true."""
     model.calibrate(train.sequences, train.labels, tolerance)
     margins = model.boundary_margins(test.sequences)
     truths = [Partition.from_runs(labels) for labels in test.labels]

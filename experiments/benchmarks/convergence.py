@@ -91,8 +91,8 @@ class ProcessorTimes:
 
 
 def run(problem: Problem, name: str, seconds: float) -> tuple[pandas.DataFrame, str]:
-    """Run a solver. Returns the objective, bound, passes and seconds after every round, and why it
-    stopped."""
+    """Run a solver. Returns the objective, bound, passes and seconds after every round, and why the
+    solver stopped."""
     asked = problem if name == "bundle" else ungrouped(problem)
     limit = TimeLimit(seconds, time.process_time)
     times = ProcessorTimes()

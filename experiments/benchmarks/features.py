@@ -72,7 +72,7 @@ def write_sound(path: Path, hours: float) -> None:
 
 
 def write_pictures(path: Path, minutes: float) -> None:
-    """Write a video of moving patterns, with a new one every 8 seconds, encoded as H.264."""
+    """Write a video of moving patterns, with a new pattern every 8 seconds, encoded as H.264."""
     import av
 
     random = np.random.default_rng(0)

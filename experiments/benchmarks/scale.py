@@ -84,7 +84,7 @@ class WatchedExecutor(DaskExecutor):
 def rounds_of(
     client: Any, n_series: int, n_samples: int, repeats: int, shards_per_thread: int = 2
 ) -> dict[str, Any]:
-    """Time rounds of training, after a first one to warm up. Returns the seconds of a round, the
+    """Time rounds of training, after a first round to warm up. Returns the seconds of a round, the
     number of shards, and the bytes that a round sends and receives."""
     executor = WatchedExecutor(client, shards_per_thread=shards_per_thread)
     learner = ChangePointMetricLearner(executor=executor, verbose=False)

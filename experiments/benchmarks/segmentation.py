@@ -2,8 +2,8 @@
 
     python -m experiments.benchmarks.segmentation [--only hapt tcpd tssb utsa]
 
-HAPT: 12 users are for training, 6 for testing. The change-points that segmenters of aeon and claspy
-find for the test users are in ``hapt_segmenters.json``, which
+HAPT: 12 users are used for training, and 6 users for test. The change-points that segmenters of
+aeon and claspy find for the test users are in ``hapt_segmenters.json``, which
 :mod:`experiments.benchmarks.segmenters` writes. TCPD (the Turing benchmark): each series is left
 out once. TSSB and UTSA: the series are divided into five folds. Nothing is learned or chosen from
 the series or users that are scored. Covering and F1 are defined as in the Turing benchmark.
@@ -248,8 +248,8 @@ def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.f
     No penalty is right for all series. So we treat the penalty as random: its logarithm is normally
     distributed. Every median of :data:`CENTERS` is tried with every standard deviation of
     :data:`SPREADS`. The optimum at the random penalty is then a random segmentation. From the path
-    we choose the segmentation that is expected to agree best with this random one. The measure of
-    agreement is covering plus F1.
+    we choose the segmentation that is expected to agree best with this random segmentation. The
+    measure of agreement is covering plus F1.
     """
     ends = path.change_points
     agreement = np.array([[covering(a, b) + f_measure(a, b) for b in ends] for a in ends])

@@ -48,7 +48,8 @@ def aeon_segmenter(name: str, **options: Any) -> Segmenter:
 
 
 def claspy_segmenter(X: NDArray, count: int) -> Any:
-    """Find change-points in one channel or several with ClaSP, which chooses their number."""
+    """Find change-points in one or several channels with ClaSP, which chooses the number of
+    changes."""
     from claspy.segmentation import BinaryClaSPSegmentation
 
     return BinaryClaSPSegmentation(n_jobs=1).fit_predict(X)

@@ -2,8 +2,8 @@
 
     python -m experiments.benchmarks.shot_detectors outputs/data/videos [--out FILE]
 
-The command does not import this project. Run it in a separate environment, made by ``pip install
-scenedetect-headless==0.7.2``. The output is committed, and ``python -m
+The command does not import this project. Run this command in a separate environment, made by ``pip
+install scenedetect-headless==0.7.2``. The output is committed, and ``python -m
 experiments.benchmarks.stored_recordings`` compares it with learned metrics. By default the
 detectors find no shot of less than 15 frames. At 25 frames per second, 15 frames last 0.6 s. The
 videos here have only 5 frames per second. So when we try thresholds, we let the shortest shot last

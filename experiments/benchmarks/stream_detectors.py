@@ -3,8 +3,8 @@
     python -m experiments.benchmarks.streaming --write streams.npz
     python experiments/benchmarks/stream_detectors.py streams.npz [--out FILE]
 
-The second command does not import this project. Run it in a separate environment, made by ``pip
-install claspy==0.2.8 river==0.26.1``. The output is committed, and
+The second command does not import this project. Run this command in a separate environment, made by
+``pip install claspy==0.2.8 river==0.26.1``. The output is committed, and
 ``experiments.benchmarks.streaming`` compares it with our stream. All these detectors read one
 number at a time. The signal is either the leading principal component of the features, or the
 leading direction of the learned metric. Each detector gets the signal and the parameters with the

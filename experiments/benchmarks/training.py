@@ -102,8 +102,8 @@ def first_second(repeats: int) -> list[dict[str, Any]]:
 
 
 def fresh(program: Path, cache: str | None) -> tuple[float, int]:
-    """Run a program in a new interpreter. Returns its processor seconds and peak MiB. The cache of
-    compiled code is empty if no folder is given."""
+    """Run a program in a new interpreter. Returns the processor seconds and the peak memory (MiB)
+    of the program. The cache of compiled code is empty if no folder is given."""
     path = os.pathsep.join(sys.path)  # a program in a file cannot import the modules of this folder
     with tempfile.TemporaryDirectory() as empty:
         environment = os.environ | {"NUMBA_CACHE_DIR": cache or empty, "PYTHONPATH": path}

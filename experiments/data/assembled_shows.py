@@ -175,8 +175,8 @@ def _stretch(
 def _source(
     data_set: str, recording: str, labels: tuple[str, ...]
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Read a source recording. Returns its samples, and for each of them whether it is in a segment
-    with one of ``labels``."""
+    """Read a source recording. Returns the samples, and whether each sample is in a segment with
+    one of ``labels``."""
     folder = data_folder(data_set)
     path = folder / "audio" / f"{recording}.{_SUFFIXES[data_set]}"
     signal = np.concatenate(list(audio_blocks(path, SAMPLING_RATE)))

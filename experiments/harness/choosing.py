@@ -5,7 +5,7 @@ mean held-out loss is fitted again to all training data. Then the test data are 
 models can form a consensus, the row "ours" is this consensus. The members of a consensus are the
 fits of every candidate to every fold and, if the procedure refits, to all training data. Losses on
 held-out data decide the weights of the members. The row "ours/one model", or "ours" if there is no
-consensus, is one of our methods, chosen on training data alone. This is the simplest method whose
+consensus, is one of our methods, chosen on training data alone. We take the simplest method whose
 held-out loss is within one standard error of the least. If splits share samples, the method with
 the least held-out loss is taken instead.
 """

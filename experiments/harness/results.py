@@ -17,7 +17,7 @@ config    the configuration
 All other fields are specific to one experiment. ``name`` and ``measure`` together identify a
 *table*. A table also has ``title``, ``words`` (the measure in plain words), ``better`` ("less" or
 "more"), ``columns`` (name → title), ``unit`` (the independent unit, in the singular: "test user"),
-``main`` (whether the headline is about it) and ``note``. A *row* has
+``main`` (whether the headline is about this table) and ``note``. A *row* has
 
 ============== =================================================================================
 table, measure the table to which it belongs

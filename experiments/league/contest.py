@@ -56,7 +56,7 @@ class League(Comparison):
 
     A method with the option ``names`` takes part in sets whose labels name classes. ``stranger`` in
     the configuration is the path of a class with ``fit(X, y)`` and ``predict_change_points(X)``. If
-    it is given, this class is the only method, and the report compares it with the committed
+    a path is given, this class is the only method, and the report compares it with the committed
     results.
     """
 

@@ -239,7 +239,8 @@ class LearnedPenalty(BaseEstimator):
     ----------
     segmenter : segmenter with a metric
     penalty : PenaltyLearner
-        Its ``max_segments`` is set to three times the largest number of segments in training.
+        The ``max_segments`` of this learner is set to three times the largest number of segments in
+        training.
     """
 
     segmenter: Any

@@ -53,7 +53,7 @@ def drawn(
 
     If there are enough recordings, stretches are at most a minute long. In every fold at least one
     of the stretches to fit to must contain a boundary, so that there are two names. The draw is
-    repeated until this holds.
+    repeated until every fold has such a stretch.
 
     Raises
     ------

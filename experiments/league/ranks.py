@@ -42,8 +42,8 @@ def losses(results: Results, named: bool = False) -> tuple[list[str], list[str],
     """Return the names of the sets, the names of the methods that have results on all of them, and
     the mean losses (sets, methods).
 
-    With ``named``, only sets whose labels name classes are taken. There the methods include all
-    classifiers.
+    With ``named``, only sets whose labels name classes are taken. On these sets the methods include
+    all classifiers.
     """
     found = means(results)
     sets = [table["name"] for table in results["tables"] if table["main"]]
@@ -71,7 +71,7 @@ def mean_over(sets: Sequence[str], mine: Mapping[str, float]) -> str:
 
 
 def ranks_table(results: Results) -> list[str]:
-    """Make the table of methods. For every method it has the mean ranks, and means of the other
+    """Make the table of methods. A row has the mean ranks of one method, and the means of its other
     measures over sets with names."""
     everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
     n_all, n_named = (len(losses(results, which)[0]) for which in (False, True))
@@ -95,8 +95,8 @@ def ranks_table(results: Results) -> list[str]:
 
 
 def sets_table(results: Results) -> list[str]:
-    """Make the table of data sets. For every set it has the loss of ours, of euclidean and of the
-    best other method."""
+    """Make the table of data sets. A row has the loss of ours, of euclidean and of the best other
+    method on one set."""
     lines = []
     for table, rows in main_rows(results):
         others = {m: row["mean"] for m, row in rows.items() if not is_ours(m)}

@@ -16,7 +16,7 @@ from metriclearn.features.media.image import ImageNodes
 
 class ScikitLearnSpectral(BaseEstimator):
     """Clusters standardized nodes by scikit-learn's SpectralClustering. ``gamma`` is a parameter of
-    its kernel."""
+    the kernel."""
 
     def __init__(self, gamma: float = 1.0) -> None:
         self.gamma = gamma

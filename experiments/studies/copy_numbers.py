@@ -100,7 +100,7 @@ class Profiles:
     members: NDArray
 
     def select(self, places: NDArray) -> Profiles:
-        """Select some of these sequences."""
+        """Select some of the sequences."""
         known = [self.known[i] for i in places]
         return Profiles(self.data.select(places), known, self.members[places])
 
@@ -149,9 +149,9 @@ class Agreement:
 class Segmentations:
     """The predicted change-points of all test sequences.
 
-    ``curves`` has two arrays for every sequence; a consensus has none. The first array holds the
-    logarithms of the penalties at which the optimal segmentation changes, minus the logarithm of
-    the predicted penalty. The second array holds the false positives and false negatives of each
+    ``curves`` has two arrays for every sequence. A consensus has no curves. The first array holds
+    the logarithms of the penalties at which the optimal segmentation changes, minus the logarithm
+    of the predicted penalty. The second array holds the false positives and false negatives of each
     optimal segmentation.
     """
 
@@ -167,7 +167,7 @@ def _rates(errors: NDArray, data: Profiles) -> NDArray:
 
 class Neuroblastoma(Procedure):
     """The experiment on annotated profiles. A case is a training and a test fold. One table has the
-    results without constraints, another one those with constraints."""
+    results without constraints, and another table has the results with constraints."""
 
     backend = "threads"
     validates_one = True
@@ -210,8 +210,8 @@ class Neuroblastoma(Procedure):
     def cases(self) -> list[Case]:
         """Make the cases of held-out profiles, and two more cases.
 
-        In these two, each fold of the source is used once for training and once for test. If the
-        test profiles have a separate folder, make only one case, which tests on these profiles.
+        In these two cases, each fold of the source is used once for training and once for test. If
+        the test profiles have a separate folder, make only one case, which tests on these profiles.
         Only sequences of at most ``choose_on`` points take part in the folds for choices.
         """
         longest = self.config.dataset.choose_on or np.inf

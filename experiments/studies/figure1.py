@@ -1,11 +1,11 @@
 """Figure 1 of the paper: test loss against the fraction of each training sequence that is labeled.
 
-This is the setting of section 6.1. In each training sequence only one stretch is labeled, whose
-length is the given fraction of the sequence. Our method uses all samples: it alternates between
-completing the labels and learning (section 5.2). Our method also estimates the number of segments.
-The baselines are fitted to the labeled stretches, and get the true number of segments of every test
-sequence. Hyper-parameters of all methods are chosen on validation sequences with the same labeled
-fraction.
+The setting is that of section 6.1 of the paper. In each training sequence only one stretch is
+labeled, whose length is the given fraction of the sequence. Our method uses all samples: it
+alternates between completing the labels and learning (section 5.2). Our method also estimates the
+number of segments. The baselines are fitted to the labeled stretches, and get the true number of
+segments of every test sequence. Hyper-parameters of all methods are chosen on validation sequences
+with the same labeled fraction.
 """
 
 from __future__ import annotations

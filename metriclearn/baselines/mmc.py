@@ -26,9 +26,9 @@ class MMC(StandardizedMetric):
     MMC solves max_{B⪰0} Σ_D ‖x−x′‖_B such that Σ_S ‖x−x′‖²_B ≤ 1. S holds all pairs of samples in
     the same cluster, and D holds pairs of samples of the same data set in different clusters. Up to
     the scale of B this problem is min_{B⪰0} Σ_S ‖x−x′‖²_B − log Σ_D ‖x−x′‖_B, as in the paper for
-    diagonal B (section 2.1). This problem is convex. We solve it in a basis where Σ_S (x−x′)(x−x′)ᵀ
-    is the identity or, for diagonal B, has a unit diagonal. The basis does not change the solution,
-    but scales the steps.
+    diagonal B (section 2.1). This problem is convex. We solve the problem in a basis where Σ_S
+    (x−x′)(x−x′)ᵀ is the identity or, for diagonal B, has a unit diagonal. The basis does not change
+    the solution, but scales the steps.
 
     A step costs O(dP²) for d pairs in D.
 

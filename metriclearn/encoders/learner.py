@@ -60,8 +60,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     search for the best segmentations in this hinge is exact. Then the last layer is learned: a
     metric B on f_θ(X), and λ again. Learning the last layer is a convex problem, and ``solution_``
     holds its certificate. Recordings may have any lengths, and the encoder gets each recording as a
-    whole. ``transform`` returns f_θ(X)L with B = LLᵀ. All predictions are made from these features,
-    as in the linear learners.
+    whole. ``transform`` returns f_θ(X)L with B = LLᵀ. As in the linear learners, all predictions
+    are made from the transformed features.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
 
     @property
     def encoder_(self) -> nn.Module:
-        """The trained encoder. A loaded model constructs it from ``weights_``."""
+        """The trained encoder. A loaded model constructs the encoder from ``weights_``."""
         check_parameters(self)  # a file, or set_params, may name a device that this machine lacks
         if not hasattr(self, "kept_"):
             from safetensors.torch import load
@@ -426,7 +426,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return first, network.to(self.device, torch.float32)
 
     def _held_out(self, count: int, groups: ArrayLike | None) -> NDArray[np.bool_]:
-        """Draw groups for validation. Returns a mask (N,) that is true for their recordings."""
+        """Draw groups for validation. Returns a mask (N,) that is true for the recordings of these
+        groups."""
         names = np.arange(count) if groups is None else Partition.from_labels(groups).labels  # type: ignore[arg-type]
         if len(names) != count:
             raise ValueError(

@@ -1,5 +1,6 @@
 """Adapters for aeon, sktime, skchange, river and Label Studio.
 
-Each adapter imports only its own library, and no other module of metriclearn imports an adapter.
-So import the one that you need: ``from metriclearn.integrations.aeon import MetricSegmenter``.
+Each adapter imports only its own library, and no other module of metriclearn imports an adapter. So
+import only the adapter that you need: ``from metriclearn.integrations.aeon import
+MetricSegmenter``.
 """

@@ -38,8 +38,8 @@ def plot_weights(
         Diagonal of the metric. If a learner standardizes the features, the weights apply to
         standardized features. To draw a full metric, use :func:`plot_metric_matrix`.
     feature_names : sequence of P str, optional
-        Names of the features. By default, they are the names in the data to which the learner was
-        fitted, or "feature 0", "feature 1", …
+        Names of the features. The default is the names in the data to which the learner was fitted,
+        or "feature 0", "feature 1", …
     top : int
         Largest number of bars. Weights of zero have no bar.
     highlight : collection of str, optional
@@ -142,8 +142,8 @@ def plot_metric_matrix(
         The learned matrix. If a learner standardizes the features, the matrix applies to
         standardized features.
     feature_names : sequence of P str, optional
-        Names of the features. By default, they are the names in the data to which the learner was
-        fitted, or "feature 0", "feature 1", …
+        Names of the features. The default is the names in the data to which the learner was fitted,
+        or "feature 0", "feature 1", …
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made.
     title : str, optional

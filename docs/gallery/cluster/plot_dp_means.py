@@ -2,8 +2,8 @@
 How many clusters? A penalty decides
 ====================================
 
-DP-means is K-means with a penalty per cluster. For tight clusters it is the limit of a Dirichlet
-process mixture, which opens a new cluster with some probability.
+DP-means is K-means with a penalty per cluster. For tight clusters, DP-means is the limit of a
+Dirichlet process mixture, which opens a new cluster with some probability.
 """
 
 import matplotlib.pyplot as plt

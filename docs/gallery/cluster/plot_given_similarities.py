@@ -3,7 +3,7 @@ Which similarity counts?
 ========================
 
 Four matrices hold similarities of the nodes of a picture: by color, by place, and two random ones.
-Learning their weights is a convex problem (section 5.1 of the paper).
+Learning the weights of these matrices is a convex problem (section 5.1 of the paper).
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ Random features of a similarity
 ===============================
 
 There are many pairs of nodes. Random Fourier features approximate the Gaussian similarity, with an
-error that falls as one over the square root of their number.
+error that falls as one over the square root of the number of features.
 """
 
 import numpy as np
