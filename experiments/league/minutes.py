@@ -25,8 +25,7 @@ _TRIES = 1000
 def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -> Iterator[Case]:
     """Yield a copy of the case for every number of minutes and every draw.
 
-    The training data of the copy are this number of minutes, drawn from the recordings for
-    training.
+    Each copy is trained on that many minutes, drawn from the recordings for training.
 
     Parameters
     ----------
