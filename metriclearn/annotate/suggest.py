@@ -169,10 +169,10 @@ def suggest(
 ) -> list[Suggestion]:
     """Suggest stretches of recordings to label, the best first.
 
-    Suggested stretches overlap neither each other nor labeled stretches. The candidates are about
-    four stretches per ``length`` samples. With a fitted learner, the strategy "margin" takes about
-    as long as segmenting all recordings twice. The strategy "diversity" takes O(P) time for every
-    pair of a candidate and a labeled stretch.
+    Suggested stretches overlap neither each other nor labeled stretches. There are about four
+    candidate stretches for every ``length`` samples. With a fitted learner, the strategy "margin"
+    takes about as long as segmenting all recordings twice. The strategy "diversity" takes O(P) time
+    for every pair of a candidate and a labeled stretch.
 
     Parameters
     ----------

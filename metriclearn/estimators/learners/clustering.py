@@ -267,7 +267,7 @@ class Clusterings(Task):
         return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}, None
 
     def scale(self, training: Training, unit_bits: int = 20) -> NDArray:
-        """Return deviations within clusters, but at least 1 % of the pooled deviations."""
+        """Return the deviations within clusters, but at least 1 % of the total deviations."""
         scale = super().scale(training, unit_bits)
         if not self.learner.standardize:
             return scale

@@ -360,7 +360,7 @@ def with_metric(
 ) -> LargeMarginLearner:
     """Copy a learner, and give the copy the metric and the penalty of a point ``w``.
 
-    Callbacks get such a copy after each round. ``solution`` is None in this case.
+    ``solution`` is None for the copies that callbacks get after each round.
     """
     fitted, cone = copy.copy(learner), statement.problem.cone
     metric, penalty = cone.split(w)
