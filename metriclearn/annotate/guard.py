@@ -57,7 +57,7 @@ class Guard:
     code: str = ""  # leads to the page instead of the token, once
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass valid requests to the page. Respond to other requests with a status 4xx and a sentence."""
+        """Pass valid requests on. Answer other requests with a status 4xx and a sentence."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
