@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
@@ -21,7 +23,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import number
@@ -80,6 +82,21 @@ class Executor(Protocol):
         list of results. If ``total`` is given, an executor may replace successive results by their
         sum.
         """
+
+
+def limit_blas(threads: int | None) -> AbstractContextManager[Any]:
+    """Restrict BLAS to so many threads, until the end of a ``with`` block if there is one.
+
+    The search for loaded libraries takes milliseconds, as long as a small fit. So it is repeated
+    only after modules were imported, because libraries are loaded together with modules.
+    """
+    return _libraries(len(sys.modules)).limit(limits=threads, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """Find the loaded libraries that use threads, when there are ``n_modules`` modules."""
+    return ThreadpoolController()
 
 
 def add_up(parts: Sequence[Sums]) -> Sums:
@@ -371,5 +388,5 @@ class _Placed:
 def _load(shard: Shard, client: int) -> Shard:
     """Load the data of a shard. In a worker process, also restrict BLAS to one thread."""
     if os.getpid() != client:
-        threadpool_limits(1, user_api="blas")
+        limit_blas(1)
     return shard.loaded()

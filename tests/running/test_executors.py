@@ -1,15 +1,20 @@
 """Executors: threads and Dask workers, even if some die, give the result of one thread."""
 
+import ctypes
 import pickle
+import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import metriclearn as ml
 from metriclearn.datasets import make_change_points, pack_sequences
@@ -124,6 +129,44 @@ def test_shards_are_whole_groups_or_parts_of_one() -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads(threads: int, expected: Any, data: tuple[Any, Any]) -> None:
     assert_same(learner(executor=ThreadExecutor(threads)).fit(*data), expected)
+
+
+def blas_threads() -> dict[str, int]:
+    """The number of threads of each BLAS that this process has loaded, by its file."""
+    found = (one for one in threadpool_info() if one["user_api"] == "blas")
+    return {one["filepath"]: one["num_threads"] for one in found}
+
+
+class Seen:
+    """Keeps the threads of BLAS in each round."""
+
+    def __init__(self) -> None:
+        self.rounds: list[dict[str, int]] = []
+
+    def on_round(self, progress: Any) -> None:
+        self.rounds.append(blas_threads())
+
+    def on_end(self, solution: Any) -> None: ...
+
+
+def test_every_blas_has_one_thread_during_a_fit_though_it_was_loaded_after_another_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an extension module does, the second BLAS comes with a new module."""
+    learner().fit(DATA.sequences[:2], DATA.labels[:2])
+    file = Path(next(iter(blas_threads())))
+    later = tmp_path / file.name
+    monkeypatch.setitem(sys.modules, "later", ModuleType("later"))
+    ctypes.CDLL(str(shutil.copy(file, later)))
+    seen = Seen()
+    with threadpool_limits(2, user_api="blas"):
+        if blas_threads().get(str(later)) != 2:
+            pytest.skip("needs a BLAS with threads")
+        learner(callbacks=[seen]).fit(DATA.sequences[:2], DATA.labels[:2])
+        after = blas_threads()
+    assert {threads[str(later)] for threads in seen.rounds} == {1}
+    assert {number for threads in seen.rounds for number in threads.values()} == {1}
+    assert after[str(later)] == 2
 
 
 def test_dask(client: Any, expected: Any, data: tuple[Any, Any]) -> None:

@@ -25,7 +25,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from metriclearn.estimators.data_sets import DataSets, keep_features, note_constant
 from metriclearn.estimators.labelings import alike, read_groups, read_weights
@@ -40,7 +39,7 @@ from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import ProgressBar
-from metriclearn.running.executors import Executor, ThreadExecutor
+from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
 from metriclearn.running.parameters import (
     Needs,
     check_parameters,
@@ -324,7 +323,7 @@ def minimize(
         threads = 1 if problem.cone.n_features < 500 or several else None
         watchers = list(fitted.callbacks)
         with ExitStack() as stack:
-            stack.enter_context(threadpool_limits(threads, user_api="blas"))
+            stack.enter_context(limit_blas(threads))
             if fitted.verbose is not False:
                 bar = ProgressBar(type(fitted).__name__, fitted.verbose)
                 watchers.insert(0, stack.enter_context(closing(bar)))
