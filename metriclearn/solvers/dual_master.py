@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -14,6 +15,8 @@ from metriclearn.solvers.base import Cuts, product_rounding
 from metriclearn.solvers.mahalanobis import Jacobian, MetricCone
 
 _FIELDS = [("offset", float), ("rounding", float), ("weight", float), ("group", int), ("age", int)]
+# With at most so many functions, dense constraints take linprog less time than sparse ones.
+_MOST_DENSE = 100
 
 
 def table_of(cuts: Cuts, w: NDArray, cone: MetricCone, units: NDArray | float = 1.0) -> NDArray:
@@ -263,14 +266,17 @@ def simplex_qp(
     u = -least
     # Multipliers of y ≥ 0.
     z = slope + u[groups] + 0.1 * max(float(np.ptp(slope)), 1e-12)
-    rounding = 1e-14 * float(np.max(np.abs(H)) * np.sum(masses) + np.max(np.abs(c)))
+    rounding = 1e-14 * float(np.abs(H).max() * masses.sum() + np.abs(c).max())
+    diagonal = np.diag_indices(n)
     for _ in range(60):
-        residual, excess = H @ y - c + E.T @ u - z, E @ y - masses
+        residual, excess = H @ y - c + u[groups] - z, E @ y - masses
         gap = float(y @ z)
-        if gap <= tolerance and np.max(np.abs(residual)) <= max(tolerance, rounding):
+        if gap <= tolerance and np.abs(residual).max() <= max(tolerance, rounding):
             break
         # the linearized optimality conditions at (y, u, z), factored once for two right-hand sides
-        factor, failed = dpotrf(H + np.diag(z / y))
+        system = H.copy()
+        system[diagonal] += z / y
+        factor, failed = dpotrf(system)
         # z / y is beyond the precision of H: y is as good as it gets.
         if failed:
             break
@@ -287,7 +293,8 @@ def simplex_qp(
             dy = free - spanned @ du
             dz = (complement - z * dy) / y
             # the largest steps in (0, 1] that keep y and z positive
-            primal, dual = 1.0 / np.maximum(1.0, np.max([-dy / y, -dz / z], axis=1))
+            primal = 1.0 / max(1.0, -float((dy / y).min()))
+            dual = 1.0 / max(1.0, -float((dz / z).min()))
             after = (y + primal * dy) @ (z + dual * dz)
             target = (after / gap) ** 3 * gap / n
         y, z = y + 0.995 * primal * dy, z + 0.995 * dual * dz
@@ -323,7 +330,11 @@ def linear_master(
     """
     # unknowns (x, ξ): minimize ⟨c, x⟩ + Σ s_i ξ_i with ⟨G_j, x⟩ − ξ_group(j) ≤ −β_j
     J, m = len(offsets), len(masses)
-    slacks = scipy.sparse.csr_array((-np.ones(J), (np.arange(J), groups)), shape=(J, m))
-    constraints = scipy.sparse.hstack([scipy.sparse.csr_array(rows), slacks], format="csr")
+    constraints: Any
+    if m <= _MOST_DENSE:
+        constraints = np.hstack([rows, -np.eye(m)[groups]])
+    else:
+        slacks = scipy.sparse.csr_array((-np.ones(J), (np.arange(J), groups)), shape=(J, m))
+        constraints = scipy.sparse.hstack([scipy.sparse.csr_array(rows), slacks], format="csr")
     result = linprog(np.append(cost, masses), constraints, -offsets, method="highs-ds")
     return -result.ineqlin.marginals if result.status == 0 else None
