@@ -1,9 +1,10 @@
 """Settings of the whole suite."""
 
+import gc
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +15,20 @@ from hypothesis import settings
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Exempt libraries and collected tests from garbage collection, because they stay to the end.
+
+    Every full collection would visit their millions of objects again.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,9 +55,9 @@ def no_handler_stays() -> Iterator[None]:
             logging.root.removeHandler(handler)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium without a window, with a log of its console."""
+@pytest.fixture(scope="session")
+def chrome() -> Iterator[Any]:
+    """Chromium without a window, started once, with a log of its console."""
     pytest.importorskip("selenium", reason="needs selenium")
     from experiments.benchmarks.labeling_page import chromium
 
@@ -51,3 +66,17 @@ def browser() -> Iterator[Any]:
         pytest.skip("needs chromium and chromedriver on the PATH")
     yield chrome
     chrome.quit()
+
+
+@pytest.fixture(scope="module")
+def browser(chrome: Any) -> Any:
+    """Chromium as if it was just started: nothing is stored, emulated or logged."""
+    chrome.get("about:blank")
+    for command, options in (
+        ("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"}),
+        ("Emulation.clearDeviceMetricsOverride", {}),
+        ("Emulation.setEmulatedMedia", {"features": []}),
+    ):
+        chrome.execute_cdp_cmd(command, options)
+    chrome.get_log("browser")
+    return chrome
