@@ -2,11 +2,11 @@
 
     python -m experiments.benchmarks.ablation [--out FOLDER] [--repeats 7] [--tiny]
 
-A speed-up is an exact way to skip work, which can be switched off. A ratio is the processor time
-without one speed-up, divided by the time with all of them. Each time is the least of several runs.
-Each speed-up is switched off in a separate process, because numba compiles the switches into its
-kernels. The processes of one row of the table run one after another. Their objectives must agree to
-a relative 1e-9.
+A speed-up skips work without changing the result, and it can be switched off. A ratio is the
+processor time without one speed-up, divided by the time with all of them. A call is run several
+times, and the least time counts. Each speed-up is switched off in a separate process, because numba
+compiles the switches into its kernels. The processes of one row of the table run one after another.
+Their objectives must agree to a relative 1e-9.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@
 
 Training and test recordings are damaged before features are computed: single rows or runs of rows
 are removed, or times jitter. ``regular`` puts the remaining rows on a grid again, and features are
-computed from recordings whose gaps are filled. There are two ways to learn. In one way, learners
-use all rows of features. In the other way, rows that lie mostly in gaps too long to be filled
-become NaN, and ``GapSegmenter`` leaves them out. The better way is chosen on the training data,
-which have gaps as well: by cross-validation of ``score``, with half of the groups held out. After
-every fit the penalty is tuned on the data of this fit. The loss compares predictions for damaged
-test recordings with the labels of all rows.
+computed from recordings whose gaps are filled. Learners use all rows of features, or only a part:
+rows that lie mostly in gaps too long to be filled become NaN, and ``GapSegmenter`` ignores them.
+The better of these two ways is chosen on the training data, which have gaps as well: by
+cross-validation of ``score``, with half of the groups held out. After every fit the penalty is
+tuned on the data of this fit. The loss compares predictions for damaged test recordings with the
+labels of all rows.
 """
 
 from __future__ import annotations

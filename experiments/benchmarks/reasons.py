@@ -69,8 +69,10 @@ class Bench:
 
 
 def fewer_recordings(bench: Bench, name: str, key: str) -> list[Row]:
-    """Hold out each group of recordings once, and make one row with two mean losses on the groups
-    held out: after a fit to all other groups, and after a fit to about two thirds of the others.
+    """Hold out each group of recordings once, and make a row with the mean losses of two fits.
+
+    The first fit is to all other groups, and the second to about two thirds of them. The losses are
+    measured on the groups held out.
 
     There is no row if only one recording would remain for a fit.
     """

@@ -8,8 +8,9 @@ the trace as regularizer. Problems of planted support have five relevant feature
 metric with L1. In some problems, all other directions or features are noise. In the others, they
 change as much as the relevant ones, but at independent times. There are 20 strengths, from the one
 at which the metric vanishes to a thousandth of it. Certified gaps are at most 1e-4 of the objective
-of a zero metric. "Exact" means that the weights of exactly the planted features are not zero, or
-that exactly two eigenvalues are not zero.
+of a zero metric. "Exact at" counts the strengths with an exact result. A support is exact if the
+planted features, and no others, have nonzero weights. A rank is exact if two eigenvalues are
+nonzero.
 """
 
 from __future__ import annotations

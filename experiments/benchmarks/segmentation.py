@@ -247,9 +247,9 @@ def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.f
 
     No penalty is right for all series. So we treat the penalty as random: its logarithm is normally
     distributed. Every median of :data:`CENTERS` is tried with every standard deviation of
-    :data:`SPREADS`. The optimum at the random penalty is then a random segmentation. From the path
-    we choose the segmentation that is expected to agree best with this random segmentation. The
-    measure of agreement is covering plus F1.
+    :data:`SPREADS`. The optimum at the random penalty is then a random segmentation. Of all
+    segmentations on the path, we choose the one with the largest expected agreement with this
+    random segmentation. The measure of agreement is covering plus F1.
     """
     ends = path.change_points
     agreement = np.array([[covering(a, b) + f_measure(a, b) for b in ends] for a in ends])
@@ -260,8 +260,9 @@ def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.f
 
 
 def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
-    """Segment every series at the penalty with the best mean of the first two measures on the other
-    series, and return the measures.
+    """Segment every series at the penalty that is best on the other series.
+
+    The best penalty has the largest mean of the first two measures.
 
     Parameters
     ----------

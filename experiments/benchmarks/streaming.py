@@ -2,12 +2,12 @@
 
     python -m experiments.benchmarks.streaming [--out FOLDER] [--tiny]
 
-Our stream follows ten features with a change every 1,000 samples, in chunks of 100 and row by row.
-Our stream also follows test recordings of HAPT and GazeCom row by row, as the detectors in
-``stream_detectors.json`` do (see :mod:`experiments.benchmarks.stream_detectors`). Metric and
-penalty are learned from recordings of other people. A true boundary counts as found if the detector
-reports a boundary within the margin, no matter when. For found boundaries, the delay is the time
-from the true boundary to the report.
+Our stream reads a signal of ten features with a change every 1,000 samples, first in chunks of 100
+rows and then row by row. Our stream also reads test recordings of HAPT and GazeCom row by row, as
+the detectors in ``stream_detectors.json`` do (see :mod:`experiments.benchmarks.stream_detectors`).
+Metric and penalty are learned from recordings of other people. A true boundary counts as found if
+the detector reports a boundary within the margin, no matter when. For found boundaries, the delay
+is the time from the true boundary to the report.
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
     differences of the two losses, paired over units. Each method takes part with the strength that
     has the least mean held-out loss. We also tried the largest strength within one standard error,
     but it was no better on training data (docs/research/choosing.md). If splits share samples, we
-    choose the method with the least mean loss, because the standard error, corrected for shared
-    samples, would allow nearly every method (docs/research/clustering.md).
+    choose the method with the least mean loss. A standard error that is corrected for shared
+    samples would be so large that it allows nearly every method (docs/research/clustering.md).
     """
     case = mine[0].case
     fields: dict[str, Any] = {"choices": {}, "models": {}, "scores": {}}

@@ -159,7 +159,7 @@ class Comparison(Procedure):
         return _WORDS.get(option, "") if column == "estimated" else ""
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """Save all models in ``models/``, and the one of :func:`best_outcome` as ``model.npz``.
+        """Save all models in ``models/``, and the model of :func:`best_outcome` as ``model.npz``.
         Draw segmentations of the row ours."""
         cases = list({outcome.case.name: outcome.case for outcome in outcomes}.values())
         first = [outcome for outcome in outcomes if outcome.case is cases[0]]
@@ -431,10 +431,11 @@ def _typical_strips(
 ) -> list[Strip]:
     """Prepare pictures of the three test sequences where ours has its best, median and worst loss.
 
-    Ours is shown next to the baseline that the headline names. The caption has the mean losses of
-    both methods over all test sequences, because three pictures are not a result. A picture shows
-    the three features with the largest weights in the model of ``one``. If this model has an
-    encoder, the picture shows the three learned features with the largest variance.
+    The prediction of ours is shown next to that of the baseline that the headline names. The
+    caption has the mean losses of both methods over all test sequences, because three pictures are
+    not a result. A picture shows the three features with the largest weights in the model of
+    ``one``. If this model has an encoder, the picture shows the three learned features with the
+    largest variance.
     """
     by_name = {outcome.name: outcome for outcome in outcomes}
     column = next(iter(next(iter(table.values()))))

@@ -274,8 +274,8 @@ class Procedure(Protocol):
         return None
 
     def place(self, outcome: Outcome, column: str) -> tuple[str, str]:
-        """Return the table of the results that shows this column of an outcome, and the name of the
-        column in that table."""
+        """Return where the results show a column of an outcome: the name of the table, and the name
+        of the column in it."""
         return outcome.case.table, outcome.case.column or column
 
     def table(self, name: str) -> Row:
@@ -321,7 +321,7 @@ def statistics(
     values: NDArray, units: Sequence[str], weights: NDArray | None = None, overlap: float = 0.0
 ) -> Row:
     """Compute the numbers of a row of the results: the mean of every unit, the mean over the units,
-    and the standard error of the latter."""
+    and its standard error."""
     names = list(dict.fromkeys(units))
     place = np.array([names.index(unit) for unit in units])
     counts = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=float)

@@ -198,8 +198,8 @@ def set_cases(
     The recordings of a loader are cut to their first ``rows`` rows. By default all rows are used.
 
     With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case. The test data
-    are in this folder. The training data are from ``METRICLEARN_DATA``: all groups with ``rotate``,
-    otherwise the groups that are not held out.
+    are in this folder. The training data are from ``METRICLEARN_DATA``. With ``rotate`` they are
+    all groups, otherwise only the groups that are not held out.
     """
     if "cases" in entry:
         if test_root is not None:

@@ -19,12 +19,12 @@ _SMALL = 1e-3  # added before logarithms; series have deviation 1
 def load_series(name: str, rows: int = 400) -> LabeledSequences:
     """Load the series of ``tssb``, ``utsa`` or ``tcpd``, as at most ``rows`` rows of five features.
 
-    A series is scaled to mean 0 and deviation 1, and divided into blocks of equal length. Features
-    of a block are its mean, the logarithms of its deviation and of the mean absolute first and
-    second differences, and its mean change. All these features are averages over the block and its
-    two neighbors. Labels are segment numbers, after boundaries are rounded to blocks. From TCPD we
-    take the series of one channel, with the annotator whose boundaries have the least mean loss
-    against all others.
+    A series is scaled to mean 0 and deviation 1, and divided into blocks of equal length. A block
+    has five features: its mean, its mean change, and three logarithms, namely of its deviation, of
+    its mean absolute first difference and of its mean absolute second difference. All these
+    features are averages over the block and its two neighbors. Labels are segment numbers, after
+    boundaries are rounded to blocks. From TCPD we take the series of one channel, with the
+    annotator whose boundaries have the least mean loss against all others.
     """
     parts: dict[str, tuple[NDArray, NDArray]] = {}
     if name == "tcpd":

@@ -69,7 +69,8 @@ def without_parts(
 
     Yields
     ------
-    A text with the names that are left out, the training data without these names, and their folds.
+    For each part, three things: a text that lists the names that are left out, the training data
+    without these names, and the folds of these data.
     """
     always = unseen["always"]
     for names in name_parts(train, unseen["parts"], always, seed)[: unseen["turns"]]:

@@ -27,12 +27,12 @@ _LEAST = 1e-3  # probabilities stay this far from 0 and 1
 class BoundaryClassifier(BaseEstimator):
     """Classify every position as boundary or not, then take the best boundaries.
 
-    The classifier sees the row at a position. For every width, the classifier also sees the
-    absolute differences between the mean of this many rows before the position and the mean of as
-    many rows after it, and the norm of these differences. The classifier gives the probability p_t
-    that t is a boundary. The boundaries S maximize Σ_{t in S} (logit p_t − θ), with at least d rows
-    between them. The Viterbi algorithm finds these boundaries. θ and d are the pair with the least
-    mean ‖M − N‖² on groups left out.
+    The classifier sees the row at a position. For every width w, the mean of the w rows before the
+    position is compared with the mean of the w rows from the position on. The classifier also sees
+    the absolute differences of these two means, and their norm. The classifier gives the
+    probability p_t that t is a boundary. The boundaries S maximize Σ_{t in S} (logit p_t − θ), with
+    at least d rows between them. The Viterbi algorithm finds these boundaries. θ and d are the pair
+    with the least mean ‖M − N‖² on groups left out.
 
     Parameters
     ----------

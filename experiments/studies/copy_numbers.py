@@ -106,7 +106,7 @@ class Profiles:
 
     @property
     def counts(self) -> NDArray[np.float64]:
-        """The numbers of annotations of all sequences."""
+        """The number of annotations of every sequence."""
         return np.array([len(known.regions) for known in self.known], dtype=float)
 
 
@@ -483,8 +483,8 @@ def _areas(columns: Mapping[str, Sequence[Outcome]]) -> tuple[Row, list[Row]]:
     """Make the table of areas under curves, and its rows.
 
     A curve arises if all penalties of a method are multiplied by the same factor, from small to
-    large. The curve shows the rate of annotated changes that are found against the rate of
-    annotations with too many changes, as in Hocking's penaltyLearning.
+    large. As in Hocking's penaltyLearning, the x-axis is the rate of annotations with too many
+    changes, and the y-axis is the rate of annotated changes that are found.
     """
     place = {"table": "curves", "measure": "area"}
     table = {

@@ -36,9 +36,9 @@ MOST_PER_CLASS, MOST_FEATURES = 27, 16
 
 
 class DefaultSettings(Procedure):
-    """Every setting is a method with one candidate. The column of a case is its data set.
+    """Compare settings: every setting is a method with one candidate.
 
-    ``NAME.md`` has the mean held-out losses, with a column for every data set.
+    ``NAME.md`` has the mean held-out losses, with one column for all cases of a data set.
     """
 
     entries = "settings"

@@ -1,9 +1,9 @@
 """The effect of fixing the penalty of a segment: the paper's setting and a learned penalty.
 
 The paper fixes the penalty λ = 1 and the scale of the loss α = 1. Then λ and α cancel in
-loss-augmented inference, (α − λ) Tr M = 0, and on noisy data the certified optimum has too few
-segments. In this experiment every setting is trained to the same certified gap on the synthetic
-data and scored on test data.
+loss-augmented inference: (α − λ) Tr M = 0. As a consequence, the certified optimum has too few
+segments on noisy data. In this experiment every setting is trained to the same certified gap on the
+synthetic data and scored on test data.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def spread_apart(pairs: NDArray, diagonal: bool, max_iter: int, tol: float) -> t
 def similar_covariance(arrays: list[NDArray], truths: list[Partition]) -> NDArray:
     """Compute the mean of (x−x′)(x−x′)ᵀ over all pairs of samples in the same cluster, in O(TP²).
 
-    A small multiple of the identity is added.
+    A small multiple of the identity is added to this mean.
     """
     P = arrays[0].shape[1]
     total, n_pairs = np.zeros((P, P)), 0.0

@@ -41,7 +41,7 @@ class Interface:
     key : str
         Key of the object in the data of a task.
     labels, channels : tuple of str
-        The labels, and the columns of a time series. Sound has no channels.
+        The labels, and the columns of a time series. For an Audio, ``channels`` is empty.
     time_column, time_format : str or None
         Column of the times, and their format.
     separator : str

@@ -123,7 +123,7 @@ def plot_segmentation(
 def _read(signal: Any, n_samples: int) -> tuple[list[str], NDArray[np.float64]]:
     """Read a signal: the names of its features (none for an array), and its values.
 
-    Every feature is scaled to [0, 1]. A constant feature becomes ½.
+    Every feature is scaled to [0, 1]. A constant feature is drawn at ½.
     """
     names: list[str] = []
     if hasattr(signal, "keys"):

@@ -146,7 +146,7 @@ def plot_regularization_path(
     """Draw the learned weights against the strength of regularization.
 
     If the validation loss is given, it is drawn in a second panel below. Up to six features have a
-    color and a name, and the others are gray. The features with a name are those with the largest
+    color and a name, and the others are gray. Colors and names go to the features with the largest
     weights at the strength with the least validation loss. If the validation loss is not given,
     features are compared by their largest weight over all strengths.
 

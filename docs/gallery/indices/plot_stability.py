@@ -1,6 +1,6 @@
 """
-Does a method answer the same twice?
-====================================
+Does a method give the same answer twice?
+=========================================
 
 K-means on bootstrap samples of three groups: with ``K = 3`` the clusterings agree, with another K
 they do not. Such agreement does not prove that K is right (von Luxburg 2010 explains why).
