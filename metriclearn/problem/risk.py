@@ -33,7 +33,7 @@ from metriclearn.problem.losses import Loss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 from metriclearn.running.executors import Executor, Sums, ThreadExecutor, add_up, shard_bounds
-from metriclearn.solvers.base import CutMemory, Cuts
+from metriclearn.solvers.base import Cuts
 from metriclearn.solvers.mahalanobis import MetricCone
 
 _LOGGER = logging.getLogger(__name__)
@@ -240,22 +240,29 @@ class HingeShard:
             rows.append(terms.cone.join(slope, -truth.n_clusters) / samples.unit)
         return np.array(rows)
 
-    def complete(self, w: NDArray) -> list[Any]:
-        """Return the best completions under w, and keep old ones unless new ones are better."""
+    def complete(self, w: NDArray) -> tuple[list[Any], NDArray]:
+        """Complete the labels under w, see :meth:`StructuredHinge.complete`."""
         terms = self.terms
         point = terms.at(w)
         assert terms.completion is not None
-        truths = []
-        for samples, old in zip(self.samples, self.truths):
+        truths, slopes = [], np.zeros((len(self.truths), len(w)))
+        for i, (samples, old) in enumerate(zip(self.samples, self.truths)):
+            truths.append(old)
             if old.partial_labels is None:
-                truths.append(old)
                 continue
             form = point.form(samples).shifted(-point.penalty)
             count = old.n_clusters if terms.count_known else None
             new = old.with_completion(terms.completion(form, count, old.partial_labels))
             before, after = form.at(old), form.at(new)
-            truths.append(new if after > before + _RISE * abs(before) else old)
-        return truths
+            if after <= before + _RISE * abs(before):
+                continue
+            truths[i] = new
+            if terms.features.linear:
+                lost = terms.features.gradient(samples, form, old)
+                gained = terms.features.gradient(samples, form, new)
+                lost = terms.cone.join(lost, -old.n_clusters) / samples.unit
+                slopes[i] = lost - terms.cone.join(gained, -new.n_clusters) / samples.unit
+        return truths, slopes
 
     def digest(self) -> bytes:
         """Return a digest of 32 bytes for every data set with its labels, joined to one string."""
@@ -381,20 +388,13 @@ class StructuredHinge:
         """Σ s_i gradient(N_i) / T_i. For linear features this is H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i."""
         return self._shares @ self.slopes_of_truths()[:, : self.terms.cone.n_metric]
 
-    def complete(self, w: NDArray) -> list[Any]:
-        """Return the best completions under w, and keep old ones unless new ones are better."""
-        return list(chain(*self.executor.each(self._shards, HingeShard.complete, w)))
+    def complete(self, w: NDArray) -> tuple[list[Any], NDArray]:
+        """Return the best completions under w, and the slopes (N, n) that they add to the hinges.
 
-
-def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) -> CutMemory:
-    """Convert the cuts of ``before`` to cuts of ``after``, a risk with other completions.
-
-    Let H_i be the completions of ``before``, and H′_i the completions of ``after``. If the loss
-    does not depend on completions, the result is exact: the risk and its minorants change only by
-    the linear functions s_w(H_i) − s_w(H′_i).
-    """
-    # A cut's slope has −s_w(H_i); the new one needs −s_w(H′_i).
-    shift = before.slopes_of_truths() - after.slopes_of_truths()
-    table = cuts.table.copy()
-    table["slope"] += shift[table["group"]]
-    return CutMemory(table, cuts.anchor_offset, cuts.anchor_slope + after.weights @ shift)
+        An old completion is kept unless the new one is better. Let H_i be an old completion, and
+        H′_i the new one. If forms are linear in w, and the loss does not depend on completions, L_i
+        changes only by the linear function s_w(H_i) − s_w(H′_i), whose slope is row i of the second
+        result. If forms are not linear, the second result is 0.
+        """
+        truths, slopes = zip(*self.executor.each(self._shards, HingeShard.complete, w))
+        return list(chain(*truths)), np.concatenate(slopes)

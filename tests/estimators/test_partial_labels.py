@@ -1,7 +1,6 @@
 """Alternation, for sequences and tables: its objective, cuts, resuming, and what it teaches."""
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from metriclearn.datasets import make_change_points
 from metriclearn.estimators.learners.alternation import Turns
 from metriclearn.oracles.change_points import PenalizedSegmentation
 from metriclearn.problem.forms import Samples
-from metriclearn.problem.risk import HingeTerms, StructuredHinge, move_cuts
+from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations
@@ -164,19 +163,25 @@ def stated_problem(completion: Any) -> Problem:
 
 
 def test_moved_cuts_stay_valid_and_tight() -> None:
-    """A cut of F for one completion, moved, is a cut of F for another, tight at its point."""
-    problem = stated_problem(ml.ConstrainedChangePoints())
-    before, solution = problem.risk, ml.BundleDual(1e-3).minimize(problem)
-    after = replace(before, truths=before.complete(solution.w))
+    """Cuts of F for one completion become cuts of F for the next, tight at the present point."""
+    problem, steps = stated_problem(ml.ConstrainedChangePoints()), []
+
+    def solve(stated: Problem) -> Any:
+        steps.append(stated)
+        return ml.BundleDual(1e-3).minimize(stated)
+
+    Turns(problem, solve, ml.Alternation()).run(2)
+    before, after = (stated.risk for stated in steps)
     assert list(after.truths) != list(before.truths)
-    moved = move_cuts(solution.cuts, before, after)
-    table, group = moved.table, moved.table["group"]
+    solution = steps[1].warm
+    table, group = solution.cuts.table, solution.cuts.table["group"]
     rng = np.random.default_rng(0)
     for _ in range(20):
         w = solution.w * rng.uniform(0, 2, len(solution.w))
         heights = after(w).values
         assert np.all(table["offset"] + table["slope"] @ w <= heights[group] + 1e-10)
-        assert moved.anchor_offset + moved.anchor_slope @ w <= after(w).mean + 1e-10
+        anchor = solution.cuts.anchor_offset + solution.cuts.anchor_slope @ w
+        assert anchor <= after(w).mean + 1e-10
     best = np.full(len(before.truths), -np.inf)
     np.maximum.at(best, group, table["offset"] + table["slope"] @ solution.w)
     gap = after.weights @ (after(solution.w).values - best)
@@ -196,7 +201,7 @@ def test_bad_completions_are_not_taken(completion) -> None:
     turns = Turns(problem, ml.BundleDual(1e-3).minimize, ml.Alternation())
     turns.run(20)
     assert_never_rises(turns.trace)
-    assert all(truth.partial_labels.allows(truth) for truth in turns.hinge.truths)
+    assert all(truth.partial_labels.allows(truth) for truth in turns.problem.risk.truths)
 
 
 class Stopping:

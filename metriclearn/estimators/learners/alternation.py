@@ -35,6 +35,7 @@ import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -45,7 +46,6 @@ from metriclearn.estimators.learned_metric import principal_components, spread
 from metriclearn.problem.knowledge import PartialPartition, fewest_changes
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.risk import move_cuts
 from metriclearn.running.parameters import Needs, component, number
 from metriclearn.solvers.base import CutMemory, Iteration, Problem, Solution, Stop, Trace
 
@@ -232,11 +232,12 @@ class AlternationTrace:
         return len(self.learned)
 
 
+@dataclass(eq=False, repr=False)
 class Turns(Iteration):
     """Alternate between completing labels and learning the metric until completions repeat.
 
     Every round except the first completes the labels anew, and every round learns the metric. After
-    ``run``, the attribute ``hinge`` is the hinge with the last completions, and ``trace`` holds all
+    ``run``, the risk of ``problem`` has the last completions, and ``trace`` holds all
     steps.
 
     Parameters
@@ -250,48 +251,49 @@ class Turns(Iteration):
     settings : Alternation
     """
 
-    last: Solution
-
-    def __init__(
-        self, problem: Problem, solve: Callable[[Any], Solution], settings: Alternation
-    ) -> None:
-        self.settings, self.problem, self.solve = settings, problem, solve
-        self.hinge = problem.risk
-        self.omega = problem.terms
-        # Columns: F after completing, F after learning, changed labels.
-        self.rows = np.empty((0, 3))
+    problem: Problem
+    solve: Callable[[Problem], Solution]
+    settings: Alternation
+    last: Solution = field(init=False)
+    # Columns: F after completing, F after learning, changed labels.
+    rows: NDArray = field(default_factory=partial(np.empty, (0, 3)), init=False)
 
     def identity(self) -> Sequence[Any]:
         """Return the values that identify the problem of a checkpoint.
 
         The values are the cuts at w = 0, the settings of the hinge, and the first completions.
         """
-        cuts = self.hinge(np.zeros(self.problem.cone.size))
-        truths = self.hinge.truths
-        return *cuts, self.hinge.identity, *(truth.labels for truth in truths), *_names(truths)
+        hinge = self.problem.risk
+        cuts, truths = hinge(np.zeros(self.problem.cone.size)), hinge.truths
+        return *cuts, hinge.identity, *(truth.labels for truth in truths), *_names(truths)
 
     def begin(self) -> None:
         """Store the first completions, so that later rounds can detect a repetition."""
-        self.seen = [list(self.hinge.truths)]
+        self.seen = [list(self.problem.risk.truths)]
 
     def step(self) -> None:
         """Complete the labels, except in the first round, and learn the metric."""
-        problem, before, changed = self.problem, self.hinge, len(self.hinge.truths)
+        problem, before = self.problem, self.problem.risk
+        changed = len(before.truths)
         if self.round > 0:
-            last, truths = self.last, before.complete(self.last.w)
+            last = self.last
+            truths, slopes = before.complete(last.w)
             if truths in self.seen:
                 raise Stop("settled")
             after = replace(before, truths=truths)
-            completed = after(last.w).mean + self.omega(last.w)
+            completed = after(last.w).mean + problem.terms(last.w)
             if completed > last.objective + 1e-12 * last.scale:
                 raise Stop("stalled")
             self.seen.append(truths)
             cuts = None
             if last.cuts is not None and getattr(before.terms.loss, "completion_free", False):
-                cuts = move_cuts(last.cuts, before, after)
+                # Every hinge changes by a linear function. Added to its cuts, it keeps them valid.
+                table, anchor = last.cuts.table.copy(), last.cuts.anchor_slope
+                table["slope"] += slopes[table["group"]]
+                cuts = last.cuts._replace(table=table, anchor_slope=anchor + after.weights @ slopes)
             problem = replace(problem, risk=after, warm=replace(last, cuts=cuts))
             changed = sum(map(operator.ne, truths, before.truths))
-        self.last, self.hinge = self.solve(problem), problem.risk
+        self.last, self.problem = self.solve(problem), problem
         self.objective = self.last.objective
         if self.round == 0:
             completed = self.last.scale
@@ -321,7 +323,7 @@ class Turns(Iteration):
 
     def state(self) -> dict[str, Any]:
         """Return the steps, the completions and the last solution with its trace and cuts."""
-        truths = self.hinge.truths
+        truths = self.problem.risk.truths
         solution = vars(self.last) | {"trace": self.last.trace.rows}
         solution["labels"] = np.concatenate([truth.labels for truth in truths])
         if names := _names(truths):
@@ -340,15 +342,16 @@ class Turns(Iteration):
         if "table" in values:
             values["cuts"] = CutMemory(**{name: values[name] for name in CutMemory._fields})
         self.last = Solution(**{name: values[name] for name in Solution.__dataclass_fields__})
-        truths = self.hinge.truths
-        stops = np.cumsum([truth.n_samples for truth in truths])[:-1]
+        risk = self.problem.risk
+        stops = np.cumsum([truth.n_samples for truth in risk.truths])[:-1]
         found = list(map(Partition.from_labels, np.split(values["labels"], stops)))
         if "names" in values:
             names = np.split(values["names"], stops)
             ends = [one.change_points for one in found]
             found = [NamedPartition(at, row[at - 1]) for at, row in zip(ends, names)]
-        truths = [truth.with_completion(one) for truth, one in zip(truths, found)]
-        self.hinge, self.seen = replace(self.hinge, truths=truths), [truths]
+        truths = [truth.with_completion(one) for truth, one in zip(risk.truths, found)]
+        self.problem = replace(self.problem, risk=replace(risk, truths=truths))
+        self.seen = [truths]
 
 
 def _names(truths: Sequence[Any]) -> list[NDArray]:

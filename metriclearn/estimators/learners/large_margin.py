@@ -343,7 +343,7 @@ def minimize(
         turns = Turns(problem, solve, fitted.alternation)
         solution, trace = turns.run(fitted.alternation.max_alternations), turns.trace
         # labels of nodes have the labels of their samples
-        completions = [getattr(t, "completion", t.labels) for t in turns.hinge.truths]
+        completions = [getattr(t, "completion", t.labels) for t in turns.problem.risk.truths]
     fitted = with_metric(fitted, statement, solution.w, solution)
     fitted.completions_, fitted.alternation_ = completions, trace
     fitted.solution_ = replace(solution, cuts=None)
