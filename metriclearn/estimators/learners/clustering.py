@@ -23,7 +23,7 @@ from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.running.parameters import Needs, component, either, number
-from metriclearn.solvers.base import Problem, Solution, Solver
+from metriclearn.solvers.base import Solution, Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
@@ -294,12 +294,13 @@ class Clusterings(Task):
             for array, count, truth in zip(arrays, counts, truths)
         ]
 
-    def finish(self, fitted: Any, problem: Problem, solution: Solution | None) -> None:
-        """Set the number of clusters and the relaxed objective of the fitted learner."""
+    def with_metric(self, statement: Any, w: NDArray, solution: Solution | None = None) -> Any:
+        """Also give the copy the number of clusters, and the objective of the relaxed hinge."""
+        fitted, problem = super().with_metric(statement, w, solution), statement.problem
         counts = {truth.n_clusters for truth in problem.risk.truths}
         fitted.n_clusters_ = counts.pop() if len(counts) == 1 else None
         if solution is None:
-            return
+            return fitted
         upper, oracle = solution.objective, self.learner.oracle
         relaxation = oracle.relaxation
         if problem.risk.terms.completion is None and relaxation is not oracle:
@@ -307,3 +308,4 @@ class Clusterings(Task):
             relaxed = replace(problem.risk, terms=terms)
             upper = relaxed(solution.w).mean + problem.terms(solution.w)
         fitted.relaxed_objective_ = float(upper)
+        return fitted

@@ -50,7 +50,7 @@ from metriclearn.running.parameters import (
     several,
 )
 from metriclearn.solvers.base import Callback, Problem, Solution, Solver
-from metriclearn.solvers.mahalanobis import Metric, MetricCone, PenalizedMetric
+from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
 _LOGGER = logging.getLogger(__name__)
@@ -327,7 +327,7 @@ def minimize(
             if fitted.verbose is not False:
                 bar = ProgressBar(type(fitted).__name__, fitted.verbose)
                 watchers.insert(0, stack.enter_context(closing(bar)))
-            snapshot = partial(with_metric, fitted, statement)
+            snapshot = partial(task.with_metric, statement)
             watched = replace(problem, callbacks=watchers, estimator=snapshot)
             if task.starts is None or problem.warm is not None:
                 return solver.minimize(watched)
@@ -344,40 +344,11 @@ def minimize(
         solution, trace = turns.run(fitted.alternation.max_alternations), turns.trace
         # labels of nodes have the labels of their samples
         completions = [getattr(t, "completion", t.labels) for t in turns.problem.risk.truths]
-    fitted = with_metric(fitted, statement, solution.w, solution)
+    fitted = task.with_metric(statement, solution.w, solution)
     fitted.completions_, fitted.alternation_ = completions, trace
     fitted.solution_ = replace(solution, cuts=None)
     fitted.__dict__.update(found)
     return fitted, solution
-
-
-def with_metric(
-    learner: LargeMarginLearner,
-    statement: Statement,
-    w: NDArray,
-    solution: Solution | None = None,
-) -> LargeMarginLearner:
-    """Copy a learner, and give the copy the metric and the penalty of a point ``w``.
-
-    ``solution`` is None for the copies that callbacks get after each round.
-    """
-    fitted, cone = copy.copy(learner), statement.problem.cone
-    metric, penalty = cone.split(w)
-    fitted.scale_ = statement.scale
-    fitted.components_ = cone.metric.components(metric) / (statement.scale * cone.unit)
-    fitted.feature_penalty_ = None
-    if isinstance(cone.metric, PenalizedMetric):
-        learned = statement.extra.weighted(cone.metric.split(metric)[1])
-        setattr(fitted, fitted.task.extra_name, learned)
-    fitted.penalty_ = None
-    # tune_penalty has set this for an earlier penalty.
-    fitted.__dict__.pop("penalty_unit_", None)
-    if not fitted.task.count_is_given:
-        # A penalty below this is only rounding.
-        positive = penalty if penalty > 1e-12 * fitted.loss_scale else 0.0
-        fitted.penalty_ = positive if cone.learns_penalty else float(fitted.penalty)  # type: ignore[arg-type]
-    fitted.task.finish(fitted, statement.problem, solution)
-    return fitted
 
 
 def report(learner: LargeMarginLearner, statement: Statement) -> None:

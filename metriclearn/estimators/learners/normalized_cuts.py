@@ -279,7 +279,9 @@ class Cuts(Task):
         # ``complete`` divides a first metric by its number of components, so multiply by it here.
         return components * np.sqrt(len(components))
 
-    def finish(self, fitted: Any, problem: Problem, solution: Solution | None) -> None:
-        """Set the eigenvalue threshold by which ``predict`` finds the number of regions."""
+    def with_metric(self, statement: Any, w: NDArray, solution: Solution | None = None) -> Any:
+        """Also set the eigenvalue threshold, from which ``predict`` finds the number of regions."""
+        fitted, problem = super().with_metric(statement, w, solution), statement.problem
         counts = list(map(attrgetter("n_clusters"), problem.risk.truths))
         fitted.set_threshold(problem.risk.samples, counts, problem.cone.unit)
+        return fitted

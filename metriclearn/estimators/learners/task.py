@@ -2,7 +2,8 @@
 
 The kinds are change-points, clusterings and normalized cuts. A :class:`Task` is a small object that
 knows the parameters of a learner and does not change them. It reads data and labels, makes the
-samples and the terms of the hinge, chooses where solvers start, and completes partial labels.
+samples and the terms of the hinge, chooses where solvers start, completes partial labels, and makes
+fitted copies of the learner.
 Everything else is the same for all learners and is in
 :mod:`metriclearn.estimators.learners.large_margin`. The methods of ``Task`` suit sequences and
 tables. The task of normalized cuts overrides the methods that do not suit images.
@@ -10,6 +11,7 @@ tables. The task of normalized cuts overrides the methods that do not suit image
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,8 +27,8 @@ from metriclearn.estimators.learners.alternation import FitComponents
 from metriclearn.problem.boundary_penalties import PenalizedSamples
 from metriclearn.problem.forms import Samples
 from metriclearn.running.stored import StoredArrays, StoredSamples
-from metriclearn.solvers.base import Problem, Solution
-from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.base import Solution
+from metriclearn.solvers.mahalanobis import MetricCone, PenalizedMetric
 
 # The metric is divided by deviations; it would be infinite for deviations below about this one.
 _LEAST_DEVIATION = 1e-300
@@ -192,9 +194,30 @@ class Task(ABC):
         """
         return {}
 
-    def finish(self, fitted: Any, problem: Problem, solution: Solution | None) -> None:
-        """Set the fitted attributes that only this task has, after the metric has been set.
+    def with_metric(self, statement: Any, w: NDArray, solution: Solution | None = None) -> Any:
+        """Copy the learner, and give the copy the metric and the penalty of a point ``w``.
 
-        ``solution`` is None during training, when callbacks get the fitted copy.
+        Parameters
+        ----------
+        statement : Statement
+        w : array (n,)
+            A point of the cone of the statement's problem.
+        solution : Solution, optional
+            The solution with this point. During training it is None, and callbacks get the copy.
         """
-        return
+        fitted, cone = copy.copy(self.learner), statement.problem.cone
+        metric, penalty = cone.split(w)
+        fitted.scale_ = statement.scale
+        fitted.components_ = cone.metric.components(metric) / (statement.scale * cone.unit)
+        fitted.feature_penalty_ = None
+        if isinstance(cone.metric, PenalizedMetric):
+            learned = statement.extra.weighted(cone.metric.split(metric)[1])
+            setattr(fitted, self.extra_name, learned)
+        fitted.penalty_ = None
+        # tune_penalty has set this for an earlier penalty.
+        fitted.__dict__.pop("penalty_unit_", None)
+        if not self.count_is_given:
+            # A penalty below this is only rounding.
+            positive = penalty if penalty > 1e-12 * fitted.loss_scale else 0.0
+            fitted.penalty_ = positive if cone.learns_penalty else float(fitted.penalty)
+        return fitted
