@@ -15,7 +15,7 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition, labeled_part
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
 from metriclearn.problem.partition import Partition, check_count
-from metriclearn.running.parameters import Needs, component, either, number, real_array, shown
+from metriclearn.running.parameters import Needs, component, either, number, real_array, several
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _LEAST = number(1, whole=True)
 _COUNT = either(None, _LEAST)
 _LOSS = component("__call__", "FrobeniusLoss()")
+_FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
+_FORMS = several(_FORM, "a list of LowRankForm as {name}", least=1)
+_TRUTH = component((Partition, PartialPartition), "Partition.from_labels([0, 1])")
+_TRUTHS = several(_TRUTH, "a list of Partition or PartialPartition as {name}", least=1)
 _RANGE = Needs(
     "0 <= low <= high in {name}",
     lambda given: given is None or (np.shape(given) == (2,) and 0 <= given[0] <= given[1]),
@@ -305,14 +309,8 @@ def best_penalty(
     --------
     segmentation_path : Computes the path of one sequence.
     """
-    kinds_of_labels = (Partition, PartialPartition)
-    for values, kinds in (forms, (LowRankForm, ChargedForm)), (truths, kinds_of_labels):
-        listed = isinstance(values, (list, tuple)) and len(values) > 0
-        if not listed or not all(isinstance(value, kinds) for value in values):  # type: ignore[arg-type]
-            raise ValueError(
-                "best_penalty needs a list of LowRankForm as forms, and one of Partition or "
-                f"PartialPartition as truths, got forms={shown(forms)} and truths={shown(truths)}."
-            )
+    _FORMS.check("best_penalty", "forms", forms)
+    _TRUTHS.check("best_penalty", "truths", truths)
     _LEAST.check("best_penalty", "min_size", min_size)
     _LOSS.check("best_penalty", "loss", loss)
     if weights is not None:
@@ -328,7 +326,7 @@ def best_penalty(
     parts = list(map(labeled_part, labels))
     likely = np.array(list(map(attrgetter("likely"), parts)))
     most = np.minimum(possible, 4 * likely + 10)
-    complete = all(isinstance(one, Partition) for one in labels)
+    complete = not any(map(attrgetter("partial_labels"), truths))
     bounded = isinstance(loss, KnownLoss) or (complete and isinstance(loss, FrobeniusLoss))
     while True:
         paths, errors, reached = [], [], 0.0

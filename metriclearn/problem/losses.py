@@ -173,8 +173,10 @@ class KnownLoss(FrobeniusLoss):
     def _labeled_augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
         # The charges lack the constant Tr N of every stretch: its number of segments.
         charged = truth.partial_labels.charges
-        form = form if isinstance(form, ChargedForm) else ChargedForm(form)
-        augmented = form.with_parts(charges=charged, scale=float(scale))
+        if isinstance(form, ChargedForm):
+            augmented = form.with_parts(charges=charged, scale=float(scale))
+        else:
+            augmented = ChargedForm(form, charged, scale)
         return augmented, scale * charged.n_segments
 
 
@@ -239,15 +241,17 @@ class ChargedForm:
 
     def shifted(self, shift: float) -> ChargedForm:
         """Return the same form with A + shift·I in place of A."""
-        return self.with_parts(form=self.form.shifted(shift))
+        form = copy.copy(self)
+        form.form = self.form.shifted(shift)
+        form.shift = form.form.shift
+        return form
 
     def plus(self, truth: Partition, weight: float) -> ChargedForm:
         """Return the same form with A − weight·N in place of A. N is the matrix of ``truth``."""
         return self.with_parts(form=self.form.plus(truth, weight))
 
     def with_parts(self, **changes: Any) -> ChargedForm:
-        """Return a copy with some parameters replaced, such as the form, charges or names."""
+        """Return a copy with some parameters replaced, such as charges or names."""
         form = copy.copy(self)
         form.__dict__.update(changes)
-        form.shift = form.form.shift
         return form
