@@ -3,8 +3,7 @@
 The kinds are change-points, clusterings and normalized cuts. A :class:`Task` is a small object that
 knows the parameters of a learner and does not change them. It reads data and labels, makes the
 samples and the terms of the hinge, chooses where solvers start, completes partial labels, and makes
-fitted copies of the learner.
-Everything else is the same for all learners and is in
+fitted copies of the learner. Everything else is the same for all learners and is in
 :mod:`metriclearn.estimators.learners.large_margin`. The methods of ``Task`` suit sequences and
 tables. The task of normalized cuts overrides the methods that do not suit images.
 """
