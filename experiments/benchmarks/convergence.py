@@ -6,7 +6,7 @@ All problems learn change-points with a squared Frobenius regularizer. ``synthet
 of 150 samples and 20 features (5 relevant, 3 to 8 segments), with strength 0.1. There are three
 versions of ``synthetic``: a full and a diagonal metric with a learned penalty, and a full metric
 with the number of segments given. ``many`` is 400 sequences of 40 samples and 8 features, with a
-full metric and the number of segments given. A learner divides so many sequences into a hundred
+full metric and the number of segments given. A learner divides these 400 sequences into a hundred
 groups, and adds one cut for every group in each round. The run ``bundle`` has the same groups. The
 run ``bundle, ungrouped`` and all other solvers add a separate cut for every sequence. ``hapt`` is
 the first 20 training sequences of ``python -m experiments.run experiment=hapt`` (half-second

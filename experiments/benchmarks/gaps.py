@@ -238,8 +238,8 @@ def _mean_loss(ends: Sequence[NDArray], test: LabeledSequences) -> float:
 
 
 def measured(name: str, draws: int, tiny: bool) -> list[Row]:
-    """Make one row for every kind of damage. A row has mean losses over draws, and by how many
-    percent these losses exceed the losses on complete recordings."""
+    """Make one row for every kind of damage. A row has mean losses over draws, and their excess
+    over the losses on complete recordings, in %."""
     complete: dict[str, float] = {}
     rows: list[Row] = []
     for title, damage in list(DAMAGES.items())[: 4 if tiny else None]:

@@ -51,8 +51,8 @@ def sequences(
 
 
 def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[int]]:
-    """Compute a path on data with planted support or rank. Returns a timing, whose result is the
-    path, and the indices of the weights that should not be zero."""
+    """Compute a path on data with planted support or rank. Return a timing with the path as its
+    result, and the indices of the weights that should not be zero."""
     solver = ml.BundleDual(tolerance=_TOLERANCE)
     if diagonal:
         learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), ml.L1(), solver, verbose=False)

@@ -93,8 +93,8 @@ def row_by_row(n_samples: int) -> Row:
 
 
 def divided(data: LabeledSequences, n_train: int, n_test: int) -> tuple[list[int], list[int]]:
-    """Choose recordings of the first half of the people for training, and of the others for
-    testing."""
+    """Choose training recordings from the first half of the people, and test recordings from the
+    other half."""
     people = sorted(set(data.groups))
     first = set(people[: len(people) // 2])
     train = [i for i, group in enumerate(data.groups) if group in first]

@@ -34,8 +34,8 @@ def build_videos(
 
 
 def plan(seconds: float, random: np.random.Generator) -> tuple[Spans, list[Shot]]:
-    """Draw the segments of a video and the shots within them. A video draws its plan before all
-    other random numbers, so the plan of a seed can be drawn again without making the video."""
+    """Draw the segments of a video and the shots within them. The plan of a video is drawn before
+    all its other random numbers, so this plan can be drawn again without making the video."""
     ends = _times(seconds, 8.0, 24.0, random)
     first = int(random.integers(2))
     kinds = [("studio", "stage")[(first + k) % 2] for k in range(len(ends))]

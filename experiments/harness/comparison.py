@@ -72,7 +72,7 @@ class Comparison(Procedure):
     """An experiment that compares segmenters on a data set of sequences.
 
     Held-out losses choose the penalty of every candidate. One choice is the penalty that ``fit``
-    gives. If the method has the option ``learns_penalty``, another choice is the penalty of
+    gives. For methods with the option ``learns_penalty``, a second choice is the penalty of
     :func:`with_tuned_penalty`. Other methods tune their penalty in ``fit``. If ``relative`` is
     true, a method with a metric and without names can also have a penalty in units of each
     sequence's variance. The option ``columns`` of a method restricts its columns. If ``agrees`` is

@@ -113,7 +113,8 @@ def classifiers_table(results: Results) -> list[str]:
     """Make a table that compares ours with the best classifier with Viterbi, on sets of 20 or more
     units.
 
-    The best classifier is chosen on the test data, which favors it. Holm's correction is over sets.
+    The best classifier is chosen on the test data, which favors it. Holm's correction is for the
+    number of sets.
     """
     lines, ps = [], []
     for table, rows in main_rows(results):

@@ -136,8 +136,8 @@ class Agreement:
     """A consensus of the models of all candidates and folds.
 
     The segmentation of the consensus has the least expected loss over the predictions of these
-    models. All members of a family have the same weight, (least errors / errors)^p. The errors are
-    those of the family on held-out profiles. The power p is the one for which the consensus has the
+    models. All members of a family have the same weight, (least errors / errors)^p. The errors of a
+    family are counted on held-out profiles. The power p is the one for which the consensus has the
     fewest errors on these profiles.
     """
 
@@ -161,7 +161,7 @@ class Segmentations:
 
 def _rates(errors: NDArray, data: Profiles) -> NDArray:
     """Express errors in percent of the annotations of each sequence. A sequence without annotations
-    has zero percent, and weight zero in means."""
+    gets 0 %, and does not count in means."""
     return 100 * errors / np.maximum(data.counts, 1)
 
 

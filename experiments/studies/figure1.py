@@ -67,8 +67,8 @@ class Stretches:
     def draw(cls, data: LabeledSequences, fraction: float, random_state: int) -> Stretches:
         """Draw one stretch of every sequence, a given fraction of its length.
 
-        With the same ``random_state``, the stretch of a larger ``fraction`` contains that of a
-        smaller one.
+        With the same ``random_state``, a larger ``fraction`` extends the stretch of a smaller
+        fraction.
         """
         rng = np.random.default_rng(random_state)
         places = []

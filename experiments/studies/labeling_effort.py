@@ -283,8 +283,8 @@ def _column(fraction: float) -> str:
 def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
     """Compute how much of the gain of all labels our method has with a fraction of them, in %.
 
-    The gain is the loss of the Euclidean metric minus the loss with all labels. The result also has
-    how many labeled seconds ours and random need to reach the same loss. ``worse`` lists the
+    The gain is the loss of the Euclidean metric minus the loss with all labels. The result also
+    tells how many labeled seconds ours and random need to reach the same loss. ``worse`` lists the
     labeled fractions at which the loss of ours exceeds that of random by more than one standard
     error of the paired differences.
 

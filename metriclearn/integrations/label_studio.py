@@ -70,7 +70,8 @@ class Backend:
     Parameters
     ----------
     folder : path
-        The folder of the recordings, or of the tables of time series. Tasks name these files.
+        The folder of the recordings, or of the tables of time series. Tasks refer to these files by
+        name.
     state : path, optional
         Folder for annotations and models. The default is ``.label_studio`` in ``folder``.
     rate : float

@@ -156,8 +156,7 @@ class MetricChangePointDetector(BaseDetector):
         return labels.set_axis(index) if isinstance(index, pd.MultiIndex) else labels
 
     def _each(self, method: Callable[[Any], pd.DataFrame], X: Any) -> pd.DataFrame:
-        """Apply a method of sktime to each series of a panel, because it accepts only one
-        series."""
+        """Apply a method of sktime that accepts only one series to each series of a panel."""
         panel = self._check_X(X)
         if not isinstance(panel.index, pd.MultiIndex):
             return method(X)
