@@ -6,6 +6,7 @@ import pytest
 import metriclearn as ml
 from metriclearn.oracles.change_points import PenalizedSegmentation
 from metriclearn.oracles.change_points.segment_values import segment_values
+from metriclearn.problem.losses import ChargedForm
 from tests.budget import examples
 from tests.exhaustive import best_segmentation, block_means
 from tests.oracles.signals import draw_case, random_segmentation
@@ -209,7 +210,15 @@ def weak_changes(rng: np.random.Generator, T: int) -> np.ndarray:
     return np.repeat(0.4 * rng.normal(size=(T // 100, 5)), 100, axis=0) + rng.normal(size=(T, 5))
 
 
+def returns(rng: np.random.Generator, T: int) -> np.ndarray:
+    """Short visits to other means, after which a start before the visit often wins again."""
+    lengths = rng.integers(1, 40, T)
+    means = np.where(np.arange(T) % 2, 0.0, rng.choice([0.5, 1.0, 3.0], T))
+    return np.repeat(means, lengths)[:T, None] + 0.7 * rng.normal(size=(T, 2))
+
+
 LONG_SIGNALS = {
+    "returns": returns,
     "few changes": few_changes,
     "weak changes": weak_changes,
     "noise": lambda rng, T: rng.normal(size=(T, 3)),
@@ -232,6 +241,18 @@ def test_long_signals_of_every_kind(name, weight, min_size) -> None:
     for penalty in (4.0, 40.0):
         found = problem.best(penalty)[0]
         assert found.tobytes() == best_of_all_starts(problem, penalty).tobytes()
+
+
+@pytest.mark.parametrize("name", ["returns", "weak changes", "walk"])
+def test_long_signals_with_penalties_of_positions(name) -> None:
+    """Penalties of either sign, small and large, in a sequence with enough starts for levels."""
+    rng = np.random.default_rng(16)
+    form = ml.LowRankForm(LONG_SIGNALS[name](rng, 1500))
+    for scale in (1.0, 30.0, 1e4):
+        penalties = scale * rng.uniform(-1.0, 1.0, 1501)
+        problem = PenalizedSegmentation(ChargedForm(form, penalties=penalties))
+        found = problem.best(20.0)[0]
+        assert found == pytest.approx(best_of_all_starts(problem, 20.0), rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize("n_segments", [1, 6, 60])

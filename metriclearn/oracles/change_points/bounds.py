@@ -49,12 +49,14 @@ from metriclearn.oracles.change_points.segment_values import (
 # switch off one speed-up at a time.
 LOOK_AHEAD = True  # bound fresh starts together
 GAIN = True  # let bounds grow with the loss
+DOMINANCE = True  # drop starts that lose against one of two rivals, whatever samples follow
 HOT = 0.1  # a start is hot if it is below the best value by less than this fraction of the slack
 BLOCK = 16  # number of cold starts that share one comparison
 LEVEL = 128  # with more cold starts, a level is closed, and the hot starts begin the next one
 MOST_LEVELS = 40  # more than log₂ T suffice, because levels double in size
 _FRESH = 64  # cost of renewing a level that begins with hot starts only
 _NEVER = 2**31 - 1
+_SURE = 1.0 - 1e-6  # allowance for rounding where square roots are compared
 
 
 class Incumbent(NamedTuple):
@@ -262,15 +264,16 @@ def _next_block(bounds, block, stop, common, value):
 
 
 @njit(**LIGHT)
-def renew(signal, F, u, low, fresh, live, levels, due):
+def renew(signal, program, u, low, fresh, due):
     """Merge level ``due``, all newer levels and the fresh starts, and set their checkpoint to u.
 
     A start s is dropped once it cannot win. Claim: if F(s) + f(s,u) + slack(u) ≤ F(u), then u is at
     least as good as s at every end v where (s,v] may be split at u. Proof: by (*), F(s) + f(s,v) ≤
     F(s) + f(s,u) + slack(u) + f(u,v) ≤ F(u) + f(u,v). For κ = 0 and c = −λ, this claim is PELT's
     rule (Killick, Fearnhead & Eckley, JASA 107, 2012). Starts before ``low`` are no longer allowed,
-    so they are dropped, too.
+    so they are dropped, too. The same holds for the starts that :func:`_is_dominated` excludes.
     """
+    F, last, live, levels = program
     slacks, rules, min_size, c = signal.slack, signal.rules, signal.min_size, signal.c
     begin, n = INTEGER(levels.first[due]), INTEGER(levels.first[levels.number[0]])
     # Fresh starts join the live ones. Starts without a segmentation before them never win.
@@ -287,7 +290,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     at_once, growth, most = loss_slack(signal.truth, signal.weight, first, u)
     near, slack = split_slack(slacks, at_once, c, u), split_slack(slacks, most, c, u)
     rounding = 1e-14 * abs(F[u])  # without noise there are ties, and their last bits decide
-    until, kept = legal_from(rules, u, min_size), begin
+    until, kept, dominance = legal_from(rules, u, min_size), begin, _has_dominance(signal)
     # try_fresh stored the values of the fresh starts after the bounds of the old starts. Kept
     # starts only move toward the front, so no value is overwritten before it is read.
     known = n if fresh.looked == 0 or is_given(rules) else old
@@ -296,7 +299,8 @@ def renew(signal, F, u, low, fresh, live, levels, due):
         value = live.bounds[max(j, old + s - fresh.first)]
         if j < known:
             value = F[s] + segment_value(signal, s, u)
-        if value + slack <= F[u]:
+        beaten = value + slack <= F[u]
+        if beaten or (dominance and _is_dominated(signal, F, last, s, u, value)):
             end = min(end, until)
         # A start that expires at the next end would not be tried again.
         if s >= low and end > u + 1:
@@ -305,6 +309,59 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     levels.cost[due] = 5 + known - begin + (n - begin) // 4
     best = F[u] + penalty_at(signal.penalties, u)
     _set_level(due, u, kept, best + (1.0 - HOT) * near, growth, live, levels)
+
+
+@njit(**LIGHT)
+def _has_dominance(signal):
+    """Whether the claim of :func:`_is_dominated` holds for a signal.
+
+    It holds without loss, rules, names and penalties of positions. Streams have a similar test,
+    which also covers names; see :mod:`.streaming`.
+    """
+    if signal.rules is not None or signal.emissions is not None or signal.head is not None:
+        return False
+    return DOMINANCE and signal.weight == 0.0 and len(signal.penalties) == 0 and signal.c < 0.0
+
+
+@njit(**LIGHT)
+def _is_dominated(signal, F, last, s, u, value):
+    """Whether s loses against u or the best start i at u, at every end v with an allowed (u,v].
+
+    ``value`` is F(s) + f(s,u).
+
+    Claim: let e(s,v) = f(s,v) − c. If s wins at v, the mean μ of the samples in (s,v] satisfies
+
+        |μ − mean of (s,u]|² ≤ [F(s) + e(s,u) − F(u)] / (u−s)    and
+        |μ − mean of (s,i]|² ≤ [F(s) + e(s,i) − F(i)] / (i−s)    if s < i, or
+        |μ − mean of (i,s]|² ≥ [F(i) + e(i,s) − F(s)] / (s−i)    if i < s.
+
+    So s never wins if the first ball and the second are disjoint, or if the first lies inside the
+    third. Proof: for every rival r, e(r,v) is the largest 2μ·(S_v − S_r) − |μ|²(v−r) of all μ. The
+    mean of (s,v] attains e(s,v). If s wins, the rivals u and i have at most as much as s for this
+    μ, too. The samples between s and r make the difference, which is a squared distance from their
+    mean plus a constant. DUST (arXiv:2507.02467) has a test with two rivals, too.
+    """
+    i, c = INTEGER(last[u]), signal.c
+    if s == i:
+        return False
+    a, b, rise, lead = float(abs(s - i)), float(u - s), F[s] - F[i], value - c - F[u]
+    between = rise - c  # if s follows i in the segmentation with the value F(s)
+    if last[s] != i:
+        between = energy(signal.cumulative, i, s) / a
+    # Compute squared radii and the squared distance of centers, all times ab. The distance follows
+    # from e(x,y) + e(y,z) − e(x,z), the squared distance of the means of (x,y] and (y,z] times
+    # mn / (m+n), where m and n are the numbers of samples.
+    more, rounding = lead + c - rise, 1e-13 * (abs(F[u]) - c)  # more is e(s,u) − e(i,u)
+    first = max(0.0, lead + rounding) * a
+    if s < i:  # the distance has to exceed the sum of the radii
+        other = max(0.0, between + rise + rounding) * b
+        largest = (between - more - rounding) * (b - a)
+    else:  # the radius of the third ball has to exceed the first radius plus the distance
+        other = max(0.0, between + more + rounding) * (a + b)
+        largest = (between - rise - rounding) * b
+    # Compare square roots: √largest > √first + √other.
+    rest = _SURE * largest - first - other
+    return rest > 0.0 and rest * rest > 4.0 * first * other
 
 
 @njit(**LIGHT)

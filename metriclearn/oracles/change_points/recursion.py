@@ -98,7 +98,7 @@ def advance(signal, program, begin, stop, fresh, best):
         if levels.spent[newest] >= _PAYS * levels.cost[newest] + wait:
             due = min(due, INTEGER(newest))
         if due <= newest:
-            renew(signal, F, u, allowed[0], fresh, live, levels, due)
+            renew(signal, program, u, allowed[0], fresh, due)
             fresh = no_fresh(signal, u - min_size + 1)
     return best, fresh
 

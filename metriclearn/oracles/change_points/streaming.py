@@ -142,7 +142,7 @@ def follow(signal, program, progress, rows, scores, penalties):
             if u >= min_size:
                 levels = program.levels
                 _discard(signal, program, u)
-                renew(signal, program.F, u, 0, fresh, program.live, levels, 0)
+                renew(signal, program, u, 0, fresh, 0)
                 fresh = no_fresh(signal, u - min_size + 1)
                 change, looked = _shared_change(
                     program, progress.needed, clock[BASE], fresh.first, u
@@ -346,7 +346,7 @@ def compact(signal, program, progress, base, first):
     clock[CENTER] = max(_FIRST_CENTER, 4 * u)
     fresh = no_fresh(signal, clock[FIRST])
     if F[u] > -np.inf:
-        renew(signal, F, u, 0, fresh, live, levels, 0)
+        renew(signal, program, u, 0, fresh, 0)
         clock[FIRST] = max(0, u - signal.min_size + 1)
     progress.bounds[_SPREAD], progress.bounds[_TOP] = fresh.spread, fresh.top
     return lost
