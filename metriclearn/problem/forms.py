@@ -513,7 +513,7 @@ def cumulative_sums(
     return sums
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
     """Subtract the mean from all rows, add the rows up, and write the sums into ``sums``.
 
@@ -537,11 +537,12 @@ def add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
             for t in range(T):
                 total += rows[t, p] - mean[p]
                 sums[t + 1, p] = total
-    else:  # flat arrays need less index arithmetic
-        flat, after = rows.reshape(-1), sums.reshape(-1)
+    else:  # the running sums stay in the cache, apart from the large array
+        totals = sums[0].copy()
         for t in range(T):
             for p in range(P):
-                after[t * P + P + p] = after[t * P + p] + (flat[t * P + p] - mean[p])
+                totals[p] += rows[t, p] - mean[p]
+                sums[t + 1, p] = totals[p]
     largest = last = 0.0
     for p in range(P):
         last = max(last, abs(sums[-1, p]))
