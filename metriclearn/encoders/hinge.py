@@ -465,7 +465,7 @@ class StructuredHingeLoss(nn.Module):
         loss = self.forms.loss(self.segments)
         if isinstance(truth, PartialPartition):
             count = None if self.segments else int(truth.labels.max()) + 1
-            truth = self.completion(form.shifted(-penalty), count, truth).completing(truth)
+            truth = truth.with_completion(self.completion(form.shifted(-penalty), count, truth))
         augmented, _ = loss.augment(form, truth, self.loss_scale)
         count = truth.n_clusters if self.n_clusters == "given" else None
         answer = self.oracle(augmented.shifted(-penalty), count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import numbers
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -211,7 +212,7 @@ class PartialPartition:
             stop = cut.region.start + 1
             given.append(_Fact(Region(start, stop, NO_CHANGE), "segment", (start, stop)))
             start = stop
-        facts = tuple(fact for fact in given if fact.region.stop - fact.region.start > 1)
+        facts = [fact for fact in given if fact.region.stop - fact.region.start > 1]
         # Labels alone never contradict each other.
         if (cuts or spans or annotated) and not _feasible(facts, T):
             named = ", ".join(f"the {fact.sort} {fact.given}" for fact in _conflict(facts, T))
@@ -231,6 +232,13 @@ class PartialPartition:
     def from_partition(cls, partition: Partition) -> PartialPartition:
         """Make partial labels that contain all labels of a partition."""
         return cls(partition.n_samples, labels=partition.labels)
+
+    def with_completion(self, partition: Partition) -> Partition:
+        """Return a copy of ``partition`` that is marked as a completion of these labels."""
+        completion = copy.copy(partition)
+        completion.partial_labels = self
+        completion.share = (self.labels >= 0).astype(np.float64)
+        return completion
 
     def allows(self, partition: Partition) -> bool:
         """Return whether a segmentation agrees with all constraints, in O((K + regions) log K)."""

@@ -53,10 +53,8 @@ class NamedPartition(Partition):
 
     __slots__ = ("names",)
 
-    def __init__(
-        self, ends: NDArray, names: NDArray, partial_labels: PartialPartition | None = None
-    ) -> None:
-        super().__init__(ends=ends, partial_labels=partial_labels)
+    def __init__(self, ends: NDArray, names: NDArray) -> None:
+        super().__init__(ends=ends)
         self.names = names
 
     @classmethod
@@ -70,9 +68,6 @@ class NamedPartition(Partition):
     def sample_names(self) -> NDArray[np.int64]:
         """The name of every sample, (T,)."""
         return np.repeat(self.names, self.sizes)
-
-    def completing(self, partial_labels: PartialPartition | None) -> NamedPartition:
-        return NamedPartition(self.change_points, self.names, partial_labels)
 
     @property
     def _key(self) -> tuple[Any, ...]:

@@ -40,8 +40,6 @@ class Partition:
         Segment ends, of which the last is T; see :meth:`from_change_points`.
     labels : int array (T,), optional
         Cluster of every sample; see :meth:`from_labels`.
-    partial_labels : PartialPartition, optional
-        The partial labels that this partition completes.
 
     Attributes
     ----------
@@ -54,8 +52,9 @@ class Partition:
     ends : int array (K,) or None
         Ends of the segments of a contiguous partition, see :attr:`change_points`.
     partial_labels : PartialPartition or None
-        The partial labels that this partition completes, see :meth:`completing`. None means that
-        all labels were given.
+        The partial labels that this partition completes, see
+        :meth:`~metriclearn.problem.knowledge.PartialPartition.with_completion`. None means that all
+        labels were given.
     share : array (T,) or None
         The diagonal of D in :class:`~metriclearn.problem.losses.FrobeniusLoss`: 1 for labeled
         samples and 0 for others. None means that all samples are labeled.
@@ -93,12 +92,11 @@ class Partition:
         *,
         ends: NDArray | None = None,
         labels: NDArray | None = None,
-        partial_labels: PartialPartition | None = None,
     ) -> None:
         """Store ends or labels without checks. The ``from_…`` constructors check them."""
-        self.ends, self._labels, self.partial_labels = ends, labels, partial_labels
-        given = None if partial_labels is None else partial_labels.labels >= 0
-        self.share = None if given is None else given.astype(np.float64)
+        self.ends, self._labels = ends, labels
+        self.partial_labels: PartialPartition | None = None
+        self.share: NDArray | None = None
         self.contiguous = ends is not None
         if ends is not None:
             self.n_samples, self.n_clusters = int(ends[-1]), len(ends)
@@ -177,14 +175,6 @@ class Partition:
                 "segmented by Partition.from_runs."
             )
         return cls(ends=ends)
-
-    def completing(self, partial_labels: PartialPartition | None) -> Partition:
-        """Return the same partition, marked as a completion of ``partial_labels``."""
-        return Partition(ends=self.ends, labels=self._labels, partial_labels=partial_labels)
-
-    def with_completion(self, partition: Partition) -> Partition:
-        """Mark another ``partition`` as a completion of the partial labels of this partition."""
-        return partition.completing(self.partial_labels)
 
     @property
     def labeled_trace(self) -> float:

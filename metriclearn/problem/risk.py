@@ -248,11 +248,12 @@ class HingeShard:
         truths, slopes = [], np.zeros((len(self.truths), len(w)))
         for i, (samples, old) in enumerate(zip(self.samples, self.truths)):
             truths.append(old)
-            if old.partial_labels is None:
+            known = old.partial_labels
+            if known is None:
                 continue
             form = point.form(samples).shifted(-point.penalty)
             count = old.n_clusters if terms.count_known else None
-            new = old.with_completion(terms.completion(form, count, old.partial_labels))
+            new = known.with_completion(terms.completion(form, count, known))
             before, after = form.at(old), form.at(new)
             if after <= before + _RISE * abs(before):
                 continue

@@ -155,7 +155,7 @@ def stated_problem(completion: Any) -> Problem:
     oracle, truths = ml.ConstrainedChangePoints(), []
     for X, labels in zip(DATA.sequences, masked(0.4)):
         known = ml.PartialPartition(150, labels)
-        truths.append(oracle(ml.LowRankForm(X, shift=-20.0), None, known).completing(known))
+        truths.append(known.with_completion(oracle(ml.LowRankForm(X, shift=-20.0), None, known)))
     features = ml.LinearFeatures(cone.metric)
     terms = HingeTerms(features, ml.KnownLoss(), oracle, cone, completion=completion)
     risk = StructuredHinge(terms, [Samples(X) for X in DATA.sequences], truths)

@@ -35,7 +35,7 @@ def test_equals_enumeration(known, seed, kind, min_size) -> None:
     penalized = ChargedForm(form, penalties=penalties)
     if kind in ("charged", "both"):
         form = LowRankForm(form.factors, shift=form.shift)
-        truth = Partition.from_change_points([T]).completing(known)
+        truth = known.with_completion(Partition.from_change_points([T]))
         scale = float(rng.choice([0.3, 1.0, 4.0]))
         penalized, _ = KnownLoss().augment(ChargedForm(form, penalties=penalties), truth, scale)
         charged, _ = KnownLoss().augment(form, truth, scale)

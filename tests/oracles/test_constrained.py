@@ -64,7 +64,7 @@ def test_equals_enumeration(known, seed, kind, min_size, charged) -> None:
     form = draw_case(rng, T, kind)[0]
     if charged:
         form = LowRankForm(form.factors, shift=form.shift)
-        truth = Partition.from_change_points([T]).completing(known)
+        truth = known.with_completion(Partition.from_change_points([T]))
         form, _ = KnownLoss().augment(form, truth, float(rng.choice([0.3, 1.0, 4.0])))
         known = None if kind % 2 else known
     constraint = PartialPartition(T) if known is None else known
@@ -104,7 +104,7 @@ def test_loss_is_the_distance_to_what_is_known(T, seed) -> None:
         pieces = [labels_of(other) for other in all_segmentations(T - border)]
         agreeing = [p for p in pieces if regions[0].kind.allows(int(p.max()))]
         expected += nearest(labels_of(ends)[border:], agreeing)
-    loss = partition.n_samples * KnownLoss()(partition, partition.completing(known))
+    loss = partition.n_samples * KnownLoss()(partition, known.with_completion(partition))
     assert loss == pytest.approx(expected, abs=1e-9)
 
 
@@ -113,7 +113,7 @@ def test_loss_is_the_distance_to_what_is_known(T, seed) -> None:
 def test_loss_vanishes_exactly_where_all_agrees(known, seed) -> None:
     answer = all_segmentations(known.n_samples)
     partition = Partition.from_change_points(answer[seed % len(answer)])
-    loss = KnownLoss()(partition, partition.completing(known))
+    loss = KnownLoss()(partition, known.with_completion(partition))
     assert (loss < 1e-9) == known.allows(partition)
 
 
@@ -162,7 +162,7 @@ def test_long_signals_equal_the_unpruned_program(seed) -> None:
         min_size = int(rng.integers(1, 4))
         form = draw_case(rng, T, case % 4)[0]
         if case % 3 == 0:
-            truth = Partition.from_change_points([T]).completing(known)
+            truth = known.with_completion(Partition.from_change_points([T]))
             form, _ = KnownLoss().augment(LowRankForm(form.factors, shift=form.shift), truth, 1.0)
         assert_equals_unpruned(form, known, min_size)
 
@@ -184,7 +184,7 @@ def test_overlapping_regions_equal_the_unpruned_program(seed) -> None:
         Z = rng.choice([0.3, 1.0, 3.0]) * rng.normal(size=(T, 1)) + np.cumsum(steps, axis=0)
         form = LowRankForm(Z, shift=-float(rng.choice([0.3, 1.0, 5.0, 20.0])))
         if rng.random() < 0.5:
-            truth = Partition.from_change_points([T]).completing(known)
+            truth = known.with_completion(Partition.from_change_points([T]))
             form, _ = KnownLoss().augment(form, truth, float(rng.choice([0.5, 2.0, 10.0])))
             known = known if rng.random() < 0.5 else PartialPartition(T)
         assert_equals_unpruned(form, known, min_size)
@@ -229,7 +229,7 @@ def test_near_linear() -> None:
     answer = oracle(form, None, known)
     assert time.process_time() - begin < 3.0
     assert known.label_errors(answer) == (0, 0)
-    truth = answer.completing(known)
+    truth = known.with_completion(answer)
     augmented, _ = KnownLoss().augment(form, truth, 1.0)
     oracle(augmented)  # compiles
     begin = time.process_time()

@@ -47,7 +47,7 @@ def test_equals_enumeration(known, seed, kind, min_size, tolerance, counted) -> 
     values = np.array([])
     if kind == "charged":
         form = LowRankForm(form.factors, shift=form.shift)
-        truth = Partition.from_change_points([T]).completing(known)
+        truth = known.with_completion(Partition.from_change_points([T]))
         form, _ = KnownLoss().augment(form, truth, float(rng.choice([0.3, 1.0, 4.0])))
         values = np.array([form.at(Partition.from_change_points(e)) for e in segmentations])
     elif segmentations:

@@ -92,7 +92,7 @@ def random_case(rng: np.random.Generator, transitions: bool) -> Case:
     if rng.random() < 0.6:
         scale, beta = float(rng.choice([0.3, 1.0])), float(rng.choice([0.0, 0.4]))
         partial = known is not None and bool(rng.random() < 0.5)
-        truth = truth.completing(known) if partial else truth
+        truth = known.with_completion(truth) if partial else truth
         form, _ = NamedLoss(beta).augment(form, truth, scale)
         labels, weight = known.names if partial else codes, 0.0 if partial else 2.0 * scale
         wrong = (labels[:, None] >= 0) & (labels[:, None] != np.arange(C))
@@ -175,7 +175,7 @@ def test_augmented_form_adds_the_loss(seed: int) -> None:
         truth, partial = NamedPartition.from_codes(codes), bool(rng.random() < 0.5)
         if partial:
             given = np.where(rng.random(T) < 0.6, codes, -1)
-            truth = truth.completing(PartialNames(PartialPartition(T, given), given))
+            truth = PartialNames(PartialPartition(T, given), given).with_completion(truth)
         loss = NamedLoss(0.7)
         augmented, constant = loss.augment(form, truth, 1.5)
         for one in named_segmentations(T, C):

@@ -41,7 +41,7 @@ def test_equal_partitions_of_many_samples_have_loss_exactly_zero() -> None:
 
 def completion(labels, mask) -> Partition:
     known = PartialPartition(len(labels), [c if kept else -1 for c, kept in zip(labels, mask)])
-    return Partition.from_labels(labels).completing(known)
+    return known.with_completion(Partition.from_labels(labels))
 
 
 @pytest.mark.parametrize("loss", [FrobeniusLoss(), KnownLoss()])

@@ -349,7 +349,10 @@ class Turns(Iteration):
             names = np.split(values["names"], stops)
             ends = [one.change_points for one in found]
             found = [NamedPartition(at, row[at - 1]) for at, row in zip(ends, names)]
-        truths = [truth.with_completion(one) for truth, one in zip(risk.truths, found)]
+        truths = list(risk.truths)
+        for i, truth in enumerate(truths):
+            if truth.partial_labels is not None:
+                truths[i] = truth.partial_labels.with_completion(found[i])
         self.problem = replace(self.problem, risk=replace(risk, truths=truths))
         self.seen = [truths]
 

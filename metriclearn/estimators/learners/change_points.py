@@ -235,7 +235,7 @@ class Segmentations(Task):
         penalty, _ = best_penalty(forms, truths, min_size=learner.min_size)
         oracle = ConstrainedChangePoints(learner.min_size)
         return [
-            oracle(form.shifted(-penalty), None, truth).completing(truth)
+            truth.with_completion(oracle(form.shifted(-penalty), None, truth))
             for form, truth in zip(forms, truths)
         ]
 

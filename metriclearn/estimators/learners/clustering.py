@@ -290,7 +290,7 @@ class Clusterings(Task):
         start = self.learner.alternation.start
         components = start.components(arrays, truths, fit, labeled_samples)
         return [
-            self.completion(LowRankForm(array @ components.T), count, truth).completing(truth)
+            truth.with_completion(self.completion(LowRankForm(array @ components.T), count, truth))
             for array, count, truth in zip(arrays, counts, truths)
         ]
 

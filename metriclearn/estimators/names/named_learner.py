@@ -281,7 +281,7 @@ class NamedSegmentations(Segmentations):
             names = np.argmin(cdist(centers, means), axis=1)
             given = known.names >= 0
             names[partition.labels[given]] = known.names[given]
-            truths.append(NamedPartition(partition.change_points, names, known))
+            truths.append(known.with_completion(NamedPartition(partition.change_points, names)))
         return truths
 
     def _name_weights(self, training: Training) -> NameWeights:
