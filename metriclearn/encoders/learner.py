@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import compress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -288,7 +289,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
 
         The network is left out, because another machine may not have its device.
         """
-        return {name: value for name, value in vars(self).items() if name != "kept_"}
+        state = dict(vars(self))
+        state.pop("kept_", None)
+        return state
 
     @property
     def encoder_(self) -> nn.Module:
@@ -401,7 +404,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
                 f"{who} needs n_segments=None for partial labels, which do not determine it, got "
                 "'given'."
             )
-        least = min(truth.sizes.min() for truth in truths) if complete else self.min_size
+        least = self.min_size
+        if complete:
+            least = np.concatenate(list(map(attrgetter("sizes"), truths))).min()
         if least < self.min_size or data.lengths.min() < 2:
             raise ValueError(
                 f"{who} needs 2 samples or more in every recording and labeled segments of at "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from math import prod
 from typing import Any, ClassVar
@@ -92,8 +93,11 @@ class Standardization(nn.Module):
             If a column varies too little around its mean for single precision.
         """
         count = sum(map(len, arrays))
-        mean = sum(X.sum(axis=0) for X in arrays) / count
-        deviation = np.sqrt(sum(((X - mean) ** 2).sum(axis=0) for X in arrays) / count)
+        mean = sum(map(partial(np.sum, axis=0), arrays)) / count
+        squares = np.zeros(len(mean))
+        for X in arrays:
+            squares += ((X - mean) ** 2).sum(axis=0)
+        deviation = np.sqrt(squares / count)
         deviation[deviation <= 1e-12 * np.abs(mean)] = 0.0
         far = np.flatnonzero((deviation > 0) & (deviation < 1e-5 * np.abs(mean)))
         if len(far):

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _FAN_IN = 16  # number of sums that one task of the tree, or the client, adds up
+# Number of modules -> the libraries with threads that were loaded with them. It has one entry.
+_LIBRARIES: dict[int, ThreadpoolController] = {}
 _SHARDS_PER_THREAD = 4  # shards of this process, because some data sets take longer than others
 
 
@@ -90,13 +92,12 @@ def limit_blas(threads: int | None) -> AbstractContextManager[Any]:
     The search for loaded libraries takes milliseconds, as long as a small fit. So it is repeated
     only after modules were imported, because libraries are loaded together with modules.
     """
-    return _libraries(len(sys.modules)).limit(limits=threads, user_api="blas")
-
-
-@lru_cache(maxsize=1)
-def _libraries(n_modules: int) -> ThreadpoolController:
-    """Find the loaded libraries that use threads, when there are ``n_modules`` modules."""
-    return ThreadpoolController()
+    libraries = _LIBRARIES.get(len(sys.modules))
+    if libraries is None:
+        libraries = ThreadpoolController()
+        _LIBRARIES.clear()
+        _LIBRARIES[len(sys.modules)] = libraries
+    return libraries.limit(limits=threads, user_api="blas")
 
 
 def add_up(parts: Sequence[Sums]) -> Sums:
