@@ -1,8 +1,8 @@
 """Cases in which test recordings have names that training never saw, and a metric for such cases.
 
 A classifier knows only the names of training, so it always names a segment with a new name wrongly.
-But for such a segment, the classifier gives the known names a new mixture of probabilities. So
-these probabilities are good features for a metric.
+But for a segment with a new name, the classifier gives the known names a new mixture of
+probabilities. So these probabilities are good features for a metric.
 """
 
 from __future__ import annotations

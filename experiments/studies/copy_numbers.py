@@ -1,16 +1,16 @@
 """Annotated copy-number profiles: the label errors of learned penalties and metrics.
 
-Methods are trained on the annotations of the source's fold 1 and tested on fold 2, and vice versa.
-Hyper-parameters are chosen by cross-validation over profiles *inside* the training fold. In a
-second setting, every profile is tested with models that were trained and chosen on all other
-profiles only. The row "ours" is a consensus of all candidates of the search (:class:`Agreement`).
-Candidates whose design was guided by errors on these profiles are marked. In the first setting
-every method is scored twice: without the training annotations of the sequence, and with them as
-constraints (as in Hocking & Srivastava, Labeled optimal partitioning, Computational Statistics 38,
-2023). As constraints, the annotations also move the predicted penalty of the sequence. How far the
-annotations may move this penalty is chosen on held-out profiles. One annotation of a profile is
-left out at a time, and the others move the penalty. Then we count how many of the annotations left
-out are violated.
+The source of the data divides the annotations into two folds. Methods are trained on fold 1 and
+tested on fold 2, and vice versa. Hyper-parameters are chosen by cross-validation over profiles
+*inside* the training fold. In a second setting, every profile is tested with models that were
+trained and chosen on all other profiles only. The row "ours" is a consensus of all candidates of
+the search (:class:`Agreement`). Candidates whose design was guided by errors on these profiles are
+marked. In the first setting every method is scored twice: without the training annotations of the
+sequence, and with them as constraints (as in Hocking & Srivastava, Labeled optimal partitioning,
+Computational Statistics 38, 2023). Annotations that are used as constraints also move the predicted
+penalty of their sequence. How far they may move this penalty is chosen on held-out profiles. One
+annotation of a profile is left out at a time, and the others move the penalty. Then we count how
+many of the annotations left out are violated.
 """
 
 from __future__ import annotations
@@ -429,8 +429,8 @@ def _n_errors(found: Partition, known: PartialPartition) -> int:
 
 
 def _found(apart: Sequence[Outcome]) -> str:
-    """Compare two kinds of results in sentences: results of candidates that were designed after
-    seeing errors, and results of choices by training data alone."""
+    """State the errors of candidates that were designed after seeing errors, next to the errors of
+    choices by training data alone."""
     errors: dict[str, dict[str, NDArray]] = {}
     for outcome in apart:
         test: Profiles = outcome.case.test

@@ -2,8 +2,8 @@
 Above and below the best clustering
 ===================================
 
-The best of all partitions is hard to find. But its value is never above the value of the spectral
-relaxation, and never below the value of a local search.
+The best of all partitions is hard to find. But the spectral relaxation gives an upper bound of its
+value, and a local search gives a lower bound.
 """
 
 import matplotlib.pyplot as plt
