@@ -10,9 +10,9 @@ import metriclearn
 REPORT = """
 import sys, time
 before = set(sys.modules)
-start = time.perf_counter()
+start = time.process_time()
 import metriclearn
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 {statement}
 print(seconds)
 print(*sorted({{name.split(".")[0] for name in set(sys.modules) - before}}))
@@ -20,7 +20,7 @@ print(*sorted({{name.split(".")[0] for name in set(sys.modules) - before}}))
 
 
 def fresh(statement: str) -> tuple[float, set[str]]:
-    """Seconds of the import, and the top-level modules loaded after ``statement``."""
+    """Processor seconds of the import, and the top-level modules loaded after ``statement``."""
     code = REPORT.format(statement=statement)
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
