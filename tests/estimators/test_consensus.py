@@ -110,21 +110,24 @@ def test_answer_is_the_best_compromise(consensus, n_segments) -> None:
             assert len(found[i]) == n_segments
 
 
-@pytest.mark.parametrize("n_segments", [None, 4])
-@pytest.mark.parametrize("named", [False, True])
-def test_models_of_one_fit_answer_as_they_do_alone(named: bool, n_segments, tmp_path) -> None:
-    """They read the recordings together; a recording of one sample is one segment for all."""
-    if named:
+@pytest.fixture(scope="module", params=["metrics", "names"])
+def twice(request, consensus, tmp_path_factory) -> list[ml.Consensus]:
+    """A consensus, of metrics or also of models with names, and what its file holds."""
+    if request.param == "names":
         X, y = named_recordings(4, 0)
         frames = FrameClassifier(LogisticRegression(), context=1)
         members = {"frames": [frames], "named": [ml.NamedSegmentLearner()], **METRICS}
-    else:
-        X, y, members = DATA.sequences, DATA.labels, METRICS
-    consensus = ml.Consensus(members, n_folds=2, verbose=False).fit(X, y)
-    loaded = ml.load(ml.save(consensus, tmp_path / "model.npz"))
+        consensus = ml.Consensus(members, n_folds=2, verbose=False).fit(X, y)
+    return [consensus, ml.load(ml.save(consensus, tmp_path_factory.mktemp("twice") / "model.npz"))]
+
+
+@pytest.mark.parametrize("n_segments", [None, 4])
+def test_models_of_one_fit_answer_as_they_do_alone(twice, n_segments) -> None:
+    """They read the recordings together; a recording of one sample is one segment for all."""
+    X = named_recordings(4, 0)[0] if twice[0].classes_ is not None else DATA.sequences
     new = [*X[:2], X[2][:4]] if n_segments else [*X[:2], X[2][:1]]
-    for model in (consensus, loaded):
-        assert model.fits_ == consensus.fits_
+    for model in twice:
+        assert model.fits_ == twice[0].fits_
         data = model.read_data(new)
         together = model.answers_of(model.models_, data, n_segments, model.fits_)
         alone = model.answers_of(model.models_, data, n_segments)
@@ -132,7 +135,7 @@ def test_models_of_one_fit_answer_as_they_do_alone(named: bool, n_segments, tmp_
             for one, other in zip(some, others):
                 np.testing.assert_array_equal(one.change_points, other.change_points)
                 assert type(one) is type(other)
-                if named and hasattr(one, "names"):
+                if hasattr(one, "names"):
                     np.testing.assert_array_equal(one.names, other.names)
 
 

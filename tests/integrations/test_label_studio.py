@@ -215,8 +215,8 @@ def test_tasks_come_back_at_their_samples(kind: str, rate: int, tmp_path: Path) 
     }.get(kind, "0")
     rows = f"time,a,b\n{first},0,0\n"
     (tmp_path / "one.csv").write_text(rows)
-    for _ in range(20):
-        ends = np.unique(random.integers(1, 36000 * rate, 6)).tolist()
+    for n_ends in (3, 120):
+        ends = np.unique(random.integers(1, 36000 * rate, n_ends)).tolist()
         spans = [
             (a / rate, b / rate, labels[i % 2]) for i, (a, b) in enumerate(pairwise([0, *ends]))
         ]
