@@ -24,6 +24,19 @@ from tests.estimators.test_stream import (
 METRICS = {"diagonal": [ml.ChangePointMetricLearner(), ml.WhitenedMetricLearner()]}
 
 
+@pytest.fixture(scope="module")
+def consensus() -> ml.Consensus:
+    """Some of its models have penalties in the unit of the variance, which no stream knows."""
+    return ml.Consensus(METRICS, n_folds=2, verbose=False).fit(DATA.sequences, DATA.labels)
+
+
+@pytest.fixture(scope="module")
+def follower() -> ml.Consensus:
+    """A consensus for streams."""
+    learner = ml.Consensus(METRICS, n_folds=2, for_streams=True, verbose=False)
+    return learner.fit(DATA.sequences, DATA.labels)
+
+
 def consensus_of(rng: np.random.Generator, n_features: int, names: int) -> ml.Consensus:
     """Random models with random weights, of which some know names where there are names."""
     consensus = ml.Consensus()
@@ -58,28 +71,26 @@ def test_equals_the_whole_sequence() -> None:
     assert found > examples(400) / 3
 
 
-def test_pending_and_final_segments_are_those_of_the_samples_so_far() -> None:
+def test_pending_and_final_segments_are_those_of_the_samples_so_far(follower) -> None:
     """After every row; most changes are final long before the end, and memory does not grow."""
-    consensus = ml.Consensus(METRICS, n_folds=2, for_streams=True, verbose=False)
-    consensus.fit(DATA.sequences, DATA.labels)
     rng = np.random.default_rng(0)
     X = np.repeat(4.0 * rng.normal(size=(12, 6)), 60, axis=0) + rng.normal(size=(720, 6))
-    stream, final = consensus.stream(), []
+    stream, final = follower.stream(), []
     assert stream.pending().ends.tolist() == []
     for t, row in enumerate(X):
         final += stream.push(row).ends.tolist()
         assert len(stream.places_) < 40
         if t % 45 == 0:
             whole = [*final, *stream.pending().ends.tolist()]
-            assert whole == consensus.predict_change_points(X[: t + 1]).tolist()
+            assert whole == follower.predict_change_points(X[: t + 1]).tolist()
     assert len(final) >= 8
     other = stream.copy()
     ends = [*final, *stream.finish().ends.tolist()]
-    assert ends == consensus.predict_change_points(X).tolist()
+    assert ends == follower.predict_change_points(X).tolist()
     assert [*final, *other.finish().ends.tolist()] == ends
     with pytest.raises(ValueError, match="is finished or has not begun"):
         stream.push(X)
-    found = [end for _, end, _ in live_segments(consensus, np.array_split(X, 7))]
+    found = [end for _, end, _ in live_segments(follower, np.array_split(X, 7))]
     assert found == ends
 
 
@@ -137,11 +148,9 @@ def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
     np.testing.assert_allclose(ends[-3:-1], consensus.predict_change_points(X)[-3:-1], atol=30)
 
 
-def test_rows_that_are_refused_and_empty_chunks_change_nothing() -> None:
+def test_rows_that_are_refused_and_empty_chunks_change_nothing(follower) -> None:
     X, P = DATA.sequences[0], DATA.sequences[0].shape[1]
-    consensus = ml.Consensus(METRICS, n_folds=2, for_streams=True, verbose=False)
-    consensus.fit(DATA.sequences, DATA.labels)
-    stream = consensus.stream()
+    stream = follower.stream()
     assert stream.push([]).ends.size == 0
     found = [*stream.push(X[:9]).ends]
     for rows in (X[:, 1:], np.hstack([X, X]), X[0, 1:], X[None], np.full((1, P), np.nan), None):
@@ -149,12 +158,11 @@ def test_rows_that_are_refused_and_empty_chunks_change_nothing() -> None:
             stream.push(rows)
         assert stream.push(np.zeros((0, P))).ends.size == 0
     found += [*stream.push(X[9:]).ends, *stream.finish().ends]
-    assert found == consensus.predict_change_points(X).tolist()
+    assert found == follower.predict_change_points(X).tolist()
 
 
-def test_what_cannot_follow_is_named_with_the_remedy() -> None:
+def test_what_cannot_follow_is_named_with_the_remedy(consensus) -> None:
     X, y = DATA.sequences, DATA.labels
-    consensus = ml.Consensus(METRICS, n_folds=2, verbose=False).fit(X, y)
     with pytest.raises(
         ValueError, match=r"of 36 these cannot: 18 of diagonal .*for_streams=True\)"
     ):
@@ -180,13 +188,8 @@ def test_what_cannot_follow_is_named_with_the_remedy() -> None:
         mode.stream()
 
 
-def test_predictions_of_a_consensus_for_streams_are_close() -> None:
+def test_predictions_of_a_consensus_for_streams_are_close(consensus, follower) -> None:
     """Without the models in the unit of the variance the answer is a consensus as good."""
-    both = [
-        ml.Consensus(METRICS, n_folds=2, for_streams=value, verbose=False)
-        .fit(DATA.sequences, DATA.labels)
-        .score(NEW.sequences, NEW.labels)
-        for value in (False, True)
-    ]
+    both = [one.score(NEW.sequences, NEW.labels) for one in (consensus, follower)]
     assert len(NEW.sequences) == 4
     assert abs(both[0] - both[1]) < 0.02
