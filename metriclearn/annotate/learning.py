@@ -24,7 +24,7 @@ from metriclearn.annotate.naming import Names, names_of_rows
 from metriclearn.annotate.project import Annotation, Project, partial_labels
 from metriclearn.annotate.shown import exact_times
 from metriclearn.annotate.signals import Recording
-from metriclearn.annotate.suggest import suggest
+from metriclearn.annotate.suggest import LabeledRecordings
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
@@ -567,9 +567,9 @@ def _suggested(group: Group, given: Given) -> list[dict[str, Any]]:
     """Suggest which stretches of a group to label next. Starts and ends are in seconds."""
     rate = group.recordings[0].rate
     arrays = list(map(attrgetter("features"), group.recordings))
-    found = suggest(
-        arrays,
-        given.partial,
+    labeled = LabeledRecordings.of(DataSets(arrays, False, None), given.partial)
+    found = labeled.suggest(
+        np.random.default_rng(0),
         n=_N_SUGGESTED,
         length=int(max(2, min(_JUDGED * rate, max(map(len, arrays)) / 4))),
         learner=group.model and group.model.learner,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,20 +70,28 @@ class Suggestion(NamedTuple):
     gain: float
 
 
-class _Labeled(NamedTuple):
-    """Recordings, and those stretches in them that are completely labeled."""
+class LabeledRecordings(NamedTuple):
+    """Recordings, and those stretches in them that are completely labeled.
+
+    A stretch consists of the index of its recording, its first sample, and its segment ends.
+    """
 
     data: DataSets
-    stretches: list[tuple[int, int, NDArray[np.int64]]]  # recording, start, segment ends
+    stretches: list[tuple[int, int, NDArray[np.int64]]]
 
     @classmethod
-    def read(cls, who: str, Xs: Any, known: Any) -> _Labeled:
-        """Check the recordings and their labels."""
+    def read(cls, who: str, Xs: Any, known: Any) -> LabeledRecordings:
+        """Check recordings and labels that a user has passed."""
         data = read_data_sets(who, Xs)
         if known is None:
             known = data.as_passed([PartialPartition(length) for length in data.lengths])
+        return cls.of(data, read_labelings(who, known, data, segments=True, partial=True))
+
+    @classmethod
+    def of(cls, data: DataSets, truths: Sequence[Partition | PartialPartition]) -> Self:
+        """Find the labeled stretches of recordings that were checked before."""
         stretches: list[tuple[int, int, NDArray[np.int64]]] = []
-        for i, truth in enumerate(read_labelings(who, known, data, segments=True, partial=True)):
+        for i, truth in enumerate(truths):
             if isinstance(truth, Partition):
                 stretches.append((i, 0, truth.change_points))
             else:
@@ -108,6 +116,41 @@ class _Labeled(NamedTuple):
             if start - before[i] >= 2:
                 yield i, before[i], start
             before[i] = stop
+
+    def suggest(
+        self, random: np.random.Generator, length: int, n: int, learner: Any, strategy: str
+    ) -> list[Suggestion]:
+        """Suggest stretches to label. The parameters are those of the function of this name."""
+        gaps = [*self.gaps()]
+        if not gaps or strategy == "leftmost":
+            return _leftmost(gaps, n, length)
+        places = random.permutation(_candidates(gaps, length))  # breaks ties at random
+        parts = _PARTS[strategy]
+        worth = np.ones(len(places))
+        if "margin" in parts:
+            if not hasattr(learner, "components_"):
+                learner = _fitted(learner or ChangePointMetricLearner(), *self.pieces)
+            if learner is None or not len(learner.components_):  # no metric to use
+                parts = ()
+            else:
+                doubts = _doubts(learner, self.data.arrays, length)
+                sums = [np.append(0.0, np.cumsum(one)) for one in doubts]
+                worth = np.array([sums[i][stop] - sums[i][start + 1] for i, start, stop in places])
+        described = None
+        explored = "margin" in parts and "diversity" in parts
+        if "diversity" in parts:
+            known_places = [
+                (i, start, min(start + length, int(ends[-1])))
+                for i, first, ends in self.stretches
+                for start in range(first, int(ends[-1]), length)
+            ]
+            if explored:
+                arrays = [X @ learner.components_.T for X in self.data.arrays]
+                worth, scale = worth**2, np.ones(len(learner.components_))
+            else:
+                arrays, scale = list(self.data.arrays), self.data.pooled_deviation("suggest")
+            described = [_describe(arrays, each, scale) for each in (places, known_places)]
+        return _greatest(places, worth, described, n, explored)
 
 
 def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partition]]:
@@ -148,7 +191,7 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     >>> arrays[0].shape, truths[0].change_points.tolist()
     ((5, 2), [3, 5])
     """
-    return _Labeled.read("labeled_stretches", Xs, known).pieces
+    return LabeledRecordings.read("labeled_stretches", Xs, known).pieces
 
 
 @needs(
@@ -227,36 +270,8 @@ def suggest(
     [40, 40, 40]
     """
     random = np.random.default_rng(random_state)
-    labeled = _Labeled.read("suggest", Xs, known)
-    gaps = [*labeled.gaps()]
-    if not gaps or strategy == "leftmost":
-        return _leftmost(gaps, n, length)
-    places = random.permutation(_candidates(gaps, length))  # breaks ties at random
-    parts = _PARTS[strategy]
-    worth = np.ones(len(places))
-    if "margin" in parts:
-        if not hasattr(learner, "components_"):
-            learner = _fitted(learner or ChangePointMetricLearner(), *labeled.pieces)
-        if learner is None or not len(learner.components_):  # no metric to use
-            parts = ()
-        else:
-            sums = [np.append(0.0, np.cumsum(one)) for one in _doubts(learner, labeled, length)]
-            worth = np.array([sums[i][stop] - sums[i][start + 1] for i, start, stop in places])
-    described = None
-    explored = "margin" in parts and "diversity" in parts
-    if "diversity" in parts:
-        known_places = [
-            (i, start, min(start + length, int(ends[-1])))
-            for i, first, ends in labeled.stretches
-            for start in range(first, int(ends[-1]), length)
-        ]
-        if explored:
-            arrays = [X @ learner.components_.T for X in labeled.data.arrays]
-            worth, scale = worth**2, np.ones(len(learner.components_))
-        else:
-            arrays, scale = list(labeled.data.arrays), labeled.data.pooled_deviation("suggest")
-        described = [_describe(arrays, each, scale) for each in (places, known_places)]
-    return _greatest(places, worth, described, n, explored)
+    labeled = LabeledRecordings.read("suggest", Xs, known)
+    return labeled.suggest(random, length, n, learner, strategy)
 
 
 def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np.int64]:
@@ -293,7 +308,7 @@ def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partit
         return model.fit(pieces, partitions)
 
 
-def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
+def _doubts(learner: Any, arrays: Sequence[NDArray], length: int) -> list[NDArray]:
     """Compute the uncertainty at each position, an array (T_i,) for every recording.
 
     The uncertainty is 1 if the score is the same with and without a change at the position. The
@@ -302,7 +317,7 @@ def _doubts(learner: Any, labeled: _Labeled, length: int) -> list[NDArray]:
     """
     radius, doubts = length // _PRECISION, []
     penalty = max(learner.penalty_ or 0.0, 1e-300)
-    for margins in learner.boundary_margins(list(labeled.data.arrays), tolerance=radius):
+    for margins in learner.boundary_margins(list(arrays), tolerance=radius):
         gains, values = margins.gains.copy(), np.zeros(len(margins.gains))
         gains[0] = -np.inf  # the start is not a change
         peaks = (gains == maximum_filter1d(gains, 2 * radius + 1)) & np.isfinite(gains)
