@@ -116,7 +116,8 @@ def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
     half = len(data) * 7 // 10 + 1  # in the middle of a number
     given, growing = PROCESSES.Pipe(duplex=False)
     output, printed = PROCESSES.Pipe(duplex=False)
-    process = PROCESSES.Process(target=run_console, args=(command, printed, given))
+    console = (command, printed, given)
+    process = PROCESSES.Process(target=run_console, args=console, daemon=True)
     process.start()
     given.close()
     printed.close()
@@ -125,6 +126,7 @@ def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
         open(output.fileno(), closefd=False) as lines,
     ):
         pipe.write(data[:half])
+        assert output.poll(60), "no segment before the end of the input"
         first = json.loads(lines.readline())
         pipe.write(data[half:])
         growing.close()
