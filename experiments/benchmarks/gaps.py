@@ -6,8 +6,8 @@ Training and test recordings are damaged before features are computed: single ro
 are removed, or times jitter. ``regular`` puts the remaining rows on a grid again, and features are
 computed from recordings whose gaps are filled. Learners use all rows of features, or only a part:
 rows that lie mostly in gaps too long to be filled become NaN, and ``GapSegmenter`` ignores them.
-The better of these two ways is chosen on the training data, which have gaps as well: by
-cross-validation of ``score``, with half of the groups held out. After every fit the penalty is
+The better of these two ways is chosen by cross-validation of ``score`` on the training data, which
+have gaps, too. Half of the groups are held out at a time. After every fit the penalty is
 tuned on the data of this fit. The loss compares predictions for damaged test recordings with the
 labels of all rows.
 """

@@ -2,14 +2,14 @@
 
     python -m experiments.benchmarks.master [--out FOLDER] [--repeats 7] [--skip-slow]
 
-The problem is min t + (μ/2)‖B‖² over B in the cone and t, with t ≥ β_j + ⟨G_j, B⟩ for J random cuts
-and μ = 1. Each G_j is a symmetric or diagonal matrix. The entries of G_j, and β_j, are independent
-and standard normal. No program starts from a known solution. Our solver stops at a duality gap of
-1e-6, relative to the optimum. cvxpy's solvers have their default tolerances, except SCS and OSQP:
-they get 1e-6, because their default misses the optimum by more than 1e-4. Before programs are
-timed, their objectives must agree to 1e-4. cvxpy's time includes stating the problem, since the
-cuts differ in every round. The table also gives the time that cvxpy's solver reports. Times are
-medians of processor seconds, measured in turns with one thread.
+The problem is to minimize t + ‖B‖²/2 over matrices B in the cone and numbers t. The constraints are
+J random cuts, t ≥ β_j + ⟨G_j, B⟩. Each G_j is a symmetric or diagonal matrix. The entries of G_j,
+and β_j, are independent and standard normal. No program starts from a known solution. Our solver
+stops at a duality gap of 1e-6, relative to the optimum. cvxpy's solvers have their default
+tolerances, except SCS and OSQP: they get 1e-6, because their default misses the optimum by more
+than 1e-4. Before programs are timed, their objectives must agree to 1e-4. cvxpy's time includes
+stating the problem, since the cuts differ in every round. The table also gives the time that
+cvxpy's solver reports. Times are medians of processor seconds, measured in turns with one thread.
 """
 
 from __future__ import annotations

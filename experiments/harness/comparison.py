@@ -160,7 +160,7 @@ class Comparison(Procedure):
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         """Save all models in ``models/``, and the model of :func:`best_outcome` as ``model.npz``.
-        Draw segmentations of the row ours."""
+        Draw the segmentations of the row "ours"."""
         cases = list({outcome.case.name: outcome.case for outcome in outcomes}.values())
         first = [outcome for outcome in outcomes if outcome.case is cases[0]]
         mine, told = best_outcome(first), tables_and_rows(self, outcomes)

@@ -1,4 +1,4 @@
-"""How much labeling is needed: the league on a few labeled minutes of the training recordings."""
+"""Run the league on a few labeled minutes of the training recordings: how few are enough?"""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class OrdinalDiscriminants(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class ArcCurve(BaseEstimator):
-    """FLUSS: boundaries where few arcs pass between subsequences and their nearest neighbors.
+    """FLUSS: arcs join subsequences to their nearest neighbors; few arcs cross a boundary.
 
     The curve of arcs, corrected for the edges, is averaged over the leading principal components.
     Valleys of this curve below a threshold are boundaries, which are at least ``width`` apart. The

@@ -175,8 +175,8 @@ class Page:
     async def learned(self, request: Any, body: bytes) -> Any:
         """Wait for a result of learning that is newer than the result on the page, and send it.
 
-        If there is no newer result after some seconds, the old result is sent again. No thread
-        waits for results, so any number of browser windows may be open.
+        If there is no newer result after some seconds, the old result is sent again. Waiting
+        does not block a thread, so any number of browser windows may be open.
         """
         serial = _number(request, "serial")
         deadline = time.monotonic() + _PATIENCE

@@ -127,7 +127,7 @@ class Recording:
 
     @property
     def signal_rate(self) -> float:
-        """Number of values per second, at level 0, of the signals that the page draws as lines."""
+        """Number of values per second of the signals, before :meth:`tile` groups them in bins."""
         return self.rate if self.kind == "table" else _HERTZ / _WAVEFORM
 
     def tile(self, level: int, index: int, channels: Collection[int]) -> NDArray[np.float32]:

@@ -17,9 +17,10 @@ from metriclearn.running.parameters import Needs, number
 
 @dataclass(eq=False, repr=False)
 class ClosedFormMetric(StandardizedMetric):
-    """The metric L = X†J, a regression on the clusters' scaled indicators J = Y(YᵀY)^(-1/2) (MLCA).
+    """The metric L = X†J, which regresses J = Y(YᵀY)^(-1/2) on the features X (MLCA).
 
-    Column k of Y is 1 for the samples of cluster k and 0 for others. The metric minimizes
+    Column k of Y is 1 for the samples of cluster k and 0 for others, so the columns of J are scaled
+    indicators of the clusters. The metric minimizes
     ‖XBXᵀ − N‖²_F over B ⪰ 0, so the similarities XBXᵀ come as close as possible to the truth N =
     JJᵀ. Data are centered per data set and standardized, as in a regression with intercepts.
     Several data sets are stacked, and each has separate clusters. The cost is O(TP² + P³), which is

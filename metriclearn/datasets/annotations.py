@@ -24,7 +24,7 @@ _COLUMNS = ("recording", "start", "end", "label")
 
 
 def read_segments(path: PathLike) -> dict[str, list[Segment]]:
-    """Read the segments (start, end, label) of every recording from a CSV file, sorted by time.
+    """Read the segments (start, end, label) of every recording from a CSV file, and sort them.
 
     Times are in seconds. If the column of labels is missing or empty, all labels are empty.
 
@@ -165,8 +165,8 @@ def row_labels(
 def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
     """Extend the segments so that they cover the time from 0 to ``end`` without gaps.
 
-    A gap is divided in the middle, and neighbors with equal labels are joined. The label at a time
-    is the one that :func:`row_labels` gives to a row at this time.
+    A gap is divided in the middle, and neighbors with equal labels are joined. Every instant
+    gets the label that :func:`row_labels` would give to a row at this instant.
     """
     covered: list[Segment] = []
     for start, stop, label in segments:

@@ -209,9 +209,10 @@ class Backend:
 
         The score of a region is the probability of the less certain of its two boundaries. With a
         consensus, the probability of a boundary is the fraction of models that agree on it. With a
-        single model, the probability is 1 − exp(−2 margin)/2, with the margin in units of the
-        penalty. The score of a task is the mean probability of its boundaries. There are no regions
-        if there is no model, or if a task cannot be read. In this case ``error`` gives the reason.
+        single model, the probability of a boundary is 1 − exp(−2m)/2. Here m is the score that the
+        segmentation loses without this boundary, divided by the penalty. The score of a task is the
+        mean probability of its boundaries. There are no regions if there is no model, or if a task
+        cannot be read. In this case ``error`` gives the reason.
         """
         number = "" if project is None else str(project).partition(".")[0]
         interface = Interface.read(label_config)

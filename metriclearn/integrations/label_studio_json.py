@@ -196,7 +196,7 @@ def read_tasks(
     ----------
     tasks : path of the export, or its content
     config : str, optional
-        The labeling configuration (XML), which time series need.
+        The labeling configuration (XML). Tasks with time series need it.
     folder : path, optional
         Folder of the tables of time series. The time of the first row is read from each table.
     rate : float

@@ -10,17 +10,17 @@ dynamic program. The value of a segment (s,u] is
 where C_jk are the segments of member j, β is the ``name_loss`` of the form, and V_c are the
 cumulative votes of the members for the name c.
 
-**Only segment ends of members need to be tried.** Move one boundary t of a segmentation between two
-neighboring ends of members. Every overlap is an affine function of t. Each term of f is the square
-of an affine function, divided by a positive affine function, so each term is convex. The term of
-the votes is a maximum of affine functions, so it is convex, too. A convex function is largest at an
-end of the interval in which t moves. This end is a segment end of a member, or a neighboring
-boundary. In the second case, the segment between the two boundaries vanishes. The f of this segment
-tends to −1, so the segmentation without this segment is better. If the number K of segments is
-given, another segment can be split instead, because splits never lower the sum of f + 1. The method
-``shifted`` of the form may replace the −1 in f by a positive number. Then the f of a vanishing
-segment tends to this number, so all positions must be tried. If there are annotations, the borders
-of their regions also bound the interval, so these borders are tried, too.
+**Only segment ends of members need to be tried.** Let one boundary t of a segmentation move between
+two neighboring segment ends of members. Every overlap is an affine function of t. Each term of f is
+the square of an affine function, divided by a positive affine function, so each term is convex. The
+term of the votes is a maximum of affine functions, so it is convex, too. A convex function is
+largest at an end of the interval in which t moves. There, t meets a segment end of a member, or the
+next boundary of the segmentation itself. In the second case, the segment between the two boundaries
+vanishes. The f of this segment tends to −1, so the segmentation without this segment is better. If
+the number K of segments is given, another segment can be split instead, because splits never lower
+the sum of f + 1. The method ``shifted`` of the form may replace the −1 in f by a positive number.
+Then the f of a vanishing segment tends to this number, so all positions must be tried. If there are
+annotations, the borders of their regions also bound the interval, so these borders are tried, too.
 
 **Starts are dropped** by the rule of PELT. If a segment is divided, its value f + 1 is at most the
 sum of the values f + 1 of the parts. So once F(s) + f(s,u) + 1 < F(u), no best segmentation has a

@@ -65,7 +65,7 @@ class Cuts(NamedTuple):
 
 
 class CutMemory(NamedTuple):
-    """Minorants of the functions of a risk, which are valid under every regularizer.
+    """Minorants of the functions R_i of a risk Σ weights_i R_i; no regularizer changes them.
 
     Attributes
     ----------

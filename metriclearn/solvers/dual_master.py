@@ -67,8 +67,9 @@ def combination(table: NDArray, weights: NDArray, masses: NDArray) -> tuple[floa
 def move(source: NDArray, places: NDArray, target: NDArray | None = None) -> None:
     """Move records of ``source`` to the end of ``target``. If ``target`` is None, delete them.
 
-    The last records of ``source`` fill the gaps. Both tables change in place, because cuts of full
-    metrics are slow to copy. No view of ``source`` or ``target`` may exist.
+    The last records of ``source`` fill the gaps. Both tables change in place, because the records
+    of full metrics, which hold P × P numbers each, are slow to copy. No view of ``source`` or
+    ``target`` may exist.
     """
     if target is not None:
         before = len(target)
@@ -309,8 +310,9 @@ def linear_master(
 
     The program is the master problem without a proximal term, for diagonal metrics with L1 or
     trace. Returns the multipliers a of the cuts. The multipliers of a group sum to at most the mass
-    of the group. Among all combinations of the cuts, Σ a_j (β_j + ⟨G_j, ·⟩) proves the best bound:
-    the minimum of this minorant plus ⟨c, ·⟩ over x ≥ 0 is the optimum of the program.
+    of the group. With them, m(x) = Σ_j a_j (β_j + ⟨G_j, x⟩) is a lower bound of the first sum. The
+    minimum of m(x) + ⟨c, x⟩ over x ≥ 0 is the optimum of the program, so no other combination of
+    the cuts gives a better bound.
 
     Parameters
     ----------

@@ -278,7 +278,7 @@ class Clusterings(Task):
         return scale * np.maximum(np.sqrt(np.average(within, axis=0, weights=sizes)), _LEAST_WITHIN)
 
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
-        """Complete labels under the first metric, by K-means that keeps the given labels."""
+        """Fill in unknown labels by K-means under the first metric; given labels are kept."""
         arrays, truths = training.data.arrays, training.truths
         who = type(self.learner).__name__
         counts = [int(truth.labels.max()) + 1 for truth in truths]

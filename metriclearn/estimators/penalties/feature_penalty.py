@@ -29,7 +29,7 @@ _VARIES = 1e-9
 
 @dataclass(eq=False, repr=False)
 class FeaturePenalty(ComponentParameters):
-    """A penalty λ + ⟨v, ψ(t)⟩ of a change at t that is learned together with the metric.
+    """Learn the penalty λ + ⟨v, ψ(t)⟩ of a change at t, together with the metric.
 
     The score of a segmentation M of a sequence X,
 

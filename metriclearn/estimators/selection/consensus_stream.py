@@ -31,10 +31,11 @@ class ConsensusStream(SegmenterStream):
     and :meth:`finish` together therefore return the segments that ``predict_change_points`` returns
     for all samples at once.
 
-    The weight of a boundary depends on the lengths of the segments around it. C can therefore not
-    be later than the end of the last final segment of any model. If one model finds no change,
-    nothing becomes final. A stream needs as much memory as the streams of all models together. In
-    addition, it stores the segment ends that the models have found since the last final change.
+    The weight of a boundary depends on the lengths of both segments around it, and a length is
+    known only when its segment has become final. So C is where the final segments of the slowest
+    model end. If one model finds no change, nothing becomes final. A stream needs as much memory as
+    the streams of all models together. In addition, it stores the segment ends that the models have
+    found since the last final change.
 
     Parameters
     ----------

@@ -281,7 +281,7 @@ _NO_LAYERS = Layers(np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))
 
 
 class Sides(NamedTuple):
-    """The arrays F and B, each (T+1,), and the layers before and after every t.
+    """The best values before and after every t, F and B, each (T+1,), and the layers of both.
 
     ``ahead`` holds the layers of the samples before every t, and ``behind`` the layers of the
     samples from every t on. Both are empty if the number of segments is not given.
