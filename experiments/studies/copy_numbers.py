@@ -71,13 +71,14 @@ _LENGTHS = {"T ≤ 500": (0, 500), "500 < T ≤ 2500": (500, 2500), "T > 2500": 
 _EVERY = "all lengths"
 _PROTOCOL = (
     "Methods are trained on the annotations of one fold and tested on the other, both ways. "
-    "Candidates are chosen by the least error on profiles held out of the training fold; so is how "
-    "far the annotations of a sequence move its penalty. No choice uses the test fold. For "
-    "profiles that were not trained on, each of {parts} parts of the profiles is tested after "
-    "training on all annotations of the others, with all choices made on the others. The row "
-    "“ours” is the consensus of all candidates of the search, and “ours/one model” is the family "
-    "that the training data choose. Rows with “designed here” are settings that were found earlier "
-    "by comparing errors on these same profiles, so their errors are too small. {found}"
+    "Candidates are compared by their errors on profiles held out of the training fold. How far "
+    "the annotations of a sequence move its penalty is chosen in the same way. No choice uses the "
+    "test fold. For profiles that were not trained on, each of {parts} parts of the profiles is "
+    "tested after training on all annotations of the others, with all choices made on the others. "
+    "The row “ours” is the consensus of all candidates. The row “ours/one model” is one candidate, "
+    "chosen by its errors on the held-out profiles. Rows with “designed here” are settings that "
+    "were found earlier by comparing errors on these same profiles, so their errors are too small. "
+    "{found}"
 )
 _UNSEEN = (
     "Methods are trained on all annotations of {} and tested on those of {}. Candidates are chosen "

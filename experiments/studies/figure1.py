@@ -162,9 +162,9 @@ def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
 def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
     """Plot the loss against the labeled fraction, with error bars. The first method is ours."""
     first, *others = (mean[-1] for _, mean, _ in curves.values())
-    message = f"With all labels the learned metric has a loss of {number(first)}, the best of all "
+    message = f"With all labels, the learned metric has a loss of {number(first)}. The best other "
     message += (
-        f"others {number(min(others))}, although most of them are told the number of segments"
+        f"method has {number(min(others))}, although most others get the true number of segments"
     )
     ax = canvas(ax, (9.0, 4.6), message)
     ends = []

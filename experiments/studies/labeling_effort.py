@@ -79,7 +79,10 @@ _NO_WAY = (
     "{table}: all labels lead to no less loss than the Euclidean metric, so that shares of the way "
     "there mean nothing; {worse} worse than random by more than one standard error."
 )
-_FEWER = " To reach the same loss, random needs {random_seconds:.0f} s and ours {seconds:.0f} s."
+_FEWER = (
+    " To reach the loss that random has with {random_seconds:.0f} s of labels, ours needs "
+    "{seconds:.0f} s."
+)
 _CURVES = (OURS, RANDOM, "leftmost")
 
 

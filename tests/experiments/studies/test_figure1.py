@@ -40,4 +40,4 @@ def test_tiny_run(tmp_path: Path) -> None:
     assert all(row["units"] == ["draw 0", "draw 1"] for row in rows.values())
     assert "<figure>" in (tmp_path / "report.html").read_text(encoding="utf-8")
     figure = draw(results)
-    assert "With all labels the learned metric" in " ".join(figure.get_suptitle().split())
+    assert "With all labels, the learned metric" in " ".join(figure.get_suptitle().split())
