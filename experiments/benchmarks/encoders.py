@@ -153,7 +153,8 @@ def main() -> None:
     sizes = [2000, 4000] if options.tiny else [2000, 20000, 200000]
     rows = [in_own_process(memory_of_loss, T) for T in sizes]
     note = "Of the outputs: times the memory of T × r numbers of double precision."
-    report.table("Time and memory to compute the hinge of one recording and its gradient", rows, note)
+    title = "Time and memory to compute the hinge of one recording and its gradient"
+    report.table(title, rows, note)
     count, n_windows = (4, 200) if options.tiny else (32, 2000)
     rows = share_of_loss(count, n_windows, 2 if options.tiny else 5, options.repeats)
     title = f"An epoch of {count} recordings of {n_windows} windows, {_OUTPUTS} outputs"
