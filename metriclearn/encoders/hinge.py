@@ -462,13 +462,14 @@ class StructuredHingeLoss(nn.Module):
         """Find the maximizer M̂ for one recording. Return the hinge and its gradients."""
         outputs, truth = item
         form, unit = self.forms.at(outputs, truth)
+        penalized = form.shifted(-penalty)
         loss = self.forms.loss(self.segments)
         if isinstance(truth, PartialPartition):
             count = None if self.segments else int(truth.labels.max()) + 1
-            truth = truth.with_completion(self.completion(form.shifted(-penalty), count, truth))
-        augmented, _ = loss.augment(form, truth, self.loss_scale)
+            truth = truth.with_completion(self.completion(penalized, count, truth))
+        augmented, _ = loss.augment(penalized, truth, self.loss_scale)
         count = truth.n_clusters if self.n_clusters == "given" else None
-        answer = self.oracle(augmented.shifted(-penalty), count)
+        answer = self.oracle(augmented, count)
         more = answer.n_clusters - truth.n_clusters
         charge = self.loss_scale * loss(answer, truth) * truth.n_samples
         value = charge + form.at(answer) - form.at(truth) - penalty * more

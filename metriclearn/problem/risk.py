@@ -192,8 +192,8 @@ class HingeShard:
         for row, i in enumerate(members.tolist()):
             samples, truth = self.samples[i], self.truths[i]
             form = point.form(samples)
-            augmented, _ = terms.loss.augment(form, truth, terms.loss_scale)
-            augmented = augmented.shifted(-point.penalty)
+            penalized = form.shifted(-point.penalty)
+            augmented, _ = terms.loss.augment(penalized, truth, terms.loss_scale)
             count = truth.n_clusters if terms.count_known else None
             warm = {"start": samples.start} if terms.features.warm_starts else {}
             answer = terms.oracle(augmented, count, **warm)

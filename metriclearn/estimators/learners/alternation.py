@@ -264,8 +264,9 @@ class Turns(Iteration):
         The values are the cuts at w = 0, the settings of the hinge, and the first completions.
         """
         hinge = self.problem.risk
-        cuts, truths = hinge(np.zeros(self.problem.cone.size)), hinge.truths
-        return *cuts, hinge.identity, *(truth.labels for truth in truths), *_names(truths)
+        cuts = hinge(np.zeros(self.problem.cone.size))
+        labels = [truth.labels for truth in hinge.truths]
+        return *cuts, hinge.identity, *labels, *_names(hinge.truths)
 
     def begin(self) -> None:
         """Store the first completions, so that later rounds can detect a repetition."""
@@ -288,9 +289,10 @@ class Turns(Iteration):
             cuts = None
             if last.cuts is not None and getattr(before.terms.loss, "completion_free", False):
                 # Every hinge changes by a linear function. Added to its cuts, it keeps them valid.
-                table, anchor = last.cuts.table.copy(), last.cuts.anchor_slope
+                table = last.cuts.table.copy()
                 table["slope"] += slopes[table["group"]]
-                cuts = last.cuts._replace(table=table, anchor_slope=anchor + after.weights @ slopes)
+                anchor = last.cuts.anchor_slope + after.weights @ slopes
+                cuts = last.cuts._replace(table=table, anchor_slope=anchor)
             problem = replace(problem, risk=after, warm=replace(last, cuts=cuts))
             changed = sum(map(operator.ne, truths, before.truths))
         self.last, self.problem = self.solve(problem), problem

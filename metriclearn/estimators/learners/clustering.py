@@ -296,7 +296,8 @@ class Clusterings(Task):
 
     def with_metric(self, statement: Any, w: NDArray, solution: Solution | None = None) -> Any:
         """Also give the copy the number of clusters, and the objective of the relaxed hinge."""
-        fitted, problem = super().with_metric(statement, w, solution), statement.problem
+        fitted = super().with_metric(statement, w, solution)
+        problem = statement.problem
         counts = {truth.n_clusters for truth in problem.risk.truths}
         fitted.n_clusters_ = counts.pop() if len(counts) == 1 else None
         if solution is None:

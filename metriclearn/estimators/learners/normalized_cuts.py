@@ -281,7 +281,8 @@ class Cuts(Task):
 
     def with_metric(self, statement: Any, w: NDArray, solution: Solution | None = None) -> Any:
         """Also set the eigenvalue threshold, from which ``predict`` finds the number of regions."""
-        fitted, problem = super().with_metric(statement, w, solution), statement.problem
+        fitted = super().with_metric(statement, w, solution)
+        problem = statement.problem
         counts = list(map(attrgetter("n_clusters"), problem.risk.truths))
         fitted.set_threshold(problem.risk.samples, counts, problem.cone.unit)
         return fitted
