@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metriclearn import BoundaryMargins, ChangePoints, LowRankForm, Partition, boundary_margins
-from metriclearn.problem.knowledge import AT_LEAST_ONE, NO_CHANGE, PartialPartition, Region
+from metriclearn.problem.knowledge import (
+    AT_LEAST_ONE,
+    EXACTLY_ONE,
+    NO_CHANGE,
+    PartialPartition,
+    Region,
+)
 from metriclearn.problem.losses import ChargedForm, KnownLoss
 from tests.budget import examples
 from tests.exhaustive import all_segmentations, segmentation_values
@@ -161,6 +167,7 @@ def test_equals_two_constrained_programs_per_boundary(
     if annotated:
         regions = [Region(t - 1, min(300, t + 30), AT_LEAST_ONE) for t in truth.change_points[1:4]]
         regions += [Region(t + 3, min(300, t + 9), NO_CHANGE) for t in truth.change_points[4:6]]
+        regions += [Region(t - 25, t + 25, EXACTLY_ONE) for t in (60, 240)]
     facts = PartialPartition(300, regions=regions)
     best = form.at(oracle(form, n_segments, facts))
 

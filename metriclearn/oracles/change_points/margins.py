@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 # choice.
 NARROW, _WIDE, _GAP, _WIDER, _LIMIT = 0.1, 0.3, 0.05, 2.6, 10.0
 BLOCKS = True  # bound the ends of a block together (without this, the result is exact, too)
+STARTS = 16  # number of neighboring starts that are bounded together; exact for any number, too
 _TOLERANCE = number(0, whole=True)
 _FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
 _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=True)
@@ -310,17 +311,19 @@ def _given_count(
         return through, np.empty(0)
     # Both sides and all deficits are computed at one penalty, at which K segments are nearly best.
     penalty, window = _tight_penalty(problem, ends)
-    signal, turned = (p.signal._replace(c=-penalty) for p in (problem, problem.mirrored()))
-    forward, backward = map(np.ascontiguousarray, problem.both_sides(penalty))
+    reverse = problem.mirrored()
+    signal, turned = (p.signal._replace(c=-penalty) for p in (problem, reverse))
+    forward, turned_best = problem.best(penalty)[0], reverse.best(penalty)[0]
+    bounds, turned_bounds = _start_bounds(signal, forward), _start_bounds(turned, turned_best)
+    backward = turned_best[::-1].copy()
     through = forward + backward
     lost = forward[-1] - through - (0.0 if problem.penalties is None else problem.penalties)
     wide, largest = (window + share * abs(penalty) for share in (_WIDE, _LIMIT))
     while True:
         windows = np.full(T + 1, window)
-        ahead = _widened(signal, forward, _no_layers(T), windows, lost, n)
-        behind = _widened(
-            turned, backward[::-1].copy(), _no_layers(T), windows, lost[::-1].copy(), n
-        )
+        mirrored = windows, lost[::-1].copy()
+        ahead = _widened(signal, forward, bounds, _no_layers(T), windows, lost, n)
+        behind = _widened(turned, turned_best, turned_bounds, _no_layers(T), *mirrored, n)
         needs, need = windows, max(window, wide)
         while True:
             sides = Sides(forward, backward, ahead, _turned(behind), n)
@@ -337,9 +340,9 @@ def _given_count(
             needs = np.where(unknown, np.maximum(needs, more), needs)
             most, need = np.max((lost + needs)[unknown]) + window, _WIDER * need
             near = np.where(lost <= most, lost, np.inf)  # positions that lose more are useless
-            ahead = _widened(signal, forward, ahead, needs, near, n)
+            ahead = _widened(signal, forward, bounds, ahead, needs, near, n)
             mirrored = needs[::-1].copy(), near[::-1].copy()
-            behind = _widened(turned, backward[::-1].copy(), behind, *mirrored, n)
+            behind = _widened(turned, turned_best, turned_bounds, behind, *mirrored, n)
         if not unknown.any():
             without, exact = _without(signal, sides, ends[:-1], tolerance)
             if exact.all():  # otherwise some boundary needs a wider window
@@ -542,7 +545,7 @@ def _turned(layers: Layers) -> Layers:
 
 
 @called
-def _widened(signal, best, layers, needs, lost, n_segments):
+def _widened(signal, best, bounds, layers, needs, lost, n_segments):
     """For every position u, add to the layers all deficits that are at most needs[u].
 
     Segmentations into more than ``n_segments`` segments are left out. The first pass runs backward
@@ -558,45 +561,75 @@ def _widened(signal, best, layers, needs, lost, n_segments):
     else:
         for u in range(T, 0, -1):
             if needs[u] > limits[u] and best[u] > -np.inf:
-                for i in range(_near(signal, best, lost, needs[u], u, near, lacks)):
+                for i in range(_near(signal, best, bounds, lost, needs[u], u, near, lacks)):
                     needs[near[i]] = max(needs[near[i]], needs[u] - lacks[i])
     # We go forward, so that the rows of all starts are complete when an end reads them.
     for u in range(1, T + 1):
         if needs[u] > limits[u] and best[u] > -np.inf:
-            found = _near(signal, best, lost, needs[u], u, near, lacks)
+            found = _near(signal, best, bounds, lost, needs[u], u, near, lacks)
             deficits, size = _add_row(
                 rows, deficits, size, u, near[:found], lacks[:found], n_segments, needs[u]
             )
     return Layers(rows, deficits[:size].copy(), np.maximum(needs, limits))
 
 
+@called
+def _start_bounds(signal, best):
+    """Bound every start, and every block of ``STARTS`` neighboring starts, for :func:`_near`.
+
+    Let e be the last start of a block. bounds[0, s] is F(s) + f(s,e) + slack(e) for all other
+    starts s of the block, and F(e) for e. bounds[1, k] is the largest of these in block k. Starts
+    after the last whole block have the bound ∞.
+
+    Claim: F(s) + f(s,u) ≤ bounds[0, s] + f(e,u) for every end u > e. Proof: for s < e, this is (*)
+    of :mod:`.bounds` with the split e.
+    """
+    bounds = np.full((2, len(best)), np.inf)
+    for block in range(len(best) // STARTS):
+        last = block * STARTS + STARTS - 1
+        slack = split_slack(signal.slack, signal.weight, signal.c, last)
+        bounds[0, last] = bounds[1, block] = best[last]
+        for s in range(block * STARTS, last):
+            bounds[0, s] = best[s] + segment_value(signal, s, last) + slack
+            bounds[1, block] = max(bounds[1, block], bounds[0, s])
+    return bounds
+
+
 @njit(**{**LIGHT, "forceinline": False})
-def _near(signal, best, lost, need, u, near, lacks):
+def _near(signal, best, bounds, lost, need, u, near, lacks):
     """Find the starts s for which the segment (s,u] has a deficit of at most ``need``.
 
     The starts are written into ``near``, and the deficits of their segments into ``lacks``. Returns
-    the number of starts.
+    the number of starts. The ``bounds`` of :func:`_start_bounds` exclude single starts and blocks.
 
-    Claim: let F(s) + f(s,u) be the value of a start s. A start at least min_size before s has at
-    most the value of s plus slack(s) + p_s. Proof: apply (*) of :mod:`.bounds` to the segment from
-    this earlier start to u, split at s. So if the value of s is low enough, all these earlier
-    starts are excluded. Compared with the best segmentation, one with a change at s loses at least
-    lost[s]. We need only segmentations that lose at most lost[u] + need.
+    Claim: let e be a start for which F(e) + f(e,u) + slack(e) + p_e has a deficit above ``need``.
+    Then all starts s with an allowed segment (s,e] are excluded. Proof: by (*) of :mod:`.bounds`,
+    F(s) + f(s,u) ≤ F(s) + f(s,e) + slack(e) + f(e,u), and F(s) + f(s,e) ≤ F(e) + p_e.
+
+    Compared with the best segmentation, one with a change at s loses at least lost[s]. We need only
+    segmentations that lose at most lost[u] + need.
     """
-    weight, slacks, rules, penalties = signal.weight, signal.slack, signal.rules, signal.penalties
-    min_size, c = signal.min_size, signal.c
+    rules, penalties, min_size = signal.rules, signal.penalties, signal.min_size
     low, high = allowed_starts(rules, u, u - min_size + 1)
-    top, s, found = best[u] + penalty_at(penalties, u), high, 0
-    while s > low:
-        s -= 1
-        if lost[s] > lost[u] + need:
-            continue
-        value = best[s] + segment_value(signal, s, u)
-        if value >= top - need:
-            near[found], lacks[found], found = s, top - value, found + 1
-        elif not is_given(rules):
-            value += split_slack(slacks, weight, c, s) + penalty_at(penalties, s)
-            low = max(low, s - min_size + 1) if value < top - need else low
+    top, found = best[u] + penalty_at(penalties, u), 0
+    excluded = top - need - 1e-13 * (abs(top) + need)  # allows for rounding of bounds
+    for block in range((high - 1) // STARTS, -1, -1):
+        last, common = block * STARTS + STARTS - 1, np.inf
+        if last < low:
+            break
+        if last < high:
+            common = segment_value(signal, last, u)
+            most = best[last] + common + penalty_at(penalties, last)
+            if most + split_slack(signal.slack, signal.weight, signal.c, last) < excluded:
+                low = max(low, allowed_starts(rules, last, last - min_size + 1)[1])
+            if bounds[1, block] + common < excluded:
+                continue
+        # Bounds of a block that is cut off by the last allowed start do not hold: common is ∞.
+        for s in range(min(last, high - 1), max(low, block * STARTS) - 1, -1):
+            if bounds[0, s] + common >= excluded and lost[s] <= lost[u] + need:
+                value = best[s] + segment_value(signal, s, u)
+                if value >= top - need:
+                    near[found], lacks[found], found = s, top - value, found + 1
     return found
 
 
