@@ -125,13 +125,11 @@ class Levels(NamedTuple):
 def new_levels():
     """Make the levels of a new program. Only the first is in use, and it has no starts."""
     # np.empty is compiled for the arrays of the program anyhow; np.zeros would be one more function
-    # to compile.
+    # to compile. _set_level fills in the other levels before they are read.
     whole, real = np.empty((6, MOST_LEVELS), dtype=np.int32), np.empty((2, MOST_LEVELS))
-    for k in range(MOST_LEVELS):
-        for row in range(6):
-            whole[row, k] = 0
-        real[0, k] = real[1, k] = 0.0
-    whole[0, 0], real[0, 0] = 1, -np.inf
+    for row in range(6):
+        whole[row, 0] = 0
+    whole[0, 0], whole[1, 1], real[0, 0], real[1, 0] = 1, 0, -np.inf, 0.0
     return Levels(whole[0], whole[1], whole[2], whole[3], whole[4], whole[5], real[0], real[1])
 
 
