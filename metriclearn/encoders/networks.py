@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from math import prod
 from typing import Any, ClassVar
@@ -93,8 +92,10 @@ class Standardization(nn.Module):
             If a column varies too little around its mean for single precision.
         """
         count = sum(map(len, arrays))
-        mean = sum(map(partial(np.sum, axis=0), arrays)) / count
-        squares = np.zeros(len(mean))
+        total, squares = np.zeros((2, len(self.mean)))
+        for X in arrays:
+            total += X.sum(axis=0)
+        mean = total / count
         for X in arrays:
             squares += ((X - mean) ** 2).sum(axis=0)
         deviation = np.sqrt(squares / count)
