@@ -15,7 +15,7 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition, labeled_part
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
 from metriclearn.problem.partition import Partition, check_count
-from metriclearn.running.parameters import Needs, component, either, number, real_array, several
+from metriclearn.running.parameters import Needs, component, either, number, real_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,13 +23,25 @@ if TYPE_CHECKING:
 _LEAST = number(1, whole=True)
 _COUNT = either(None, _LEAST)
 _LOSS = component("__call__", "FrobeniusLoss()")
-_FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
-_FORMS = several(_FORM, "a list of LowRankForm as {name}", least=1)
-_TRUTH = component((Partition, PartialPartition), "Partition.from_labels([0, 1])")
-_TRUTHS = several(_TRUTH, "a list of Partition or PartialPartition as {name}", least=1)
 _RANGE = Needs(
     "0 <= low <= high in {name}",
     lambda given: given is None or (np.shape(given) == (2,) and 0 <= given[0] <= given[1]),
+)
+
+
+def _list_of(kinds: tuple[type, ...], words: str) -> Needs:
+    """Require a list, because a set has no order, and forms and truths are paired in order."""
+
+    def accepts(values: Any) -> bool:
+        listed = isinstance(values, (list, tuple, np.ndarray)) and len(values) > 0
+        return listed and all(isinstance(value, kinds) for value in values)
+
+    return Needs(words, accepts)
+
+
+_FORMS = _list_of((LowRankForm, ChargedForm), "a list of LowRankForm as {name}")
+_TRUTHS = _list_of(
+    (Partition, PartialPartition), "a list of Partition or PartialPartition as {name}"
 )
 
 
@@ -326,7 +338,7 @@ def best_penalty(
     parts = list(map(labeled_part, labels))
     likely = np.array(list(map(attrgetter("likely"), parts)))
     most = np.minimum(possible, 4 * likely + 10)
-    complete = not any(map(attrgetter("partial_labels"), truths))
+    complete = all(isinstance(one, Partition) for one in labels)
     bounded = isinstance(loss, KnownLoss) or (complete and isinstance(loss, FrobeniusLoss))
     while True:
         paths, errors, reached = [], [], 0.0

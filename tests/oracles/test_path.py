@@ -204,6 +204,17 @@ def test_best_penalty_does_not_stop_where_only_unlabeled_parts_have_changes() ->
     assert found.change_points[:4].tolist() == [20, 40, 60, 80]
 
 
+def test_forms_and_truths_without_order_are_refused() -> None:
+    forms = [LowRankForm(np.arange(4.0)[:, None]), LowRankForm(np.arange(6.0)[:, None])]
+    truths = [Partition.from_runs([0, 0, 1, 1]), Partition.from_runs([0, 0, 0, 0, 1, 1])]
+    for unordered in (set, dict.fromkeys):
+        with pytest.raises(ValueError, match="needs a list of LowRankForm as forms, got"):
+            best_penalty(unordered(forms), truths)
+        with pytest.raises(ValueError, match="PartialPartition as truths, got"):
+            best_penalty(forms, unordered(truths))
+    assert best_penalty(tuple(forms), np.array(truths)) == best_penalty(forms, truths)
+
+
 def test_best_penalty_on_separable_data_is_in_the_middle_of_the_perfect_range() -> None:
     truth = Partition.from_change_points([20, 40, 60])
     X = 5.0 * np.array([0.0, 1.0, 0.0])[truth.labels][:, None]
