@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
@@ -182,6 +183,9 @@ def test_moved_cuts_stay_valid_and_tight() -> None:
         assert np.all(table["offset"] + table["slope"] @ w <= heights[group] + 1e-10)
         anchor = solution.cuts.anchor_offset + solution.cuts.anchor_slope @ w
         assert anchor <= after(w).mean + 1e-10
+    # The anchor touches the risk where the solver first began, before and after.
+    touched = solution.cuts.anchor_offset + solution.cuts.anchor_slope @ problem.start
+    assert touched == pytest.approx(after(problem.start).mean, rel=1e-10)
     best = np.full(len(before.truths), -np.inf)
     np.maximum.at(best, group, table["offset"] + table["slope"] @ solution.w)
     gap = after.weights @ (after(solution.w).values - best)
@@ -232,6 +236,17 @@ def test_interrupted_runs_resume_with_the_same_result(tmp_path) -> None:
     np.testing.assert_array_equal(resumed.completions_, whole.completions_)
     with pytest.raises(ValueError, match="Alternation needs a checkpoint of this problem"):
         fit(masked(0.6), alternation=kept)
+
+
+def test_resumed_after_the_last_step_a_run_still_knows_that_it_has_settled(tmp_path) -> None:
+    y = masked(0.3)
+    alternation = ml.Alternation(start=ml.PrincipalStart(4))
+    whole = fit(y, alternation=alternation).alternation_
+    assert whole.reason == "settled"
+    kept = clone(alternation).set_params(checkpoint=str(tmp_path / "state.npz"))
+    stopped = fit(y, alternation=clone(kept).set_params(max_alternations=len(whole))).alternation_
+    assert stopped.reason == "max_alternations"
+    assert fit(y, alternation=kept).alternation_ == whole
 
 
 def test_few_labels_and_regions_alone_teach() -> None:

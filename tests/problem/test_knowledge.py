@@ -102,6 +102,15 @@ def test_full_labels_are_a_segmentation() -> None:
     assert PartialPartition(9, change_points=[2, 3]).segmentation() is None
 
 
+def test_a_completion_is_a_copy() -> None:
+    known, partition = PartialPartition(3, [0, -1, 1]), Partition.from_runs([0, 0, 1])
+    completion = known.with_completion(partition)
+    assert completion == partition
+    assert completion.partial_labels is known
+    assert partition.partial_labels is None
+    assert partition.share is None
+
+
 def test_label_errors_as_in_penalty_learning() -> None:
     regions = [Region(0, 10, NO_CHANGE), Region(10, 20, EXACTLY_ONE), Region(20, 30, AT_LEAST_ONE)]
     known = PartialPartition(40, regions=regions)
