@@ -1,8 +1,8 @@
 """Compare every method on every data set: ``python -m experiments.run experiment=league``.
 
 The configuration of each data set names its loader, the number of groups that take part, and the
-number of groups that a case holds out. Everything else is the same as in all experiments:
-candidates are chosen by cross-validation over groups of the training data, see
+number of groups that are held out for test at a time. Everything else is the same as in all
+experiments: candidates are chosen by cross-validation over groups of the training data, see
 :mod:`experiments.harness.choosing`.
 """
 

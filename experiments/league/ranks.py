@@ -71,8 +71,8 @@ def mean_over(sets: Sequence[str], mine: Mapping[str, float]) -> str:
 
 
 def ranks_table(results: Results) -> list[str]:
-    """Make the table of methods. A row has the mean ranks of one method, and the means of its other
-    measures over sets with names."""
+    """Make the table of methods. A row has the two mean ranks of one method, over data sets with
+    names and over all data sets. The other columns are means over data sets with names."""
     everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
     n_all, n_named = (len(losses(results, which)[0]) for which in (False, True))
     others = ("boundary_f1", "covering", "names_right", "predict_seconds")

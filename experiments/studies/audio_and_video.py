@@ -118,7 +118,7 @@ class AudioAndVideo(Comparison):
         return scores
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """Make one report of all streams. The names of pictures and metrics contain the stream."""
+        """Make one report of all streams. Figures and learned metrics are named after streams."""
         streams = grouped(outcomes, lambda outcome: outcome.case.table)
         strips: list[Strip] = []
         by_method: dict[str, Any] = {"weights": {}, "traces": {}, "feature_names": {}}

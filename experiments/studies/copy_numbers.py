@@ -316,8 +316,8 @@ class Neuroblastoma(Procedure):
 
     @staticmethod
     def _kind(model: Any) -> str:
-        """Name the settings of a model that determine its segmentation paths before a metric is
-        learned. Models with the same name share paths."""
+        """Return a name for the settings on which the segmentation paths of a model under the
+        identity metric depend. Models with the same name share paths."""
         return f"{model.representation!r}, {model.min_size}"
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:

@@ -79,8 +79,8 @@ def evidence_accumulation(
         number is chosen. The range for a single cluster begins at 0, and the range for one cluster
         per sample ends at 1.
     strict : bool
-        If False, samples whose co-association equals the threshold are linked as well. ``strict``
-        does not affect the longest lifetime.
+        If False, samples whose co-association equals the threshold are linked as well. With
+        ``threshold=None``, ``strict`` has no effect.
 
     Returns
     -------

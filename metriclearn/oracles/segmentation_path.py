@@ -144,9 +144,9 @@ def segmentation_path(
     ----------
     X : array (T, P), or (T,) for one feature
     penalty_range : (low, high), optional
-        Both numbers are at least 0. By default, ``low`` is about the mean squared distance between
-        a sample and the mean of its segment. ``high`` is infinite by default, so the path begins
-        with a single segment.
+        Both numbers are at least 0. By default, ``low`` is roughly the variance within segments,
+        for the segmentation whose penalty is the variance of all samples. ``high`` is infinite by
+        default, so the path begins with a single segment.
     components : array (r, P), optional
         Lᵀ of a metric, such as a learner's ``components_``.
     min_size : int

@@ -121,7 +121,7 @@ class ConsensusForm:
         return max(0.0, float(own - self.at(M) + self.shift * M.n_clusters))
 
     def _wrong(self, M: Any) -> float:
-        """Return how many samples have another name than in a member, averaged over members."""
+        """Count samples whose name in M is not their name in a member; weighted sum of members."""
         if not (self.name_loss and isinstance(M, NamedPartition)):
             return 0.0
         # Members without names do not vote, so they add nothing.

@@ -43,8 +43,8 @@ class Compressed(NamedTuple):
 class Form(Protocol):
     """A symmetric T×T matrix A, given by its action on vectors and its value on partitions.
 
-    Some forms also have a method ``plus(truth, weight)``, which returns the form A − weight·N. A
-    loss can be added to these forms.
+    Some forms also have a method ``plus(truth, weight)``, which returns the form A − weight·N. N is
+    the matrix of ``truth``. The loss ‖M − N‖² can be added to these forms.
     """
 
     n_samples: int

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.charges import Charges, total_charge
 from metriclearn.problem.forms import Form, LowRankForm
+from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 
@@ -81,6 +82,11 @@ class FrobeniusLoss:
 
     def _labeled_norm(self, partition: Any, truth: Any) -> float:
         """Return T ℓ if D is not I. Rounding may make the result slightly negative."""
+        if isinstance(truth, PartialPartition):
+            raise ValueError(
+                f"{type(self).__name__} needs completed labels, got a PartialPartition; pass its "
+                "with_completion(partition), or use KnownLoss()."
+            )
         return _variable_part(partition, truth) + truth.labeled_trace
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
@@ -251,7 +257,8 @@ class ChargedForm:
         return self.with_parts(form=self.form.plus(truth, weight))
 
     def with_parts(self, **changes: Any) -> ChargedForm:
-        """Return a copy with some parameters replaced, such as charges or names."""
+        """Return a copy with some parameters replaced, such as the form, charges or names."""
         form = copy.copy(self)
         form.__dict__.update(changes)
+        form.shift = form.form.shift
         return form

@@ -225,7 +225,7 @@ class Problem:
 
     @property
     def terms(self) -> RegularizationTerms:
-        """The terms of Ω, converted to the unit of the cone.
+        """The terms of Ω for data that were divided by ``cone.unit``.
 
         Raises
         ------

@@ -12,6 +12,7 @@ from metriclearn import (
     LowRankForm,
     PartialPartition,
     Partition,
+    best_penalty,
 )
 from metriclearn.oracles.spectral import SpectralRelaxation
 from tests.exhaustive import all_partitions, equivalence_matrix
@@ -51,6 +52,14 @@ def test_partial_labels_of_other_samples_are_refused(loss, length) -> None:
     message = f"needs a partition of as many samples as the labels have, 4, got one of {length}"
     with pytest.raises(ValueError, match=message):
         loss(Partition.from_labels([0] * length), truth)
+
+
+def test_partial_labels_without_a_completion_are_refused() -> None:
+    known, form = PartialPartition(3, [0, -1, 1]), LowRankForm(np.eye(3))
+    with pytest.raises(ValueError, match="FrobeniusLoss needs completed labels, got a PartialPar"):
+        LOSS(Partition.from_labels([0, 0, 1]), known)
+    with pytest.raises(ValueError, match="FrobeniusLoss needs completed labels, got a PartialPar"):
+        best_penalty([form], [known], loss=LOSS)
 
 
 @settings(max_examples=150, deadline=None)

@@ -285,7 +285,7 @@ class NamedSegmentations(Segmentations):
         return truths
 
     def _name_weights(self, training: Training) -> NameWeights:
-        """Fit the emissions. W and τ are still 0, but τ is ∞ for forbidden transitions."""
+        """Fit the emissions. W is still 0, and so is τ, but for forbidden transitions (∞)."""
         arrays, truths = training.data.arrays, training.truths
         loss = self.loss(truths)
         groups = np.arange(len(truths)) if training.groups is None else training.groups

@@ -89,7 +89,7 @@ class SampleLabels(NodeLabels):
 
     @property
     def completion(self) -> NDArray:
-        """The labels of the samples. The cluster of the node replaces an unknown label."""
+        """The labels of the samples. A sample without a label has the cluster of its node."""
         spread = self.labels if self.segments is None else self.labels[self.segments]
         return self.values[np.where(self.codes < 0, spread, self.codes)]
 
