@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import compress
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -405,8 +404,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
                 "'given'."
             )
         least = self.min_size
-        if complete:
-            least = np.concatenate(list(map(attrgetter("sizes"), truths))).min()
+        for truth in truths if complete else ():
+            least = min(least, truth.sizes.min())
         if least < self.min_size or data.lengths.min() < 2:
             raise ValueError(
                 f"{who} needs 2 samples or more in every recording and labeled segments of at "

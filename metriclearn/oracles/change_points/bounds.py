@@ -129,7 +129,10 @@ def new_levels():
     whole, real = np.empty((6, MOST_LEVELS), dtype=np.int32), np.empty((2, MOST_LEVELS))
     for row in range(6):
         whole[row, 0] = 0
-    whole[0, 0], whole[1, 1], real[0, 0], real[1, 0] = 1, 0, -np.inf, 0.0
+    whole[0, 0] = 1
+    whole[1, 1] = 0
+    real[0, 0] = -np.inf
+    real[1, 0] = 0.0
     return Levels(whole[0], whole[1], whole[2], whole[3], whole[4], whole[5], real[0], real[1])
 
 
