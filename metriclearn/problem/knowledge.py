@@ -234,7 +234,18 @@ class PartialPartition:
         return cls(partition.n_samples, labels=partition.labels)
 
     def with_completion(self, partition: Partition) -> Partition:
-        """Return a copy of ``partition`` that is marked as a completion of these labels."""
+        """Return a copy of ``partition`` that is marked as a completion of these labels.
+
+        Raises
+        ------
+        ValueError
+            If ``partition`` has another number of samples.
+        """
+        if partition.n_samples != self.n_samples:
+            raise ValueError(
+                f"PartialPartition needs a completion of its {self.n_samples} samples, got one of "
+                f"{partition.n_samples}."
+            )
         completion = copy.copy(partition)
         completion.partial_labels = self
         completion.share = (self.labels >= 0).astype(np.float64)

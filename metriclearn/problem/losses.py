@@ -247,10 +247,7 @@ class ChargedForm:
 
     def shifted(self, shift: float) -> ChargedForm:
         """Return the same form with A + shift·I in place of A."""
-        form = copy.copy(self)
-        form.form = self.form.shifted(shift)
-        form.shift = form.form.shift
-        return form
+        return self.with_parts(form=self.form.shifted(shift))
 
     def plus(self, truth: Partition, weight: float) -> ChargedForm:
         """Return the same form with A − weight·N in place of A. N is the matrix of ``truth``."""

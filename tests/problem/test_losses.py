@@ -60,6 +60,8 @@ def test_partial_labels_without_a_completion_are_refused() -> None:
         LOSS(Partition.from_labels([0, 0, 1]), known)
     with pytest.raises(ValueError, match="FrobeniusLoss needs completed labels, got a PartialPar"):
         best_penalty([form], [known], loss=LOSS)
+    with pytest.raises(ValueError, match="a completion of its 3 samples, got one of 4"):
+        known.with_completion(Partition.from_labels([0, 0, 1, 1]))
 
 
 @settings(max_examples=150, deadline=None)
