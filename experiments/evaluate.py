@@ -27,7 +27,7 @@ from experiments.harness.results import COLUMNS, MEASURE
 from experiments.harness.scoring import segmented
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.indices import hausdorff, partition_loss, precision_recall
 
 MEASURES = {

@@ -23,6 +23,7 @@ from .estimators.learners.alternation import KnownStart as KnownStart
 from .estimators.learners.alternation import PrincipalStart as PrincipalStart
 from .estimators.learners.change_points import ChangePointMetricLearner as ChangePointMetricLearner
 from .estimators.learners.clustering import ClusteringMetricLearner as ClusteringMetricLearner
+from .estimators.learners.columns import ColumnSegmenter as ColumnSegmenter
 from .estimators.learners.normalized_cuts import (
     NormalizedCutMetricLearner as NormalizedCutMetricLearner,
 )
@@ -35,9 +36,8 @@ from .estimators.names.named_learner import NamedSegmentLearner as NamedSegmentL
 from .estimators.penalties.feature_penalty import FeaturePenalty as FeaturePenalty
 from .estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearner
 from .estimators.penalties.penalty_learner import SegmentCounts as SegmentCounts
-from .estimators.prediction.columns import ColumnSegmenter as ColumnSegmenter
-from .estimators.prediction.stream import SegmenterStream as SegmenterStream
-from .estimators.prediction.stream import StreamedSegments as StreamedSegments
+from .estimators.scores.stream import SegmenterStream as SegmenterStream
+from .estimators.scores.stream import StreamedSegments as StreamedSegments
 from .estimators.selection.auto import auto_metric_learner as auto_metric_learner
 from .estimators.selection.clustering_consensus import ClusteringConsensus as ClusteringConsensus
 from .estimators.selection.consensus import Consensus as Consensus

@@ -425,7 +425,7 @@ def info(model: Annotated[Path, "model file written by fit"]) -> None:
     print(f"{names} of {parts[0].n_features_in_} features")
     print(f"rank of the metric: {len(parts[-1].components_)}")
     if getattr(parts[-1], "penalty_", None) is not None:
-        unit = getattr(parts[-1], "penalty_unit_", None)
+        unit = parts[-1].score_.unit if hasattr(parts[-1], "score_") else None
         times = "" if unit is None else " times the variance of a sequence under the metric"
         print(f"penalty per segment: {parts[-1].penalty_:.4g}{times}")
     if getattr(parts[-1], "feature_penalty_", None) is not None:

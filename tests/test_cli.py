@@ -440,7 +440,7 @@ def test_neighbors_of_one_label_are_joined() -> None:
     y = np.repeat(["low", "high", "low", "high"], [10, 20, 10, 20])
     data = ml.datasets.LabeledSequences("d", [X], [y], ["g"], ["s"], ["x"])
     segmenter = ml.RecordingSegmenter().fit(data)
-    segmenter.learner_.penalty_ = 1e-3
+    segmenter.learner_.score_ = segmenter.learner_.score_.at(1e-3)
     assert len(segmenter.learner_.predict_change_points(X)) == 6
     assert [label for *_, label in segmenter.segment_features(X)] == ["low", "high"] * 2
 

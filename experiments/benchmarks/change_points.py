@@ -39,6 +39,7 @@ from experiments.benchmarks.machine import (
 )
 from experiments.benchmarks.peers import Ends, Program, answering, installed, objective, programs
 from metriclearn.datasets import make_change_points
+from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.plots import plot_scaling
 
 SIZES = [(600, 300, 10), (2000, 20, 40), (5400, 50, 90), (20000, 10, 200), (20000, 10, 1)]
@@ -115,7 +116,7 @@ def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
     ``predict_change_points``. A peer segments X L, and its time includes the computation of this
     product."""
     learner = ml.ChangePointMetricLearner()
-    learner.components_, learner.penalty_ = signal.L.T, signal.penalty
+    learner.score_ = SegmentScore(signal.L.T, signal.penalty)
     learner.n_features_in_ = len(signal.L)
 
     def multiplied(run: Program) -> Ends:

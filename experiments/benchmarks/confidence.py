@@ -24,8 +24,8 @@ from experiments.harness.comparison import group_cases
 from metriclearn import ChangePointMetricLearner, Partition
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_hapt, make_change_points
-from metriclearn.estimators.prediction.calibration import true_changes
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.scores.confidence import true_changes
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.plots import expected_calibration_error, plot_reliability
 
 _SECONDS, _RATE = (0.5, 1.0, 2.0), 2.0  # tolerances, and windows per second

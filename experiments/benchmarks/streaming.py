@@ -25,6 +25,7 @@ from experiments.benchmarks.machine import Report, Row, in_own_process, options_
 from experiments.benchmarks.stream_detectors import Found, scores
 from metriclearn import ChangePointMetricLearner, Partition
 from metriclearn.datasets import LabeledSequences, load_gazecom, load_hapt
+from metriclearn.estimators.scores.segment_score import SegmentScore
 
 PEERS = Path(__file__).parent / "stream_detectors.json"
 _FEATURES, _SEGMENT, _CHUNK, _BLOCK = 10, 1000, 100, 100_000
@@ -39,8 +40,8 @@ def synthetic_learner() -> ChangePointMetricLearner:
     """Make a learner with the Euclidean metric and the penalty 2 P log T for T = 10,000, without a
     fit."""
     learner = ChangePointMetricLearner()
-    learner.components_, learner.n_features_in_ = np.eye(_FEATURES), _FEATURES
-    learner.penalty_ = 2.0 * _FEATURES * float(np.log(1e4))
+    learner.score_ = SegmentScore(np.eye(_FEATURES), 2.0 * _FEATURES * float(np.log(1e4)))
+    learner.n_features_in_ = _FEATURES
     return learner
 
 

@@ -56,7 +56,7 @@ from experiments.harness.scoring import (
 )
 from metriclearn import Consensus, Partition, save
 from metriclearn.datasets import LabeledSequences, data_folder
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.plots.canvas import number
 
 LEARNED, TUNED, RELATIVE = "learned", "tuned", "relative"  # where a penalty comes from

@@ -22,6 +22,8 @@ from experiments.harness.comparison import cut, group_folds
 from metriclearn import FramePosteriors, Partition
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.data_sets import DataSets, read_data_sets
+from metriclearn.estimators.labelings import read_labelings
+from metriclearn.estimators.scores.segment_score import tuned_penalty
 
 Arrays = Sequence[NDArray]
 
@@ -140,8 +142,15 @@ class OverProbabilities(BaseEstimator):
     def tune_together(
         models: Sequence[OverProbabilities], parts: Sequence[tuple[Any, Any]]
     ) -> None:
-        """Set one penalty for all models, see ``MahalanobisSegmenter.tune_together``."""
+        """Set one penalty for all models, the best for all parts together."""
         for model in models:
             model.segmenter_ = copy.copy(model.segmenter_)
-        mapped = [(model.transform(X), y) for model, (X, y) in zip(models, parts)]
-        models[0].segmenter_.tune_together([model.segmenter_ for model in models], mapped)
+        mapped = []
+        for model, (X, y) in zip(models, parts):
+            data = model.segmenter_.read_data(model.transform(X))
+            truths = read_labelings(type(model).__name__, y, data, segments=True, partial=True)
+            mapped.append((data.arrays, truths))
+        scores = [model.segmenter_.present_score for model in models]
+        penalty, _ = tuned_penalty("OverProbabilities", scores, mapped)
+        for model, score in zip(models, scores):
+            model.segmenter_.score_ = score.at(penalty)

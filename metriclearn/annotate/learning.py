@@ -28,14 +28,8 @@ from metriclearn.annotate.suggest import LabeledRecordings
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
-from metriclearn.estimators.learners.large_margin import (
-    complete_labels,
-    minimize,
-    state_problem,
-)
 from metriclearn.estimators.learners.task import Training
-from metriclearn.estimators.prediction.calibration import Calibration, uncalibrated
-from metriclearn.oracles.change_points import ConstrainedChangePoints
+from metriclearn.estimators.scores.confidence import Calibration, uncalibrated
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.knowledge import PartialPartition, fewest_changes
@@ -106,7 +100,7 @@ class Model:
         for _, ends in labels.pieces.stretches:
             changes += ends[:-1].tolist()
         for start, stop in pairwise([*changes, len(X)]):
-            part: Any = self.learner.form(X[start:stop]).shifted(-penalty)
+            part: Any = self.learner.score_.form(X[start:stop]).shifted(-penalty)
             inside, near = labels.within(start, stop), min(tolerance, stop - start - 1)
             constrained = inside if inside.constraints else None
             if scores is not None:
@@ -275,11 +269,9 @@ class Group:
                 pieces.append((one.features[start:stop], inside.segmentation() or inside))
         pieces = _some(pieces, [len(X) for X, _ in pieces])
         if self.model is not None:
-            complete = ConstrainedChangePoints()
             for i, (X, truth) in enumerate(pieces):
                 if isinstance(truth, PartialPartition):
-                    form = self.model.learner.form(X).shifted(-self.model.learner.penalty_)
-                    pieces[i] = X, complete(form, None, truth)
+                    pieces[i] = X, self.model.learner.score_.segment(X, known=truth)
         learner = _fitted(pieces, self.patience)
         if learner is None:
             self.model = self.calibration = self.checked = None
@@ -342,10 +334,7 @@ class Group:
         best = joint if is_joint else apart
         self.checked = best.check
         if sum(len(one.losses) for one in best.margins) >= _CALIBRATED:
-            nothing = np.zeros((0, 0))
-            self.calibration = Calibration.learn(
-                best.margins, best.truths, self.tolerance, nothing, None
-            )
+            self.calibration = Calibration.learn(best.margins, best.truths, self.tolerance)
 
     def _names_without(self, given: Given, left: list[Stretch]) -> Names | None:
         """Learn names from all labeled rows outside of the given stretches."""
@@ -395,12 +384,13 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
     learner: Any = ChangePointMetricLearner(solver=_SOLVER, callbacks=[limit], verbose=False)
     # As in ``fit``, but without its checks of the data and its warnings about few labels.
     training = Training(DataSets(arrays, False, None), truths)
-    learner, _ = minimize(learner, state_problem(learner, complete_labels(learner, training)))
+    learner, _ = learner.solved(learner.stated(training))
     if not len(learner.components_) or not learner.penalty_:
         return None
     if PartialPartition not in map(type, truths) and sum(counts) < _FEW_CHANGES:
         # with few labels many penalties have the least loss; the one in the middle is safest
-        learner.penalty_, _ = best_penalty(list(map(learner.form, arrays)), truths)
+        penalty, _ = best_penalty(list(map(learner.score_.form, arrays)), truths)
+        learner = learner.with_score(learner.score_.at(penalty))
     return learner
 
 

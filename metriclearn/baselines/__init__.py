@@ -5,6 +5,7 @@ from metriclearn.baselines.mmc import MMC as MMC
 from metriclearn.baselines.neighborhood import NeighborhoodComponents as NeighborhoodComponents
 from metriclearn.baselines.predictors import MetricKMeans as MetricKMeans
 from metriclearn.baselines.predictors import TunedSegmenter as TunedSegmenter
+from metriclearn.estimators.learners.equal_cuts import EqualCuts as EqualCuts
 from metriclearn.estimators.learners.linear import Euclidean as Euclidean
 from metriclearn.estimators.learners.linear import PrincipalComponents as PrincipalComponents
 from metriclearn.estimators.learners.linear import RelevantComponents as RelevantComponents
@@ -14,4 +15,3 @@ from metriclearn.estimators.penalties.interval_regression import (
 )
 from metriclearn.estimators.penalties.penalty_learner import BayesianCriterion as BayesianCriterion
 from metriclearn.estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearner
-from metriclearn.estimators.prediction.equal_cuts import EqualCuts as EqualCuts

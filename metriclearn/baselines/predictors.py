@@ -12,8 +12,9 @@ from sklearn.base import BaseEstimator, clone
 from metriclearn.estimators.labelings import read_labeled, refuse_unlabeled
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.learners.linear import Euclidean
-from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
+from metriclearn.estimators.scores.segment_score import SegmentScore
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Needs, component, either, number, refuse_unknown
@@ -73,10 +74,9 @@ class MetricKMeans(MahalanobisClusterer):
             refuse_unknown(self, unknown)
         fitted, data, truths = read_labeled(self, X, y, segments=False)
         fitted.baseline_ = clone(self.baseline).fit(data.arrays, truths)
-        fitted.components_ = fitted.baseline_.components_
-        fitted.penalty_ = None
         counts = {truth.n_clusters for truth in truths}
-        fitted.n_clusters_ = counts.pop() if len(counts) == 1 else None
+        n_clusters = counts.pop() if len(counts) == 1 else None
+        fitted.score_ = ClusterScore(fitted.baseline_.components_, None, n_clusters)
         self.__dict__ = fitted.__dict__
         return self
 
@@ -142,15 +142,14 @@ class TunedSegmenter(MahalanobisSegmenter):
         segments = True if needed else None
         fitted, data, truths = read_labeled(self, X, y, segments=segments, partial=True)
         fitted.baseline_ = clone(self.baseline).fit(data.arrays, truths or None)
-        fitted.components_ = fitted.baseline_.components_
-        fitted.penalty_ = None
+        components, penalty = fitted.baseline_.components_, None
         vars(fitted).pop("training_loss_", None)  # of an earlier fit
         if self.n_segments is None and self.penalty != "tuned":
-            fitted.penalty_ = float(self.penalty)
+            penalty = float(self.penalty)
         elif self.n_segments is None:
-            forms = [LowRankForm(center(array) @ fitted.components_.T) for array in data.arrays]
+            forms = [LowRankForm(center(array) @ components.T) for array in data.arrays]
             refuse_unlabeled(type(self).__name__, truths)
-            found = best_penalty(forms, truths, min_size=self.min_size)
-            fitted.penalty_, fitted.training_loss_ = found
+            penalty, fitted.training_loss_ = best_penalty(forms, truths, min_size=self.min_size)
+        fitted.score_ = SegmentScore(components, penalty, min_size=self.min_size)
         self.__dict__ = fitted.__dict__
         return self

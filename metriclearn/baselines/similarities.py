@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.estimators.data_sets import keep_features, note_constant
-from metriclearn.estimators.prediction.cutter import (
+from metriclearn.estimators.scores.cut_score import (
+    CutScore,
     NormalizedCutSegmenter,
     read_graphs,
     read_node_labels,
+    standardized,
 )
 from metriclearn.running.parameters import check_parameters
 from metriclearn.similarities import NodeLabels, Nodes
@@ -39,19 +41,20 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         graphs: Any = read_graphs(who, X, self.features, False)
         truths = read_node_labels(who, y, graphs, self.balance)
         keep_features(self, graphs)
-        self.scale_ = graphs.pooled_deviation(who)
-        note_constant(self, np.isfinite(self.scale_), stacklevel=3)
-        nodes = [self.scaled(one) for one in graphs.arrays]
-        self._accept(self._choose(nodes, truths))
-        self.set_threshold(nodes, [truth.n_clusters for truth in truths])
+        scale = graphs.pooled_deviation(who)
+        note_constant(self, np.isfinite(scale), stacklevel=3)
+        nodes = [standardized(one, scale, self.similarity) for one in graphs.arrays]
+        score = self._choose(nodes, truths, scale)
+        self.score_ = score.with_threshold(nodes, [truth.n_clusters for truth in truths])
         return self
 
-    def _accept(self, weights: NDArray) -> None:
-        self.components_ = np.diag(np.sqrt(weights)) / self.scale_
+    def _weighing(self, weights: NDArray, scale: NDArray) -> CutScore:
+        components = np.diag(np.sqrt(weights)) / scale
+        return CutScore(components, scale, self.similarity, self.rounding)
 
     @abstractmethod
-    def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels]) -> NDArray:
-        """Choose the weights w of the standardized features, (P,)."""
+    def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels], scale: NDArray) -> CutScore:
+        """Return a score with the weights w of the features, which ``scale`` (P,) standardizes."""
 
 
 @dataclass(eq=False, repr=False)
@@ -68,9 +71,8 @@ class EuclideanSimilarity(WeighedSimilarity):
 
     scale: float = 1.0
 
-    def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels]) -> NDArray:
-        P = self.n_features_in_
-        return np.full(P, self.scale / P)
+    def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels], scale: NDArray) -> CutScore:
+        return self._weighing(np.full(len(scale), self.scale / len(scale)), scale)
 
 
 @dataclass(eq=False, repr=False)
@@ -102,13 +104,13 @@ class SimilarityGridSearch(WeighedSimilarity):
     first: Sequence[int] = (3, 4)
     scales: Sequence[float] = tuple(10.0 ** np.arange(-4.0, 1.6, 0.5))
 
-    def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels]) -> NDArray:
-        is_first = np.isin(np.arange(self.n_features_in_), list(self.first))
+    def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels], scale: NDArray) -> CutScore:
+        is_first = np.isin(np.arange(len(scale)), list(self.first))
         n = len(self.scales)
         self.losses_ = np.empty((n, n))
         for i, j in np.ndindex(n, n):
-            self._accept(np.where(is_first, self.scales[i], self.scales[j]))
-            self.losses_[i, j] = self.mean_loss(nodes, truths)
+            weights = np.where(is_first, self.scales[i], self.scales[j])
+            self.losses_[i, j] = self._weighing(weights, scale).mean_loss(nodes, truths)
         i, j = divmod(int(np.argmin(self.losses_)), n)  # row and column of the least loss
         self.scales_ = (float(self.scales[i]), float(self.scales[j]))
-        return np.where(is_first, *self.scales_)
+        return self._weighing(np.where(is_first, *self.scales_), scale)

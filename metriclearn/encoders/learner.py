@@ -31,8 +31,8 @@ from metriclearn.estimators.labelings import (
 )
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
-from metriclearn.estimators.prediction.stream import StreamSource
+from metriclearn.estimators.scores.segment_score import SegmentScore
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.named_segments import named_truths
 from metriclearn.problem.partition import Partition
@@ -50,6 +50,31 @@ from metriclearn.running.parameters import (
 )
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """A trained network as the view of a score."""
+
+    network: nn.Module
+    device: str
+
+    def transform(self, X: Sequence[NDArray]) -> list[NDArray]:
+        """Compute the outputs of the network for recordings."""
+        return encoded(self.network, X, self.device)
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """Rows before and after a row that its output depends on; None: unknown."""
+        return rows_seen(self.network)
+
+    def refusal_of_streams(self) -> str:
+        """Return what a stream needs if the reach is unknown, and the remedy."""
+        return (
+            "an encoder that sees a known number of rows for a stream; take WindowEncoder or "
+            "TemporalConvolution, or give your module an attribute rows_seen with the numbers of "
+            "rows before and after."
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -265,7 +290,6 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         with seeded(seed):
             standardization, network = fitted._made_network()
         standardization.fit(list(compress(data.arrays, ~is_held)), who)
-        fitted.feature_penalty_ = fitted.name_weights_ = None
         training = Training(fitted, network, seed, rest, held, names, classes)
         fitted.kept_ = training.run()
         fitted.history_, fitted.best_epoch_ = training.history, training.best_epoch
@@ -275,11 +299,10 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         # Either all truths are complete or none is.
         tunable = isinstance(truths[0], Partition) and last.penalty_ is not None
         if self.retune and tunable and len(last.components_):
-            forms = list(map(last.form, outputs))
-            last.penalty_, _ = best_penalty(forms, truths, min_size=last.min_size)
-        fitted.components_, fitted.penalty_ = last.components_, last.penalty_
-        fitted.feature_penalty_, fitted.name_weights_ = last.feature_penalty_, last.name_weights_
-        fitted.solution_ = last.solution_
+            forms = list(map(last.score_.form, outputs))
+            penalty, _ = best_penalty(forms, truths, min_size=last.min_size)
+            last.score_ = last.score_.at(penalty)
+        fitted.score_, fitted.solution_ = last.score_, last.solution_
         self.__dict__ = fitted.__dict__
         return self
 
@@ -365,8 +388,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         outputs = encoded(self.encoder_, data.arrays, self.device)
         return replace(data, arrays=outputs, feature_names=None)
 
-    def stream_source(self) -> StreamSource:
-        """Return the parts of this learner that a stream needs.
+    def stream_score(self) -> SegmentScore:
+        """Return the score that a stream follows.
 
         The encoder gets each row together with the neighboring rows on which its output depends.
 
@@ -375,20 +398,10 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         ValueError
             If the number of these neighboring rows is unknown, or if there is no penalty.
         """
-        source, network = super().stream_source(), self.encoder_
-        reach = rows_seen(network)
-        if reach is None:
-            raise ValueError(
-                "EncoderMetricLearner needs an encoder that sees a known number of rows for a "
-                "stream; take WindowEncoder or TemporalConvolution, or give your module an "
-                "attribute rows_seen with the numbers of rows before and after."
-            )
-
-        def read(X: NDArray) -> tuple[NDArray, NDArray | None, NDArray | None]:
-            return source.read(encoded(network, [X], self.device)[0])
-
-        behind, ahead = source.behind + reach[0], source.ahead + reach[1]
-        return source._replace(read=read, behind=behind, ahead=ahead)
+        score = replace(super().stream_score(), view=EncodedRows(self.encoder_, self.device))
+        if (lacking := score.refusal_of_streams()) is not None:
+            raise ValueError(f"EncoderMetricLearner needs {lacking}")
+        return score
 
     def _check(self, data: DataSets, truths: list[Any]) -> None:
         """Raise an error before training if the last layer could not use the data."""

@@ -26,6 +26,7 @@ from metriclearn.encoders.augmentations import Recording
 from metriclearn.encoders.hinge import NamedProducts, StructuredHingeLoss
 from metriclearn.encoders.networks import Ensemble
 from metriclearn.estimators.names.emissions import NameWeights
+from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.running.atomic import Checkpoint
 from metriclearn.running.callbacks import Progress, ProgressBar
 
@@ -182,14 +183,15 @@ class Training:
     def _snapshot(self) -> Any:
         """Return an estimator with the current network and penalty, and the metric B = I."""
         learner = copy.copy(self.settings)
-        learner.kept_, learner.components_ = self.network, np.eye(self.n_outputs)
+        learner.kept_, names = self.network, None
         if isinstance(self.head, ScoresOfNames):
             assert self.classes is not None
             averaged = [m for m in self.network.modules() if isinstance(m, Ensemble)]
             scale = prod(len(m.encoders) for m in averaged) ** -0.5  # their outputs are summed
-            learner.name_weights_ = self.head.weights(self.classes, scale)
+            names = self.head.weights(self.classes, scale)
         given = learner.n_segments == "given"
-        learner.penalty_ = None if given else float(self.loss.penalty.detach())
+        penalty = None if given else float(self.loss.penalty.detach())
+        learner.score_ = SegmentScore(np.eye(self.n_outputs), penalty, names=names)
         return learner
 
     def _checkpoint(self) -> Checkpoint:

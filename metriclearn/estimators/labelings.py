@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.estimators.data_sets import DataSets, keep_features, read_data_sets
 from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.named_segments import PartialNames
 from metriclearn.problem.partition import Partition, factorize, label_array, label_values
 from metriclearn.running.parameters import check_parameters, number, real_array, shown
 
@@ -175,8 +176,6 @@ def read_labeled(
     """
     check_parameters(estimator)
     fitted, who = copy.copy(estimator), type(estimator).__name__
-    # tune_penalty has set this for an earlier penalty.
-    vars(fitted).pop("penalty_unit_", None)
     data = read_data_sets(who, X)
     truths: list[Any] = []
     if segments is not None:
@@ -342,22 +341,27 @@ def read_names(
     return codes, classes
 
 
-def read_parts(kind: type, models: Any, parts: Any) -> list[tuple[Any, Any]]:
-    """Pair the first model with the first part (X, y), the second with the second, and so on.
+def read_known(
+    who: str, known: Any, data: DataSets, classes: NDArray | None = None
+) -> Sequence[PartialPartition | None]:
+    """Read the labels of parts of new recordings, with which their segmentations have to agree.
 
-    Raises
-    ------
-    ValueError
-        If there are more pairs (X, y) than models.
+    Parameters
+    ----------
+    who : str
+        Name used in errors.
+    known : labelings or None
+        One for each data set; None if nothing is known.
+    data : DataSets
+    classes : array (C,), optional
+        The names that a segmenter predicts, if it predicts names.
     """
-    listed = all(isinstance(one, (list, tuple)) for one in (models, parts))
-    if (
-        not (listed and len(models) >= len(parts) > 0)
-        or not all(isinstance(model, kind) for model in models)
-        or not all(isinstance(part, (list, tuple)) and len(part) == 2 for part in parts)
-    ):
-        raise ValueError(
-            f"{kind.__name__} needs a list of fitted models and a list of pairs (X, y), at most "
-            f"one for each model, got {shown(models)} and {shown(parts)}."
-        )
-    return list(zip(models, parts))
+    if known is None:
+        return [None] * len(data.arrays)
+    truths = read_labelings(who, known, data, segments=True, partial=True)
+    given = PartialPartition.from_partition
+    facts = [given(one) if isinstance(one, Partition) else one for one in truths]
+    if classes is None:
+        return facts
+    codes, _ = read_names(who, known, data, truths, classes)
+    return list(map(PartialNames, facts, codes))

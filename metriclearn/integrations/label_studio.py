@@ -28,7 +28,7 @@ from metriclearn.datasets.recordings import cached_features, recording_files
 from metriclearn.datasets.registry import PathLike
 from metriclearn.datasets.sequences import of_parts
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
-from metriclearn.estimators.prediction.calibration import uncalibrated
+from metriclearn.estimators.scores.confidence import uncalibrated
 from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
 from metriclearn.integrations.label_studio_json import (
     Clock,

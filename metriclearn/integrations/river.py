@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metriclearn.estimators.prediction.stream import Streaming
+from metriclearn.estimators.scores.stream import Streaming
 
 
 class StreamingChangePointDetector:

@@ -92,7 +92,8 @@ class MahalanobisCost(BaseCost):
             or on the names of segments.
         """
         validation.check_is_fitted(self)
-        if getattr(self.metric, "penalty_unit_", None) is not None:
+        score = getattr(self.metric, "score_", None)
+        if getattr(score, "unit", None) is not None:
             raise ValueError(
                 f"{type(self).__name__} needs a penalty in units of squared distance, but the "
                 "metric has one in units of each sequence's variance; call "

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
-from metriclearn.estimators.prediction.stream import SegmenterStream
+from metriclearn.estimators.scores.stream import SegmenterStream
 from metriclearn.estimators.selection.consensus import Consensus
 from metriclearn.integrations.fitting import fit_segmenter
 from metriclearn.running.extras import optional

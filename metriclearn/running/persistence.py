@@ -8,13 +8,11 @@ import numbers
 import os
 import pkgutil
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
-from inspect import signature
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,16 +25,9 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 import metriclearn
 from metriclearn.running.atomic import replacing
 
-# Since format 3 a file has a digest of its contents. Since 4 repeated objects are stored once.
-_FORMAT = 4
+# Raised whenever a change makes older files unreadable.
+_FORMAT = 5
 _COMPOSED = (Pipeline, FeatureUnion)  # estimators of scikit-learn that hold others
-# Format 1 wrote these records without their names. Kind in the file -> name of the dataclass.
-_RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
-# classes and attributes that have other names in older files
-_RENAMED = {"LearnedPrice": "FeaturePenalty", "TorchChangePoints": "ChangePoints"}
-_RENAMED_ATTRIBUTES = {"price_": "feature_penalty_", "price": "penalty"}
-# classes that are gone -> the class to fit instead
-_REMOVED = {"DataPenaltyMetricLearner": "PenaltyLearner"}
 # Only training needs augmentations, callbacks, executors, the large paths of segmentations and of
 # strengths (path_, paths_), and the predictions for recordings that were left out (left_out_). A
 # stream computes kept_ from its other attributes.
@@ -120,8 +111,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is damaged, was not written by :func:`save`, has a newer format, or holds an
-        estimator that metriclearn no longer has.
+        If the file is damaged, was not written by :func:`save`, or has another format.
     ImportError
         If a package that the estimator needs is missing, such as torch for encoders, or if the
         class of an encoder is missing.
@@ -152,22 +142,17 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"metriclearn.load needs a file written by metriclearn.save, but {path} is damaged or "
             "of another kind; save the model again."
         ) from error
-    if version > _FORMAT:
+    if version != _FORMAT:
+        made = document.get("version")
         raise ValueError(
-            f"metriclearn.load reads format {_FORMAT}, but {path} has format {version} of "
-            f"metriclearn {document.get('version')}; upgrade metriclearn."
+            f"metriclearn.load reads format {_FORMAT}, but {path} has format {version}; load it "
+            f"with metriclearn {made}, or fit the model again."
         )
-    if version > 2 and digest != _digest({**arrays, "metriclearn": np.array(text)}):
+    if digest != _digest({**arrays, "metriclearn": np.array(text)}):
         raise ValueError(
             f"metriclearn.load needs a file as metriclearn.save wrote it, but {path} was changed; "
             "save the model again."
         )
-    for name, instead in _REMOVED.items():
-        if f'{name}"' in text:
-            raise ValueError(
-                f"metriclearn.load found a {name}, which metriclearn no longer has, in {path}; "
-                f"fit a {instead} to the data again."
-            )
     try:
         ((kind, content),) = document["estimator"].items()
         if kind != "object":
@@ -309,7 +294,6 @@ def _class_at(path: str, kind: str) -> type:
     cannot execute anything.
     """
     home, _, name = path.rpartition(".")
-    name = _RENAMED.get(name, name)
     if composed := {cls.__name__: cls for cls in _COMPOSED}.get(name):
         return composed
     homes = [home, "metriclearn"] if home.startswith("metriclearn.") else ["metriclearn"]
@@ -329,33 +313,10 @@ def _class_at(path: str, kind: str) -> type:
     raise ValueError(f"metriclearn has no {name} that a model file can hold")
 
 
-@cache
-def _parameters_of(cls: type) -> frozenset[str]:
-    """Return the names of parameters, from a cache because a consensus has hundreds of models."""
-    return frozenset(signature(cls).parameters)
-
-
-def _made(cls: type, values: dict[str, Any]) -> Any:
-    """Make an instance of the class from stored parameters.
-
-    Parameters that the class no longer has are left out, with a warning unless they are None.
-    """
-    gone = {k: v for k, v in values.items() if k not in _parameters_of(cls)}
-    if lost := [k for k, v in gone.items() if v is not None]:
-        warnings.warn(
-            f"metriclearn.load leaves out {', '.join(lost)}, which {cls.__name__} no longer has; "
-            "compare a prediction with an older one, and save the model again.",
-            stacklevel=2,
-        )
-    return cls(**{k: v for k, v in values.items() if k not in gone})
-
-
 def _decode(value: Any, parts: _Parts) -> Any:
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
-    if kind in _RECORDS:
-        kind, content = "record", [_RECORDS[kind], content]
     match kind:
         case "array":
             return parts.arrays[content]
@@ -384,11 +345,8 @@ def _decode(value: Any, parts: _Parts) -> Any:
             return parts.arrays[key]
         case "object" | "record":
             path, *contents = content
-            parameters, *fitted = (
-                {_RENAMED_ATTRIBUTES.get(key, key): item for key, item in values.items()}
-                for values in (_decode(content, parts) for content in contents)
-            )
-            instance = _made(_class_at(path, kind), parameters)
+            parameters, *fitted = (_decode(content, parts) for content in contents)
+            instance = _class_at(path, kind)(**parameters)
             for values in fitted:
                 vars(instance).update(values)
             if kind == "object":

@@ -13,6 +13,7 @@ from metriclearn.annotate.learning import Check, Given, Group, Model
 from metriclearn.annotate.project import Annotation, partial_labels, read_annotations
 from metriclearn.annotate.signals import Recording
 from metriclearn.datasets.annotations import row_labels
+from metriclearn.estimators.scores.segment_score import SegmentScore
 
 
 def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, ml.PartialPartition]:
@@ -37,7 +38,7 @@ def test_segments_agree_with_labels_and_are_best(seed: int, one_change: bool) ->
     if one_change:
         labels = ml.PartialPartition(len(X), regions=[ml.Region(10, 26, ml.EXACTLY_ONE)])
     learner = ml.ChangePointMetricLearner()
-    learner.components_, learner.penalty_ = components, 2.0
+    learner.score_ = SegmentScore(components, 2.0)
     recording = Recording("x", "table", Path("x.csv"), X, ["a", "b"], 1.0, float(len(X)))
     given = Given([labels], [], [np.full(len(X), -1)])
     (margins,) = Group([recording], Model(learner)).segment(given)

@@ -451,8 +451,8 @@ class Wide(WindowEncoder):
 
 
 def test_a_stream_reads_the_rows_that_an_encoder_says_it_sees() -> None:
-    source = learner(partial(Wide, width=4, n_outputs=2), n_epochs=1).fit(XS, YS).stream_source()
-    assert (source.behind, source.ahead) == (7, 3)
+    fitted = learner(partial(Wide, width=4, n_outputs=2), n_epochs=1).fit(XS, YS)
+    assert fitted.stream_score().reach == (7, 3)
 
 
 def test_what_a_file_cannot_hold_or_find_is_refused(tmp_path: Path, monkeypatch: Any) -> None:

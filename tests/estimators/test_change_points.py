@@ -59,7 +59,8 @@ def test_predictions_are_exact_segmentations_under_the_learned_metric() -> None:
         np.testing.assert_array_equal(labels, ml.Partition.from_change_points(ends).labels)
     changes = 0
     for penalty in np.geomspace(0.02, 20.0, 100):
-        learner.penalty_, before = penalty, learner.predict_change_points(XS[0])
+        before = learner.predict_change_points(XS[0])
+        learner.score_ = learner.score_.at(penalty)
         form = ml.LowRankForm(learner.transform(XS[0]), shift=-penalty)
         ends = learner.predict_change_points(XS[0])
         np.testing.assert_array_equal(ends, ml.ChangePoints(2)(form).change_points)
@@ -168,7 +169,7 @@ def test_penalty_that_one_sequence_leaves_open_is_told() -> None:
     with pytest.warns(UserWarning, match="the penalty of a segment from one sequence"):
         learner = ml.ChangePointMetricLearner().fit(data.sequences[0], data.labels[0])
     assert learner.predict_change_points(data.sequences[0]).tolist() == [*data.change_points[0]]
-    learner.penalty_ *= 2 / 3
+    learner.score_ = learner.score_.at(learner.penalty_ * 2 / 3)
     assert learner.predict_change_points(data.sequences[0]).tolist() == [*data.change_points[0]]
     long = make_change_points(1, 200, 10, 3, (6, 6), random_state=0)
     with warnings.catch_warnings():

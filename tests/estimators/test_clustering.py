@@ -110,7 +110,7 @@ def test_prediction_without_k_maximizes_the_penalized_score() -> None:
     assert value >= form.at(ml.Partition.from_labels(y)) - 1e-9
     penalized = ml.DPMeans(learner.penalty_, order="farthest-first").fit_predict(form.factors)
     assert value >= form.at(ml.Partition.from_labels(penalized)) - 1e-9
-    learner.penalty_ = 100.0 * learner.penalty_
+    learner.score_ = learner.score_.at(100.0 * learner.penalty_)
     assert len(set(learner.predict(X))) == 1
     assert len(set(learner.predict(X, n_clusters=4))) == 4
 

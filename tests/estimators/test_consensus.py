@@ -69,7 +69,7 @@ def test_the_models_of_a_member_share_the_penalty_that_is_best_for_all_of_them(c
         losses = []
         for model, test in pairs:
             other = copy.copy(model)
-            other.penalty_ = factor * model.penalty_
+            other.score_ = model.score_.at(factor * model.penalty_, model.score_.unit)
             for i in test:
                 found = ml.Partition(ends=other.predict_change_points(DATA.sequences[i]))
                 truth = ml.Partition.from_labels(DATA.labels[i])
@@ -137,36 +137,6 @@ def test_models_of_one_fit_answer_as_they_do_alone(twice, n_segments) -> None:
                 assert type(one) is type(other)
                 if hasattr(one, "names"):
                     np.testing.assert_array_equal(one.names, other.names)
-
-
-def test_a_model_that_the_user_replaces_answers_for_itself_only(consensus) -> None:
-    changed = copy.copy(consensus)
-    other = ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(1.0))
-    changed.models_ = [other.fit(NEW.sequences, NEW.labels), *consensus.models_[1:]]
-    data = changed.read_data(DATA.sequences)
-    answers = changed.answers_of(changed.models_, data, fits=changed.fits_)
-    for found, model in zip(answers, changed.models_):
-        for one, wanted in zip(found, model.segmented(data, None)):
-            np.testing.assert_array_equal(one.change_points, wanted.change_points)
-
-
-class Halves(ml.ChangePointMetricLearner):
-    """Segments in its own way, whatever the penalty."""
-
-    def segmented(self, data, n_segments, program=None):
-        if program is not None:
-            return super().segmented(data, n_segments, program)
-        return [ml.Partition.from_change_points([len(X) // 2, len(X)]) for X in data.arrays]
-
-
-def test_a_subclass_of_the_user_answers_in_its_own_way() -> None:
-    model = Halves().fit(DATA.sequences, DATA.labels)
-    folds = [np.arange(4), np.arange(4, 8)]
-    consensus = ml.Consensus.of_models(
-        {"halves": [[model, model]]}, DATA.sequences, DATA.labels, folds
-    )
-    for X, ends in zip(NEW.sequences, consensus.predict_change_points(NEW.sequences)):
-        assert ends.tolist() == [len(X) // 2, len(X)]
 
 
 def test_shares_of_models(consensus) -> None:
@@ -335,12 +305,6 @@ def test_bad_input(parameters, data, message) -> None:
 def test_bad_models(members, left_out, message) -> None:
     with assert_refused(f"Consensus needs .*{message}"):
         ml.Consensus.of_models(members, DATA.sequences, DATA.labels, left_out)
-
-
-@pytest.mark.parametrize("kind", [TunedSegmenter, FrameClassifier])
-def test_parts_for_other_models(kind) -> None:
-    with assert_refused("a list of fitted models and a list of pairs"):
-        kind.tune_together([kind()], [])
 
 
 @pytest.mark.parametrize(("members", "loss"), [(3, 0.0), ([ml.Partition.from_labels([0, 1])], "a")])

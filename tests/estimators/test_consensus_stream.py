@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 import metriclearn as ml
 from metriclearn.baselines import FrameClassifier
+from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.selection.live import live_segments
 from tests.budget import examples
 from tests.estimators.test_consensus import NAMED, NEW, named_recordings
@@ -46,6 +47,7 @@ def consensus_of(rng: np.random.Generator, n_features: int, names: int) -> ml.Co
         min_size, penalty = int(rng.choice([1, 1, 4])), float(rng.choice([0.5, 3.0, 12.0, 50.0]))
         models.append(segmenter_of(rng, n_features, min_size, penalty, named))
     consensus.models_, consensus.families_ = models, ["family"] * len(models)
+    consensus.fits_ = range(len(models))
     consensus.weights_ = rng.dirichlet(np.ones(len(models)))
     consensus.classes_ = np.array(["lie", "run", "sit", "walk"]) if names else None
     consensus.name_loss_, consensus.n_features_in_ = float(rng.choice([0.0, 0.01, 0.2])), n_features
@@ -128,8 +130,9 @@ def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
     consensus = ml.Consensus()
     consensus.models_ = [segmenter_of(rng, 1, 1, penalty) for penalty in (10.0, 12.0, 14.0)]
     for model in consensus.models_:
-        model.components_ = np.eye(1)
+        model.score_ = SegmentScore(np.eye(1), model.penalty_)
     consensus.families_, consensus.weights_ = ["family"] * 3, np.full(3, 1 / 3)
+    consensus.fits_ = range(3)
     consensus.classes_, consensus.name_loss_, consensus.n_features_in_ = None, 0.0, 1
     X = np.concatenate([rng.normal(size=1000), rng.normal(size=400) + 1.0, rng.normal(size=500)])
     stream = consensus.stream(max_delay=400)
@@ -168,8 +171,8 @@ def test_what_cannot_follow_is_named_with_the_remedy(consensus) -> None:
     ):
         consensus.stream()
     model = consensus.streaming_model()
-    assert model.penalty_unit_ is None
-    able = [m.penalty_unit_ is None for m in consensus.models_]
+    assert model.score_.unit is None
+    able = [m.score_.unit is None for m in consensus.models_]
     assert consensus.weights_[consensus.models_.index(model)] == consensus.weights_[able].max()
     members: dict[str, Any] = {
         **METRICS,

@@ -164,7 +164,7 @@ def test_segments_of_single_samples_are_told() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted.predict(XS)
-    fitted.penalty_ *= 1e-3
+    fitted.score_ = fitted.score_.at(1e-3 * fitted.penalty_)
     noisy, y = TEST[0]
     with pytest.warns(UserWarning, match=r"fewer than two samples on average in 1 of 2 data sets"):
         assert len(fitted.predict_change_points([noisy, 0 * noisy])[0]) > 30
@@ -265,7 +265,7 @@ def test_tuned_penalties_are_the_best_of_all(parameters, unit) -> None:
 
     def loss(penalty: float) -> float:
         other = copy.copy(tuned)
-        other.penalty_ = penalty
+        other.score_ = tuned.score_.at(penalty, unit)
         pairs = zip(other.predict_change_points(Xs), ys)
         partitions = [(ml.Partition(ends=ends), ml.Partition.from_labels(y)) for ends, y in pairs]
         return float(np.mean([ml.FrobeniusLoss()(*pair) for pair in partitions]))
@@ -289,7 +289,7 @@ def test_penalties_in_units_of_each_sequences_variance(tmp_path, capsys) -> None
         np.testing.assert_allclose(margins.losses, others.losses)
         Z = X @ fitted.components_.T
         by_hand = copy.copy(plain)
-        by_hand.penalty_ = penalty * Z.var(axis=0).sum()
+        by_hand.score_ = plain.score_.at(penalty * Z.var(axis=0).sum())
         np.testing.assert_array_equal(by_hand.predict(X), fitted.predict(X))
         np.testing.assert_array_equal(by_hand.predict_states(X), fitted.predict_states(X))
         in_units = by_hand.boundary_margins(X).losses / Z.var(axis=0).sum()
@@ -304,10 +304,10 @@ def test_penalties_in_units_of_each_sequences_variance(tmp_path, capsys) -> None
     with pytest.raises(ValueError, match="needs unit=None or"):
         fitted.tune_penalty(Xs, ys, unit="std")
     assert fitted.tune_penalty(louder, ys).penalty_ == absolute
-    assert fitted.tune_penalty(Xs, ys, "variance").fit(XS, YS).penalty_unit_ is None
+    assert fitted.tune_penalty(Xs, ys, "variance").fit(XS, YS).score_.unit is None
     baseline = TunedSegmenter().fit(Xs, ys).tune_penalty(Xs, ys, "variance")
     assert baseline.score(louder, ys) == baseline.score(Xs, ys)
-    assert baseline.fit(Xs, ys).penalty_unit_ is None
+    assert baseline.fit(Xs, ys).score_.unit is None
 
 
 def test_penalties_tuned_on_partial_labels() -> None:
@@ -321,7 +321,7 @@ def test_penalties_tuned_on_partial_labels() -> None:
     assert best >= before
     for factor in np.geomspace(0.1, 10, 30):
         other = copy.copy(fitted)
-        other.penalty_ = fitted.penalty_ * factor
+        other.score_ = fitted.score_.at(fitted.penalty_ * factor)
         assert other.score(Xs, halves) <= best + 1e-12
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import metriclearn as ml
+from metriclearn.estimators.scores.segment_score import SegmentScore
 from tests.exhaustive import all_segmentations, labels_of
 from tests.training import XS, YS
 
@@ -56,7 +57,7 @@ def test_predictions_are_the_best_of_the_weighted_objective(fitted) -> None:
         if not w.any():
             continue
         X = np.where(w[:, None], rng.normal(size=(8, 2)), 0.0)
-        learner.components_, learner.penalty_ = rng.normal(size=(2, 2)), rng.uniform(0.1, 4.0)
+        learner.score_ = SegmentScore(rng.normal(size=(2, 2)), rng.uniform(0.1, 4.0))
         ends = segmenter.predict_change_points(np.where(w[:, None], X, np.nan))
         Z = X @ learner.components_.T
         values = [weighted_value(Z, w, e, learner.penalty_) for e in all_segmentations(8)]

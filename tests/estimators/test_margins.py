@@ -8,7 +8,7 @@ import pytest
 import metriclearn as ml
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.prediction.calibration import Calibration, true_changes
+from metriclearn.estimators.scores.confidence import Calibration, true_changes
 
 DATA = make_change_points(6, 80, 3, 2, (3, 6), random_state=0)
 
@@ -71,7 +71,7 @@ def test_calibration_is_kept_in_files_and_not_for_another_metric(
     for one, other in zip(margins, again.boundary_margins(DATA.sequences)):
         assert np.array_equal(one.probabilities, other.probabilities)
     assert again.boundary_margins(DATA.sequences[0], tolerance=1).probabilities is None
-    again.penalty_ *= 2.0
+    again.score_ = again.score_.at(2.0 * again.penalty_)
     assert again.boundary_margins(DATA.sequences[0]).probabilities is None
 
 

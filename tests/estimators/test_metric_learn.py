@@ -67,7 +67,7 @@ def test_get_metric_is_the_distance_and_outlives_changes(fitted) -> None:
     assert before == pytest.approx(distance, rel=1e-12)
     assert metric(a, b, squared=True) == pytest.approx(distance**2, rel=1e-12)
     table = squareform(pdist(learner.transform(XS[0][:12])))
-    learner.components_ *= 3.0
+    learner.components_[:] *= 3.0
     assert metric(a, b) == before
     neighbors = NearestNeighbors(n_neighbors=2, metric=metric).fit(XS[0][:12]).kneighbors()[0]
     np.testing.assert_allclose(neighbors, np.sort(table, axis=1)[:, 1:3], rtol=1e-6)

@@ -15,7 +15,7 @@ import metriclearn as ml
 from metriclearn.baselines import FrameClassifier, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.names.emissions import NameWeights
-from metriclearn.oracles.change_points.bounds import Levels
+from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition
 from tests.budget import examples
@@ -30,16 +30,17 @@ def segmenter_of(
     kind: Any = ml.NamedSegmentLearner if names else ml.ChangePointMetricLearner
     segmenter = kind(min_size=min_size)
     rank = int(rng.integers(0, n_features + 1)) if rng.random() < 0.3 else n_features
-    segmenter.components_ = rng.normal(size=(rank, n_features))
+    components, weights_of_names = rng.normal(size=(rank, n_features)), None
     if rng.random() < 0.5:
-        segmenter.components_ = np.diag(rng.random(n_features))[: max(1, rank)]
-    segmenter.penalty_, segmenter.n_features_in_ = penalty, n_features
+        components = np.diag(rng.random(n_features))[: max(1, rank)]
+    segmenter.n_features_in_ = n_features
     if names:
         emissions = ml.NeighborFeatures(CONTEXT).fit([rng.normal(size=(50, n_features))])
         n_columns = emissions.transform(np.zeros((1, n_features))).shape[1]
         weights = rng.normal(size=(names, n_columns)) * rng.choice([0.03, 0.3, 1.0])
         classes = np.array(["sit", "walk", "run", "lie"])[:names]
-        segmenter.name_weights_ = NameWeights(emissions, classes, n_columns, weights)
+        weights_of_names = NameWeights(emissions, classes, n_columns, weights)
+    segmenter.score_ = SegmentScore(components, penalty, names=weights_of_names)
     return segmenter
 
 
@@ -176,7 +177,7 @@ def test_edges(case) -> None:
     n = {"one sample": 1, "shorter": 3, "exactly": 10}.get(case, 200)
     X = np.full((n, 2), 1e5) if case == "constant" else rng.normal(size=(n, 2))
     if case == "no metric":
-        segmenter.components_ = np.zeros((0, 2))
+        segmenter.score_ = SegmentScore(np.zeros((0, 2)), 1.0)
     ends, _ = streamed(segmenter.stream(), [X[:1], X[1:]])
     assert ends == segmenter.predict_change_points(X).tolist()
 
@@ -185,7 +186,7 @@ def test_long_signal() -> None:
     """200,000 samples that wander far away: the same changes, each segment in its own center."""
     rng = np.random.default_rng(1)
     segmenter = segmenter_of(rng, 3, 1, 60.0)
-    segmenter.components_ = np.eye(3)
+    segmenter.score_ = SegmentScore(np.eye(3), 60.0)
     X = np.cumsum(np.repeat(9 * rng.normal(size=(400, 3)), 500, axis=0) * 0.002, axis=0)
     X = X + np.repeat(5 * rng.normal(size=(400, 3)), 500, axis=0) + rng.normal(size=X.shape)
     ends, _ = streamed(segmenter.stream(), np.array_split(X, 777))
@@ -213,7 +214,7 @@ def test_max_delay_bounds_delay_and_memory() -> None:
     """Where nothing is decided earlier, a change is final after max_delay; it is told once."""
     rng = np.random.default_rng(2)
     segmenter = segmenter_of(rng, 1, 1, 12.0)
-    segmenter.components_ = np.eye(1)
+    segmenter.score_ = SegmentScore(np.eye(1), 12.0)
     X = np.concatenate([rng.normal(size=5000), rng.normal(size=400) + 0.6, rng.normal(size=3000)])
     stream = segmenter.stream(max_delay=200)
 
@@ -320,17 +321,16 @@ def test_refusals(learner) -> None:
     """What needs the whole sequence is refused in a sentence that tells what to do."""
     X, y = DATA.sequences, DATA.labels
     kept = ml.ChangePointMetricLearner(verbose=False).fit(X, y)
-    for change, message in [
-        ({"penalty_": None}, "tune_penalty, or fit with n_segments=None"),
-        ({"penalty_unit_": "variance"}, "tune_penalty without unit"),
-        ({"oracle": ml.SummedArea()}, r"ChangePoints\(\) or None as oracle"),
+    score = kept.score_
+    for name, value, message in [
+        ("score_", score.at(None), "tune_penalty, or fit with n_segments=None"),
+        ("score_", score.at(1.0, "variance"), "tune_penalty without unit"),
+        ("oracle", ml.SummedArea(), r"ChangePoints\(\) or None as oracle"),
     ]:
-        for name, value in change.items():
-            before = getattr(kept, name)
-            setattr(kept, name, value)
-            with pytest.raises(ValueError, match=message):
-                kept.stream()
-            setattr(kept, name, before)
+        setattr(kept, name, value)
+        with pytest.raises(ValueError, match=message):
+            kept.stream()
+        kept.score_ = score
     kept.oracle = ml.ChangePoints()
     kept.stream()
     penalized = ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((ml.BoundaryFeatures((5,)),)))
@@ -395,28 +395,4 @@ def test_saved_and_loaded(kind, tmp_path) -> None:
         stream = ml.load(ml.save(stream, tmp_path / "stream.npz"))
         ends += stream.push(chunk).ends.tolist()
     assert stream.exact_ == (limit is None)
-    assert [*ends, *stream.finish().ends] == whole[0]
-
-
-@pytest.mark.parametrize("seed", [1, 7])
-def test_streams_saved_before_there_were_blocks(seed: int, tmp_path) -> None:
-    """Their cold starts have no order: here the smallest bound of every level comes first."""
-    rng, segmenter = np.random.default_rng(seed), ml.ChangePointMetricLearner()
-    segmenter.components_, segmenter.penalty_, segmenter.n_features_in_ = np.eye(2), 15.0, 2
-    X = rng.normal(size=(2000, 2)) + np.repeat(rng.normal(0, 0.5, (40, 2)), 50, axis=0)
-    chunks, n_cold = np.array_split(X, 60), 0
-    whole = streamed(segmenter.stream(), chunks)
-    stream = segmenter.stream()
-    ends = stream.push(chunks[0]).ends.tolist()
-    for chunk in chunks[1:]:
-        stream = ml.load(ml.save(stream, tmp_path / "stream.npz"))
-        levels = Levels(*stream.whole_levels_, *stream.real_levels_)
-        for k in range(levels.number[0]):
-            cold = slice(levels.first[k], levels.hot[k])
-            order = np.argsort(stream.values_[1, cold])
-            for row in (stream.positions_[1], stream.values_[1], stream.positions_[2]):
-                row[cold] = row[cold][order]
-            n_cold += len(order)
-        ends += stream.push(chunk).ends.tolist()
-    assert n_cold > 1000
     assert [*ends, *stream.finish().ends] == whole[0]

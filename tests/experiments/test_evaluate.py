@@ -23,7 +23,7 @@ def block(n_segments: int = 3, length: int = 10) -> LabeledSequences:
 
 def euclidean(data: LabeledSequences, penalty: float | None = None) -> TunedSegmenter:
     model = TunedSegmenter(Euclidean(standardize=False)).fit(data.sequences, data.labels)
-    model.penalty_ = model.penalty_ if penalty is None else penalty
+    model.score_ = model.score_.at(model.penalty_ if penalty is None else penalty)
     return model
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, replace
 from operator import attrgetter, methodcaller
 from typing import Any, ClassVar, Self
 
@@ -15,11 +13,12 @@ from sklearn.base import clone
 
 from metriclearn.estimators.data_sets import read_data_sets
 from metriclearn.estimators.labelings import read_labelings, refuse_unlabeled
-from metriclearn.estimators.learners.alternation import FitComponents, Piece
+from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner
-from metriclearn.estimators.learners.task import Task, Training
+from metriclearn.estimators.learners.task import Learn, Statement, Task, Training, training_of
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.scores.segment_score import SegmentScore
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.oracles.change_points import (
     ChangePoints,
     ConstrainedChangePoints,
@@ -32,7 +31,7 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.executors import ThreadExecutor
+from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Solver
 from metriclearn.solvers.bundle import BundleDual
@@ -185,40 +184,60 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     @property
     def task(self) -> Segmentations:
         """The task for sequences: every run of equal labels is a segment."""
-        return Segmentations(self, self.n_segments == "given", (False, "n_segments=None"), True)
+        return Segmentations(**self.settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters of the task."""
+        shared = ("metric", "penalty", "loss_scale", "standardize", "min_size", "oracle")
+        return {
+            "who": type(self).__name__,
+            "count_is_given": self.n_segments == "given",
+            "completes": (False, "n_segments=None"),
+            "first": self.alternation.start,
+            "one_is_few": True,
+            **{name: getattr(self, name) for name in shared},
+        }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Segmentations(Task):
     """The task of dividing sequences into contiguous segments."""
 
-    def read(self, X: Any, y: Any) -> Training:
+    min_size: int = 1
+    oracle: Oracle | None = None
+    extra: ClassVar[str] = "boundaries"  # the further term of the score
+
+    def refusal_of(self, solver: Solver) -> str | None:
+        """Return what is needed to learn penalties of positions, if it is missing."""
+        if isinstance(self.penalty, FeaturePenalty):
+            exact = isinstance(self.oracle, (ChangePoints, type(None)))
+            if not exact or not isinstance(solver, (BundleDual, ProjectedSubgradient)):
+                return (
+                    "ChangePoints() or None as oracle, and BundleDual() or ProjectedSubgradient() "
+                    "as solver, to learn penalties of positions, got "
+                    f"{self.oracle!r} and {solver!r}."
+                )
+        return None
+
+    def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read sequences and labels. Every run of equal labels is a segment.
 
         A labeled segment shorter than ``min_size`` is an error: no search returns such a segment,
         so the hinge would not be an upper bound on the loss.
         """
-        learner, who = self.learner, type(self.learner).__name__
-        data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
-        if isinstance(learner.penalty, FeaturePenalty):
-            exact = isinstance(learner.oracle, (ChangePoints, type(None)))
-            if not exact or not isinstance(learner.solver, (BundleDual, ProjectedSubgradient)):
-                raise ValueError(
-                    f"{who} needs ChangePoints() or None as oracle, and BundleDual() or "
-                    "ProjectedSubgradient() as solver, to learn penalties of positions, got "
-                    f"{learner.oracle!r} and {learner.solver!r}."
-                )
-        truths = read_labelings(who, y, data, segments=True, partial=True)
+        data = read_data_sets(self.who, X, executor=executor)
+        truths = read_labelings(self.who, y, data, segments=True, partial=True)
         for i, truth in enumerate(truths):
-            if isinstance(truth, Partition) and truth.sizes.min() < learner.min_size:
+            if isinstance(truth, Partition) and truth.sizes.min() < self.min_size:
                 raise ValueError(
-                    f"{who} needs labeled segments of at least min_size={learner.min_size} "
+                    f"{self.who} needs labeled segments of at least min_size={self.min_size} "
                     f"samples, but data set {i} has one of {truth.sizes.min()}; lower min_size, or "
                     "raise it after fitting to predict."
                 )
         return Training(data, truths)
 
-    def complete(self, training: Training, fit: FitComponents) -> list[Any]:
+    def complete(self, training: Training, learn: Learn) -> list[Any]:
         """Complete partial labels by the best segmentations under a first metric.
 
         These segmentations agree with the labels.
@@ -226,41 +245,47 @@ class Segmentations(Task):
         The penalty is chosen first: at this penalty, segmentations that ignore the labels have the
         least loss on the labeled parts.
         """
-        learner, arrays, truths = self.learner, training.data.arrays, training.truths
-        refuse_unlabeled(type(learner).__name__, truths)
-        first = "learned" if isinstance(learner.penalty, FeaturePenalty) else learner.penalty
-        learn = partial(fit, min_size=1, penalty=first)
-        components = learner.alternation.start.components(arrays, truths, learn, known_stretches)
+        arrays, truths = training.data.arrays, training.truths
+        refuse_unlabeled(self.who, truths)
+        learned = "learned" if isinstance(self.penalty, FeaturePenalty) else self.penalty
+        pieces = replace(self, min_size=1, penalty=learned)
+        components = self.first.components(
+            arrays, truths, lambda *some: learn(pieces, training_of(*some)), known_stretches
+        )
         forms = [LowRankForm(cumulative=cumulative_sums(a, components)) for a in arrays]
-        penalty, _ = best_penalty(forms, truths, min_size=learner.min_size)
-        oracle = ConstrainedChangePoints(learner.min_size)
+        penalty, _ = best_penalty(forms, truths, min_size=self.min_size)
+        oracle = ConstrainedChangePoints(self.min_size)
         return [
             truth.with_completion(oracle(form.shifted(-penalty), None, truth))
             for form, truth in zip(forms, truths)
         ]
 
-    def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
-        """Compute the mean ℓ of the fitted learner, of one segment and of the Euclidean metric.
+    def score(self, statement: Statement, w: NDArray) -> SegmentScore:
+        """Return the score of a point ``w``."""
+        components, penalty, extra = statement.parts(w)
+        given = None if self.count_is_given else penalty
+        learned = {self.extra: extra, "oracle": self.oracle}
+        return SegmentScore(components, given, min_size=self.min_size, **learned)
+
+    def training_losses(
+        self, score: SegmentScore, scale: NDArray, training: Training
+    ) -> dict[str, float]:
+        """Compute the mean ℓ of the score, of one segment and of the Euclidean metric.
 
         The means are over the data sets that begin within the first ``_COMPARED`` samples.
         Computing them takes little time compared with a fit. For the Euclidean metric, features are
         standardized, and the best of ten penalties is used.
         """
-        # We compute them only if all labels are known and the data are in this process.
-        here = fitted.completions_ is None and self.learner.executor is None
-        if self.count_is_given or not here:
+        if self.count_is_given:
             return {}
         lengths = training.data.lengths
         lengths = lengths[np.cumsum(lengths) - lengths < _COMPARED]
         arrays, truths = training.data.arrays[: len(lengths)], training.truths[: len(lengths)]
-        loss, oracle = FrobeniusLoss(), segmentation_oracle(fitted.oracle, fitted.min_size)
-        plain = copy.copy(fitted)
-        plain.components_ = np.diag(1.0 / fitted.scale_)[np.isfinite(fitted.scale_)]
-        plain.feature_penalty_ = plain.name_weights_ = None
-        plain.penalty_unit_ = None
-        unit = len(plain.components_) * np.log(lengths).mean()
+        loss, oracle = FrobeniusLoss(), segmentation_oracle(self.oracle, self.min_size)
+        plain = SegmentScore(np.diag(1.0 / scale)[np.isfinite(scale)], None)
+        unit = len(plain.components) * np.log(lengths).mean()
         penalties = (np.geomspace(0.01, 10.0, 10) * unit).tolist()
-        metrics = {"learned": (fitted, [fitted.penalty_]), "Euclidean": (plain, penalties)}
+        metrics = {"learned": (score, [score.penalty]), "Euclidean": (plain, penalties)}
         # The learned metric comes first. With M = 11ᵀ/T, Tr MN = 1, so that one segment has the
         # loss (K − 1)/T.
         counts = np.array(list(map(attrgetter("n_clusters"), truths)))
@@ -278,15 +303,15 @@ class Segmentations(Task):
 
         With partial labels the loss is on the labeled parts only.
         """
-        learner, truths, extra = self.learner, training.truths, None
-        features = LinearFeatures(learner.metric)
-        if isinstance(learner.penalty, FeaturePenalty):
-            extra = clone(learner.penalty).fit(training.data.arrays, truths, unit)
-            features = PenalizedFeatures(PenalizedMetric(learner.metric, extra.n_columns))
+        truths, extra = training.truths, None
+        features = LinearFeatures(self.metric)
+        if isinstance(self.penalty, FeaturePenalty):
+            extra = clone(self.penalty).fit(training.data.arrays, truths, unit)
+            features = PenalizedFeatures(PenalizedMetric(self.metric, extra.n_columns))
         if truths[0].partial_labels is None:
-            oracle = segmentation_oracle(learner.oracle, learner.min_size)
+            oracle = segmentation_oracle(self.oracle, self.min_size)
             return {"features": features, "loss": FrobeniusLoss(), "oracle": oracle}, extra
-        exact = ConstrainedChangePoints(learner.min_size)
+        exact = ConstrainedChangePoints(self.min_size)
         partial_terms = {"loss": KnownLoss(), "oracle": exact, "completion": exact}
         return {"features": features, **partial_terms}, extra
 

@@ -12,18 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.data_sets import read_data_sets
 from metriclearn.estimators.labelings import read_labelings
-from metriclearn.estimators.learners.alternation import FitComponents, labeled_samples
+from metriclearn.estimators.learners.alternation import labeled_samples
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner
-from metriclearn.estimators.learners.task import Task, Training
-from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
+from metriclearn.estimators.learners.task import Learn, Statement, Task, Training, training_of
+from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.forms import LinearFeatures, LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.executors import ThreadExecutor
+from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, either, number
-from metriclearn.solvers.base import Solution, Solver
+from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
@@ -234,26 +234,36 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     @property
     def task(self) -> Clusterings:
         """The task for samples without order, in which samples with equal labels form a cluster."""
-        return Clusterings(self, self.n_clusters is not None, (True, 'n_clusters="given"'))
+        shared = ("metric", "penalty", "loss_scale", "standardize", "oracle", "n_init")
+        return Clusterings(
+            who=type(self).__name__,
+            count_is_given=self.n_clusters is not None,
+            completes=(True, 'n_clusters="given"'),
+            first=self.alternation.start,
+            random_state=self.random_state,
+            **{name: getattr(self, name) for name in shared},
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Clusterings(Task):
     """The task of clustering the rows of tables."""
 
+    oracle: RelaxableOracle
+    n_init: int = 10
+    random_state: Any = None
     spans_truths: ClassVar[bool] = True
 
-    def read(self, X: Any, y: Any) -> Training:
+    def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read tables and labels. All samples of a table with equal labels are one cluster."""
-        learner, who = self.learner, type(self.learner).__name__
-        data = read_data_sets(who, X, executor=learner.executor or ThreadExecutor(learner.n_jobs))
-        truths = read_labelings(who, y, data, segments=False, partial=True)
+        data = read_data_sets(self.who, X, executor=executor)
+        truths = read_labelings(self.who, y, data, segments=False, partial=True)
         return Training(data, truths)
 
     @property
     def completion(self) -> ConstrainedKMeans:
         """An oracle that completes labels: K-means over partitions that agree with the labels."""
-        return ConstrainedKMeans(self.learner.n_init, random_state=self.learner.random_state)
+        return ConstrainedKMeans(self.n_init, random_state=self.random_state)
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
         """Return the features, loss and oracles of the hinge.
@@ -261,15 +271,15 @@ class Clusterings(Task):
         With partial labels, the loss is on the labeled samples only, and leading eigenvectors solve
         the relaxed problem exactly.
         """
-        terms = {"features": LinearFeatures(self.learner.metric), "loss": FrobeniusLoss()}
+        terms = {"features": LinearFeatures(self.metric), "loss": FrobeniusLoss()}
         if training.truths[0].partial_labels is None:
-            return {**terms, "oracle": self.learner.oracle}, None
+            return {**terms, "oracle": self.oracle}, None
         return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}, None
 
     def scale(self, training: Training, unit_bits: int = 20) -> NDArray:
         """Return the deviations within clusters, but at least 1 % of the total deviations."""
         scale = super().scale(training, unit_bits)
-        if not self.learner.standardize:
+        if not self.standardize:
             return scale
         data, weights = training.data, training.weights
         sizes = data.lengths * (1.0 if weights is None else weights)
@@ -277,36 +287,36 @@ class Clusterings(Task):
         within = [np.var((a - N.project(a)) / scale, axis=0) for a, N in pairs]
         return scale * np.maximum(np.sqrt(np.average(within, axis=0, weights=sizes)), _LEAST_WITHIN)
 
-    def complete(self, training: Training, fit: FitComponents) -> list[Any]:
+    def complete(self, training: Training, learn: Learn) -> list[Any]:
         """Fill in unknown labels by K-means under the first metric; given labels are kept."""
         arrays, truths = training.data.arrays, training.truths
-        who = type(self.learner).__name__
         counts = [int(truth.labels.max()) + 1 for truth in truths]
         if 0 in counts:
             raise ValueError(
-                f"{who} needs some labels in every data set to know the number of its "
+                f"{self.who} needs some labels in every data set to know the number of its "
                 f"clusters, but they cover no sample of data set {counts.index(0)}; remove it."
             )
-        start = self.learner.alternation.start
-        components = start.components(arrays, truths, fit, labeled_samples)
+        components = self.first.components(
+            arrays, truths, lambda *some: learn(self, training_of(*some)), labeled_samples
+        )
         return [
             truth.with_completion(self.completion(LowRankForm(array @ components.T), count, truth))
             for array, count, truth in zip(arrays, counts, truths)
         ]
 
-    def with_metric(self, statement: Any, w: NDArray, solution: Solution | None = None) -> Any:
-        """Also give the copy the number of clusters, and the objective of the relaxed hinge."""
-        fitted = super().with_metric(statement, w, solution)
-        problem = statement.problem
-        counts = {truth.n_clusters for truth in problem.risk.truths}
-        fitted.n_clusters_ = counts.pop() if len(counts) == 1 else None
-        if solution is None:
-            return fitted
-        upper, oracle = solution.objective, self.learner.oracle
-        relaxation = oracle.relaxation
-        if problem.risk.terms.completion is None and relaxation is not oracle:
+    def score(self, statement: Statement, w: NDArray) -> ClusterScore:
+        """Return the score of a point ``w``."""
+        components, penalty, _ = statement.parts(w)
+        counts = {truth.n_clusters for truth in statement.training.truths}
+        n_clusters = counts.pop() if len(counts) == 1 else None
+        given = None if self.count_is_given else penalty
+        return ClusterScore(components, given, n_clusters)
+
+    def certified(self, problem: Problem, solution: Solution) -> dict[str, float]:
+        """Return the objective of the relaxed hinge."""
+        upper, relaxation = solution.objective, self.oracle.relaxation
+        if problem.risk.terms.completion is None and relaxation is not self.oracle:
             terms = replace(problem.risk.terms, oracle=relaxation)
             relaxed = replace(problem.risk, terms=terms)
             upper = relaxed(solution.w).mean + problem.terms(solution.w)
-        fitted.relaxed_objective_ = float(upper)
-        return fitted
+        return {"relaxed_objective_": float(upper)}

@@ -13,20 +13,19 @@ import copy
 import logging
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import compress
 from numbers import Real
 from operator import attrgetter
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from metriclearn.estimators.data_sets import DataSets, keep_features, note_constant
+from metriclearn.estimators.data_sets import keep_features, note_constant
 from metriclearn.estimators.labelings import alike, read_groups, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.estimators.learners.alternation import (
@@ -35,7 +34,7 @@ from metriclearn.estimators.learners.alternation import (
     PrincipalStart,
     Turns,
 )
-from metriclearn.estimators.learners.task import Task, Training
+from metriclearn.estimators.learners.task import Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import ProgressBar
@@ -120,15 +119,13 @@ class LargeMarginLearner(LearnedMetric, ABC):
 
     scale_: NDArray = field(init=False)
     solution_: Solution = field(init=False)
-    penalty_: float | None = field(init=False)
-    feature_penalty_: FeaturePenalty | None = field(init=False)
     completions_: list[NDArray] | None = field(init=False)
     alternation_: AlternationTrace | None = field(init=False)
 
     @property
     @abstractmethod
     def task(self) -> Task:
-        """The :class:`Task` for the labels of this learner. It reads the learner's parameters."""
+        """The :class:`Task` of this learner, with its parameters."""
 
     def fit(
         self,
@@ -174,54 +171,155 @@ class LargeMarginLearner(LearnedMetric, ABC):
         """
         if unknown:
             refuse_unknown(self, unknown)
-        training = complete_labels(self, read_training(self, X, y, sample_weight, groups))
-        statement = state_problem(self, training)
-        fitted, _ = minimize(self, statement)
-        fitted.training_losses_ = self.task.training_losses(fitted, training)
+        training = self.read(X, y, sample_weight, groups)
+        statement = self.stated(training)
+        fitted, _ = self.solved(statement)
+        losses = {}
+        if fitted.completions_ is None and self.executor is None:
+            losses = self.task.training_losses(fitted.score_, fitted.scale_, training)
+        fitted.training_losses_ = losses
         # Attributes are set all at once, so a fit that fails changes nothing.
         self.__dict__ = fitted.__dict__
-        report(self, statement)
+        report(self, statement.problem)
         return self
 
+    def read(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Training:
+        """Check the parameters, data and labels, and drop data sets of weight 0."""
+        check_parameters(self)
+        task = self.task
+        if (lacking := task.refusal_of(self.solver)) is not None:
+            raise ValueError(f"{task.who} needs {lacking}")
+        return read_training(task, self.runner, X, y, sample_weight, groups)
 
-@dataclass(frozen=True)
-class Statement:
-    """A problem for a solver, and the numbers that convert the solution to units of the data.
+    @property
+    def runner(self) -> Executor:
+        """The executor, or threads."""
+        return self.executor or ThreadExecutor(self.n_jobs)
+
+    def stated(self, training: Training) -> Statement:
+        """Complete the labels, and formulate the problem, without solving it."""
+        return state(self.task, training, self.regularizer, self.solver, self.runner)
+
+    def solved(self, statement: Statement) -> tuple[Self, Learned]:
+        """Solve a problem. Returns a fitted copy, and the result with the cuts of the solver."""
+        fitted = copy.copy(self)
+        keep_features(fitted, statement.training.data)
+        watch = Watch(type(self).__name__, self.callbacks, self.verbose, fitted.with_score)
+        learned = solve(self.task, statement, self.solver, self.alternation, watch)
+        fitted = fitted.with_score(learned.score)
+        fitted.__dict__.update(learned.attributes)
+        return fitted, learned
+
+    def with_score(self, score: Any) -> Self:
+        """Return a copy of this learner that predicts with a score."""
+        other: Any = copy.copy(self)
+        other.score_ = score
+        return other
+
+
+class Watch(NamedTuple):
+    """How a fit is watched.
 
     Attributes
     ----------
-    problem : Problem
-    training : Training
-        The training data, whose partial labels have been completed.
-    scale : array (P,)
-        Features are divided by ``scale * problem.cone.unit``. ``scale`` holds standard deviations
-        or, without ``standardize``, ones. The entry of a constant feature is ∞.
-    extra : FeaturePenalty, NameWeights or None
-        A further term of the score that is learned together with the metric. The term is linear in
-        its weights, which are still unknown.
+    name : str
+        The name in front of the progress bar.
+    callbacks : sequence of callbacks
+    verbose : bool or None
+        As for learners.
+    estimator : callable (score) -> estimator, or None
+        Makes the estimator that callbacks get.
     """
 
-    problem: Problem
-    training: Training
-    scale: NDArray
-    extra: Any
+    name: str = ""
+    callbacks: Sequence[Callback] = ()
+    verbose: bool | None = False
+    estimator: Callable[[Any], Any] | None = None
+
+
+class Learned(NamedTuple):
+    """The result of :func:`learn`: a score, the solution with its cuts, and fitted attributes."""
+
+    score: Any
+    solution: Solution
+    attributes: dict[str, Any]
+
+
+def learn(
+    task: Task,
+    training: Training,
+    regularizer: Regularizer,
+    solver: Solver,
+    executor: Executor | None = None,
+) -> Learned:
+    """Learn a score from data that have been read: state the problem, then solve it."""
+    executor = executor or ThreadExecutor(None)
+    return solve(task, state(task, training, regularizer, solver, executor), solver)
+
+
+def state(
+    task: Task, training: Training, regularizer: Regularizer, solver: Solver, executor: Executor
+) -> Statement:
+    """Complete partial labels, and formulate the problem. Nothing is trained or changed else."""
+    training = complete_labels(task, training, regularizer, solver, executor)
+    return state_problem(task, training, regularizer, executor)
+
+
+def solve(
+    task: Task,
+    statement: Statement,
+    solver: Solver,
+    alternation: Alternation = Alternation(),  # noqa: B008  # is not changed
+    watch: Watch = Watch(),  # noqa: B008  # is not changed
+) -> Learned:
+    """Solve a problem.
+
+    With partial labels, steps that complete the labels alternate with steps that learn the metric.
+    """
+    found: dict[str, Any] = {"scale_": statement.scale}
+    found |= {"completions_": None, "alternation_": None}
+    problem = statement.problem
+
+    def minimized(problem: Problem) -> Solution:
+        solution, objectives = minimize(task, statement, problem, solver, watch)
+        found.update(objectives)
+        return solution
+
+    if problem.risk.terms.completion is None:
+        solution = minimized(problem)
+    else:
+        turns = Turns(problem, minimized, alternation)
+        solution = turns.run(alternation.max_alternations)
+        found["alternation_"] = turns.trace
+        # labels of nodes have the labels of their samples
+        truths = turns.problem.risk.truths
+        found["completions_"] = [getattr(t, "completion", t.labels) for t in truths]
+    found |= task.certified(problem, solution)
+    found["solution_"] = replace(solution, cuts=None)
+    return Learned(task.score(statement, solution.w), solution, found)
 
 
 def read_training(
-    learner: LargeMarginLearner,
+    task: Task,
+    executor: Executor,
     X: Any,
     y: Any,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> Training:
-    """Check the parameters, data and labels of a learner, and drop data sets of weight 0."""
-    check_parameters(learner)
-    who, training = type(learner).__name__, learner.task.read(X, y)
+    """Read and check data and labels, and drop data sets of weight 0."""
+    training = task.read(X, y, executor)
     data, truths = training.data, training.truths
-    numbers = None if groups is None else read_groups(who, groups, len(truths))
+    numbers = None if groups is None else read_groups(task.who, groups, len(truths))
     if sample_weight is None:
         return replace(training, groups=numbers)
-    weights: Any = read_weights(who, sample_weight, len(truths))
+    weights: Any = read_weights(task.who, sample_weight, len(truths))
     used = np.flatnonzero(weights)
     return replace(
         training,
@@ -232,7 +330,9 @@ def read_training(
     )
 
 
-def complete_labels(learner: LargeMarginLearner, training: Training) -> Training:
+def complete_labels(
+    task: Task, training: Training, regularizer: Regularizer, solver: Solver, executor: Executor
+) -> Training:
     """Complete partial labels under a first metric, and return training data with these labels.
 
     If one data set has partial labels, full labels of other data sets are also converted to partial
@@ -241,122 +341,91 @@ def complete_labels(learner: LargeMarginLearner, training: Training) -> Training
     Raises
     ------
     ValueError
-        If the learner's settings do not allow partial labels.
+        If the settings do not allow partial labels.
     """
     if not any(map(attrgetter("partial_labels"), training.truths)):
         return training
     training = replace(training, truths=alike(training.truths))
-    task, who = learner.task, type(learner).__name__
     count_is_given, needed = task.completes
-    if task.count_is_given != count_is_given or getattr(learner.solver, "checkpoint", None):
+    if task.count_is_given != count_is_given or getattr(solver, "checkpoint", None):
         raise ValueError(
-            f"{who} needs {needed} and a solver without checkpoint for partial labels; "
+            f"{task.who} needs {needed} and a solver without checkpoint for partial labels; "
             "alternation__checkpoint keeps the state instead."
         )
 
-    def fit(arrays: list[NDArray], truths: list[Any], weights: NDArray, **changes: Any) -> NDArray:
-        """Fit a copy of the learner to pieces of the data, and return its components.
-
-        The copy has no callbacks and no progress bar. Partial labels of the pieces are first
-        completed under the metric of principal components.
-        """
-        start = Alternation(start=PrincipalStart())
-        quiet = replace(learner, alternation=start, callbacks=(), verbose=False, **changes)
-        pieces = Training(DataSets(arrays, False, None), truths, weights / weights.max())
-        completed = complete_labels(quiet, pieces)
-        return minimize(quiet, state_problem(quiet, completed))[0].components_
+    def fit(task: Task, training: Training) -> NDArray:
+        """Learn components from pieces of the data, whose labels are first completed under PCA."""
+        quiet = replace(task, first=PrincipalStart())
+        learned = learn(quiet, training, regularizer, solver, executor)
+        if learned.solution.reason == "interrupted":
+            raise KeyboardInterrupt
+        return learned.score.components
 
     return replace(training, truths=task.complete(training, fit))
 
 
-def state_problem(learner: LargeMarginLearner, training: Training) -> Statement:
-    """Formulate the problem that a learner has to solve for its training data.
-
-    This function neither solves the problem nor changes the learner.
-    """
-    task, truths = learner.task, training.truths
+def state_problem(
+    task: Task, training: Training, regularizer: Regularizer, executor: Executor
+) -> Statement:
+    """Formulate the problem that has to be solved for training data, without solving it."""
     scale = task.scale(training)
-    unit = 1.0 if learner.standardize else float(scale.min())
+    unit = 1.0 if task.standardize else float(scale.min())
     parts, extra = task.terms(training, unit)
-    penalty = 0.0 if task.count_is_given else learner.penalty
+    penalty = 0.0 if task.count_is_given else task.penalty
     learns_penalty = not isinstance(penalty, Real)
     cone = MetricCone(parts["features"].metric, training.data.n_features, learns_penalty, unit)
     terms = HingeTerms(
         **parts,
         cone=cone,
-        loss_scale=learner.loss_scale,
-        penalty=0.0 if learns_penalty else float(penalty),  # type: ignore[arg-type]
+        loss_scale=task.loss_scale,
+        penalty=0.0 if learns_penalty else float(penalty),
         count_known=task.count_is_given,
     )
     risk = StructuredHinge(
         terms,
         task.samples(training, scale, extra),
-        truths,
+        training.truths,
         training.weights,
         # alternation moves the cuts of every data set to its new completion
         n_groups=_MOST_CUTS if terms.completion is None and task.starts is None else None,
-        executor=learner.executor or ThreadExecutor(learner.n_jobs),
+        executor=executor,
     )
     start = task.start(cone, training, scale / unit)
-    problem = Problem(risk, learner.regularizer, cone, start)
-    return Statement(problem, training, scale / unit, extra)
+    return Statement(Problem(risk, regularizer, cone, start), training, scale / unit, extra)
 
 
 def minimize(
-    learner: LargeMarginLearner, statement: Statement
-) -> tuple[LargeMarginLearner, Solution]:
-    """Solve the problem. Returns a fitted copy of the learner, and the solution with its cuts.
+    task: Task, statement: Statement, problem: Problem, solver: Any, watch: Watch
+) -> tuple[Solution, dict[str, Any]]:
+    """Solve a problem, and return the solution and the objectives of all starts, if any.
 
-    With partial labels, steps that complete the labels alternate with steps that learn the metric.
     The solver gets the callbacks and a progress bar. BLAS uses a single thread if several data sets
     are evaluated at once or if there are fewer than 500 features. More BLAS threads would only wait
     for each other.
     """
-    fitted, problem = copy.copy(learner), statement.problem
-    keep_features(fitted, statement.training.data)
-    task: Task = fitted.task
-    solver: Any = fitted.solver
-    found: dict[str, Any] = {}
-
-    def solve(problem: Problem) -> Solution:
-        several = getattr(problem.risk.executor, "n_jobs", None) not in (None, 1)
-        threads = 1 if problem.cone.n_features < 500 or several else None
-        watchers = list(fitted.callbacks)
-        with ExitStack() as stack:
-            stack.enter_context(limit_blas(threads))
-            if fitted.verbose is not False:
-                bar = ProgressBar(type(fitted).__name__, fitted.verbose)
-                watchers.insert(0, stack.enter_context(closing(bar)))
-            snapshot = partial(task.with_metric, statement)
-            watched = replace(problem, callbacks=watchers, estimator=snapshot)
-            if task.starts is None or problem.warm is not None:
-                return solver.minimize(watched)
-            points = list(np.outer(task.starts, problem.start))
-            solution, objectives = solver.minimize_from(watched, points)
-        found["start_objectives_"] = list(zip(map(float, task.starts), objectives))
-        return solution
-
-    completions, trace = None, None
-    if problem.risk.terms.completion is None:
-        solution = solve(problem)
-    else:
-        turns = Turns(problem, solve, fitted.alternation)
-        solution, trace = turns.run(fitted.alternation.max_alternations), turns.trace
-        # labels of nodes have the labels of their samples
-        completions = [getattr(t, "completion", t.labels) for t in turns.problem.risk.truths]
-    fitted = task.with_metric(statement, solution.w, solution)
-    fitted.completions_, fitted.alternation_ = completions, trace
-    fitted.solution_ = replace(solution, cuts=None)
-    fitted.__dict__.update(found)
-    return fitted, solution
+    several = getattr(problem.risk.executor, "n_jobs", None) not in (None, 1)
+    threads = 1 if problem.cone.n_features < 500 or several else None
+    watchers, make = list(watch.callbacks), watch.estimator
+    snapshot = None if make is None else lambda w: make(task.score(statement, w))
+    with ExitStack() as stack:
+        stack.enter_context(limit_blas(threads))
+        if watch.verbose is not False:
+            bar = ProgressBar(watch.name, watch.verbose)
+            watchers.insert(0, stack.enter_context(closing(bar)))
+        watched = replace(problem, callbacks=watchers, estimator=snapshot)
+        if task.starts is None or problem.warm is not None:
+            return solver.minimize(watched), {}
+        points = list(np.outer(task.starts, problem.start))
+        solution, objectives = solver.minimize_from(watched, points)
+    return solution, {"start_objectives_": list(zip(map(float, task.starts), objectives))}
 
 
-def report(learner: LargeMarginLearner, statement: Statement) -> None:
+def report(learner: LargeMarginLearner, problem: Problem) -> None:
     """Log why fitting ended, and warn if the result is degenerate or the solver stopped early."""
-    solution, who, problem = learner.solution_, type(learner).__name__, statement.problem
+    solution, who, task = learner.solution_, type(learner).__name__, learner.task
     rounds = len(solution.trace.objective)
     # If a problem is not convex, the solver's bound does not hold for the original problem.
-    convex = learner.task.starts is None
+    convex = task.starts is None
     gap = f" at a relative gap of {solution.relative_gap:.2g}" if convex else ""
     _LOGGER.info(
         "%s after %d rounds%s: objective %.6g", solution.reason, rounds, gap, solution.objective
@@ -365,7 +434,7 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
     if not varies.all():
         note_constant(learner, varies)
     ended = solution.reason in ("converged", "callback")
-    concern = _concern(learner, problem, ended)
+    concern = _concern(learner, task, problem, ended)
     if concern is not None:
         sentence = _CONCERNS[concern].format(**vars(learner))
         warnings.warn(f"{who} {sentence}.", stacklevel=3)
@@ -386,7 +455,7 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
     )
 
 
-def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str | None:
+def _concern(learner: LargeMarginLearner, task: Task, problem: Problem, ended: bool) -> str | None:
     """Choose the warning about a fit: a key of ``_CONCERNS``, or None for no warning."""
     truths, varies = problem.risk.truths, np.isfinite(learner.scale_)
     counts = np.array(list(map(attrgetter("n_clusters"), truths)))
@@ -398,15 +467,16 @@ def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str 
     # The warning about convergence covers the metric.
     if not ended:
         return None
+    penalty = learner.score_.penalty
     scaled = learner.components_[:, varies] * learner.scale_[varies]
-    small = lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (learner.penalty_ or 0.0)
+    small = lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (penalty or 0.0)
     # Without standardization, "small" depends on the unit of the data.
     if not scaled.any() or (learner.standardize and small):
-        fixed = not learner.task.count_is_given and isinstance(learner.penalty, Real)
+        fixed = not task.count_is_given and isinstance(learner.penalty, Real)
         return "fixed" if fixed else "metric"
-    if learner.penalty == "learned" and learner.penalty_ == 0.0:
+    if learner.penalty == "learned" and penalty == 0.0:
         return "penalty"
-    if learner.task.one_is_few and len(truths) == 1 and _leaves_penalty_open(learner, problem):
+    if task.one_is_few and len(truths) == 1 and _leaves_penalty_open(learner, problem):
         return "one"
     losses = learner.training_losses_
     if losses and losses["learned"] > min(

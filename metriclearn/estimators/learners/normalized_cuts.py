@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from itertools import repeat
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -15,21 +12,30 @@ from numpy.typing import NDArray
 
 from metriclearn.estimators.learners.alternation import labeled_samples
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner
-from metriclearn.estimators.learners.task import Task, Training
-from metriclearn.estimators.prediction.cutter import (
+from metriclearn.estimators.learners.task import Learn, Statement, Task, Training
+from metriclearn.estimators.scores.cut_score import (
+    CutScore,
+    Graphs,
     NormalizedCutSegmenter,
     read_graphs,
     read_node_labels,
+    standardized,
 )
+from metriclearn.features.media.image import ImageFeatures
+from metriclearn.oracles.rounding import Rounding
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.risk import HingeTerms, StructuredHinge
-from metriclearn.running.executors import ThreadExecutor
+from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, number, several
-from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, SimilarityFeatures
+from metriclearn.similarities import (
+    GaussianSimilarity,
+    NodeLabels,
+    Nodes,
+    Similarity,
+    SimilarityFeatures,
+)
 from metriclearn.similarities.nodes import complete_nodes
 from metriclearn.similarities.operators import SimilarityForm
-from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.cccp import CCCP
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, MetricCone
 from metriclearn.solvers.regularizers import Regularizer, Trace
@@ -188,77 +194,90 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     @property
     def task(self) -> Cuts:
         """The task for images with labeled pixels or superpixels."""
-        given = (True, "a label of every cluster")
-        return Cuts(self, True, given, starts=self.starts)
+        shared = ("metric", "loss_scale", "standardize", "starts", "similarity", "features")
+        others = ("rounding", "balance", "normalized", "ramp")
+        return Cuts(
+            who=type(self).__name__,
+            count_is_given=True,
+            completes=(True, "a label of every cluster"),
+            first=self.alternation.start,
+            **{name: getattr(self, name) for name in (*shared, *others)},
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cuts(Task):
     """The task of dividing images into regions, which are clusters of nodes."""
 
-    def read(self, X: Any, y: Any) -> Training:
+    similarity: Similarity
+    features: ImageFeatures
+    rounding: Rounding
+    balance: float = 0.0
+    normalized: bool = False
+    ramp: bool = False
+
+    def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read images as graphs, and label maps as the labels of their nodes."""
-        learner, given = self.learner, self.learner.similarity.given
-        who = type(learner).__name__
-        if given and not learner.metric.polyhedral:
+        if self.similarity.given and not self.metric.polyhedral:
             raise ValueError(
-                f"{who} needs a DiagonalMetric() for the weights of given similarities, got "
-                f"{learner.metric!r}."
+                f"{self.who} needs a DiagonalMetric() for the weights of given similarities, got "
+                f"{self.metric!r}."
             )
-        data = read_graphs(who, X, learner.features, given)
-        return Training(data, read_node_labels(who, y, data, learner.balance))
+        data = read_graphs(self.who, X, self.features, self.similarity.given)
+        return Training(data, read_node_labels(self.who, y, data, self.balance))
 
     def scale(self, training: Training, unit_bits: int = 1) -> NDArray:
         """Return the numbers by which features are divided. Given similarities are divided by 1."""
-        if self.learner.similarity.given:
+        if self.similarity.given:
             return np.ones(training.data.n_features)
         return super().scale(training, unit_bits)
 
     def samples(self, training: Training, scale: NDArray, penalty: Any = None) -> list[Nodes]:
         """Return the nodes of every image."""
-        return list(map(self.learner.scaled, training.data.arrays, repeat(scale)))
+        return [standardized(one, scale, self.similarity) for one in training.data.arrays]
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
         """Return the terms of the hinge, with the joint features of the similarity."""
-        learner = self.learner
         unknown = any(map(attrgetter("partial_labels"), training.truths))
-        approximate = unknown or learner.balance
+        approximate = unknown or self.balance
         terms = {
-            "features": SimilarityFeatures(learner.similarity, learner.metric, learner.normalized),
+            "features": SimilarityFeatures(self.similarity, self.metric, self.normalized),
             "loss": FrobeniusLoss(),
-            "oracle": TopEigenvectors() if approximate else learner.similarity.oracle(),
+            "oracle": TopEigenvectors() if approximate else self.similarity.oracle(),
             "completion": complete_nodes if unknown else None,
-            "ramp": learner.ramp,
+            "ramp": self.ramp,
         }
         return terms, None
 
     def start(self, cone: MetricCone, training: Any = None, scale: Any = None) -> NDArray:
         """Return the Euclidean metric. Solvers start at this metric times each of ``starts``."""
-        return self.learner.metric.identity(cone.n_features)
+        return self.metric.identity(cone.n_features)
 
-    def complete(self, training: Training, fit: Any = None) -> list[Any]:
+    def complete(self, training: Training, learn: Learn) -> list[Any]:
         """Complete labels under a first metric.
 
         The metric is divided by its number of components. Given similarities get equal weights.
         """
-        learner, truths = self.learner, training.truths
-        scale = self.scale(training)
+        truths, scale = training.truths, self.scale(training)
         nodes = self.samples(training, scale)
         first = np.eye(training.data.n_features)
-        if not learner.similarity.given:
-            unit = 1.0 if learner.standardize else float(scale.min())
+        if not self.similarity.given:
             arrays, labels = [one.features for one in nodes], [truth.nodes for truth in truths]
-            learn = partial(self._of_labeled_nodes, training, unit)
-            first = learner.alternation.start.components(arrays, labels, learn, labeled_samples)
+            unit = 1.0 if self.standardize else float(scale.min())
+
+            def of_labeled(arrays: list[NDArray], *_: Any) -> NDArray:
+                return self._of_labeled_nodes(arrays, training, unit, learn)
+
+            first = self.first.components(arrays, labels, of_labeled, labeled_samples)
             first = first / np.sqrt(len(first))
-        forms = [SimilarityForm(learner.similarity.operator(one, first)) for one in nodes]
+        forms = [SimilarityForm(self.similarity.operator(one, first)) for one in nodes]
         return [
             truth.with_completion(complete_nodes(form, None, truth))
             for form, truth in zip(forms, truths)
         ]
 
     def _of_labeled_nodes(
-        self, training: Training, unit: float, arrays: list[NDArray], *_: Any
+        self, arrays: list[NDArray], training: Training, unit: float, learn: Learn
     ) -> NDArray:
         """Learn components from all pairs of labeled nodes in every image."""
         truths = training.truths
@@ -266,23 +285,38 @@ class Cuts(Task):
         used = [i for i, truth in enumerate(truths) if len(truth.labeled) > 1]
         counts = [truths[i].counts[truths[i].labeled] for i in used]
         nodes = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
-        labels = [NodeLabels(one, balance=self.learner.balance) for one in counts]
-        quiet = copy.copy(self.learner).set_params(similarity=GaussianSimilarity(), callbacks=())
-        cone = MetricCone(quiet.metric, arrays[0].shape[1], learns_penalty=False, unit=unit)
-        parts, _ = quiet.task.terms(Training(training.data, labels), unit)
-        terms = HingeTerms(**parts, cone=cone, loss_scale=quiet.loss_scale, count_known=True)
-        executor = quiet.executor or ThreadExecutor(quiet.n_jobs)
-        risk = StructuredHinge(terms, nodes, labels, weights[used], executor=executor)
-        problem = Problem(risk, quiet.regularizer, cone, self.start(cone))
-        points = list(np.outer(quiet.starts, problem.start))
-        components = quiet.metric.components(quiet.solver.minimize_from(problem, points)[0].w)
+        labels = [NodeLabels(one, balance=self.balance) for one in counts]
+        graphs = Graphs(nodes, False, None, [None] * len(nodes))
+        shared = vars(self) | {"similarity": GaussianSimilarity(), "unit": unit}
+        pieces = Training(graphs, labels, weights[used])
+        components = learn(StandardizedCuts(**shared), pieces)
         # ``complete`` divides a first metric by its number of components, so multiply by it here.
         return components * np.sqrt(len(components))
 
-    def with_metric(self, statement: Any, w: NDArray, solution: Solution | None = None) -> Any:
-        """Also set the eigenvalue threshold, from which ``predict`` finds the number of regions."""
-        fitted = super().with_metric(statement, w, solution)
+    def score(self, statement: Statement, w: NDArray) -> CutScore:
+        """Return the score of a point ``w``, with the threshold that gives the training counts."""
+        components, *_ = statement.parts(w)
         problem = statement.problem
         counts = list(map(attrgetter("n_clusters"), problem.risk.truths))
-        fitted.set_threshold(problem.risk.samples, counts, problem.cone.unit)
-        return fitted
+        score = CutScore(components, statement.scale, self.similarity, self.rounding)
+        return score.with_threshold(problem.risk.samples, counts, problem.cone.unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandardizedCuts(Cuts):
+    """The task of dividing images whose features have already been divided by their deviations."""
+
+    unit: float = 1.0
+
+    def scale(self, training: Training, unit_bits: int = 1) -> NDArray:
+        """Return the unit, by which solutions are divided."""
+        return np.full(training.data.n_features, self.unit)
+
+    def samples(self, training: Training, scale: NDArray, penalty: Any = None) -> list[Nodes]:
+        """Return the nodes as they are."""
+        return training.data.arrays
+
+    def score(self, statement: Statement, w: NDArray) -> CutScore:
+        """Return the score of a point ``w`` for standardized features, without a threshold."""
+        components = statement.parts(w)[0] * self.unit
+        return CutScore(components, statement.scale, self.similarity, self.rounding)

@@ -1,16 +1,15 @@
 """Tasks: the part of large-margin learning that depends on the kind of labels.
 
-The kinds are change-points, clusterings and normalized cuts. A :class:`Task` is a small object that
-knows the parameters of a learner and does not change them. It reads data and labels, makes the
-samples and the terms of the hinge, chooses where solvers start, completes partial labels, and makes
-fitted copies of the learner. Everything else is the same for all learners and is in
-:mod:`metriclearn.estimators.learners.large_margin`. The methods of ``Task`` suit sequences and
-tables. The task of normalized cuts overrides the methods that do not suit images.
+The kinds are change-points, clusterings and normalized cuts. A :class:`Task` is a frozen value that
+knows no learner. It reads data and labels, makes the samples and the terms of the hinge, chooses
+where solvers start, completes partial labels, and makes the score of a solution. Everything else
+is the same for all learners and is in :mod:`metriclearn.estimators.learners.large_margin`. The
+methods of ``Task`` suit sequences and tables. The task of normalized cuts overrides the methods
+that do not suit images.
 """
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,13 +20,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.data_sets import check_range
-from metriclearn.estimators.learners.alternation import FitComponents
+from metriclearn.estimators.data_sets import DataSets, check_range
+from metriclearn.estimators.learners.alternation import FirstMetric, KnownStart
 from metriclearn.problem.boundary_penalties import PenalizedSamples
 from metriclearn.problem.forms import Samples
+from metriclearn.running.executors import Executor
 from metriclearn.running.stored import StoredArrays, StoredSamples
-from metriclearn.solvers.base import Solution
-from metriclearn.solvers.mahalanobis import MetricCone, PenalizedMetric
+from metriclearn.solvers.base import Problem, Solution, Solver
+from metriclearn.solvers.mahalanobis import Metric, MetricCone, PenalizedMetric
 
 # The metric is divided by deviations; it would be infinite for deviations below about this one.
 _LEAST_DEVIATION = 1e-300
@@ -61,14 +61,24 @@ class Training:
     classes: NDArray | None = None
 
 
-@dataclass(frozen=True)
+Learn = Callable[["Task", Training], NDArray]
+"""Learns a metric from training data, and returns its components (r, P)."""
+
+
+def training_of(arrays: list[NDArray], truths: list[Any], weights: NDArray) -> Training:
+    """Return arrays (T_i, P), their labels and weights (N,) as training data."""
+    return Training(DataSets(arrays, False, None), truths, weights / weights.max())
+
+
+@dataclass(frozen=True, kw_only=True)
 class Task(ABC):
     """The part of large-margin learning that is specific to one kind of labels.
 
     Parameters
     ----------
-    learner : LargeMarginLearner
-        The learner whose parameters the task reads.
+    who : str
+        Name used in errors.
+    metric : Metric
     count_is_given : bool
         Whether the number of clusters is known in training and prediction, so that clusters have no
         penalty.
@@ -76,6 +86,14 @@ class Task(ABC):
         The first item is the value of ``count_is_given`` for which partial labels can be completed.
         The second item names the setting with this value, such as ``"n_segments=None"``, in error
         messages.
+    penalty : "learned", FeaturePenalty or float
+        The penalty of a cluster.
+    loss_scale : float
+        α.
+    standardize : bool
+        Whether features are divided by their deviations.
+    first : FirstMetric
+        The metric under which partial labels are completed for the first time.
     one_is_few : bool
         Whether to warn if a single data set does not determine the penalty.
     starts : sequence of float or None
@@ -84,21 +102,26 @@ class Task(ABC):
         lower bound.
     """
 
-    learner: Any
+    who: str
+    metric: Metric
     count_is_given: bool
     completes: tuple[bool, str]
+    penalty: Any = 0.0
+    loss_scale: float = 1.0
+    standardize: bool = True
+    first: FirstMetric = KnownStart()  # noqa: RUF009  # has no state
     one_is_few: bool = False
     starts: Sequence[float] | None = None
 
     @abstractmethod
-    def read(self, X: Any, y: Any) -> Training:
-        """Read and check data sets and their labels."""
+    def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
+        """Read and check data sets and their labels. The executor reads stored data sets."""
 
     @abstractmethod
-    def complete(self, training: Training, fit: FitComponents) -> list[Any]:
+    def complete(self, training: Training, learn: Learn) -> list[Any]:
         """Complete partial labels before the first metric step.
 
-        ``fit`` can learn the metric for this completion.
+        ``learn`` returns the components that a task learns from other training data.
         """
 
     def scale(self, training: Training, unit_bits: int = _UNIT_BITS) -> NDArray:
@@ -110,7 +133,7 @@ class Task(ABC):
         ``unit_bits`` this number is 1 for most data. Dividing by a power of 2 causes no rounding
         errors.
         """
-        data, who = training.data, type(self.learner).__name__
+        data, who = training.data, self.who
         short = np.flatnonzero(data.lengths < 2)
         if len(short):
             raise ValueError(
@@ -123,7 +146,7 @@ class Task(ABC):
                 f"{who} needs features with standard deviations of at least "
                 f"{_LEAST_DEVIATION:g}, got {least:.3g}; change the unit."
             )
-        if self.learner.standardize:
+        if self.standardize:
             return scale
         varies = np.isfinite(scale)
         needed = "standardize=True or features with standard deviations"
@@ -131,7 +154,6 @@ class Task(ABC):
         exponent = unit_bits * np.round(np.log2(scale[varies].max()) / unit_bits)
         return np.where(varies, 2.0**exponent, scale)
 
-    extra_name: ClassVar[str] = "feature_penalty_"  # fitted attribute
     # Whether oracles use the basis of data and labels if all labels are known.
     spans_truths: ClassVar[bool] = False
 
@@ -172,51 +194,74 @@ class Task(ABC):
         above α times the largest loss that one more cluster can add, where α is the loss scale. A
         single cluster is then optimal at the start, and the cut computed there bounds the penalty.
         """
-        learner, truths = self.learner, training.truths
+        truths = training.truths
         if not self.count_is_given:
             gain = 1.0
             for truth in truths:
                 if truth.partial_labels is not None:
                     gain = max(gain, float(truth.partial_labels.charges.slack.max()))
-            return cone.join(np.zeros(cone.n_metric), learner.loss_scale * gain * (1.0 + 1e-6))
-        deviation = training.data.pooled_deviation(type(learner).__name__, training.weights)
+            return cone.join(np.zeros(cone.n_metric), self.loss_scale * gain * (1.0 + 1e-6))
+        deviation = training.data.pooled_deviation(self.who, training.weights)
         varies = np.isfinite(deviation)
         variance = float(np.sum((deviation[varies] / (scale[varies] * cone.unit)) ** 2))
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
-        small = learner.loss_scale * float(density) / variance if density < 1 else 0.0
+        small = self.loss_scale * float(density) / variance if density < 1 else 0.0
         return cone.join(small * cone.metric.coordinates(np.eye(cone.n_features)), 0.0)
 
-    def training_losses(self, fitted: Any, training: Training) -> dict[str, float]:
-        """Compute the training losses of a fitted learner and of simple baselines, by name.
+    @abstractmethod
+    def score(self, statement: Statement, w: NDArray) -> Any:
+        """Return the score of a point ``w`` of the statement's cone, with which learners predict.
+
+        The score is a SegmentScore, ClusterScore or CutScore.
+        """
+
+    def refusal_of(self, solver: Solver) -> str | None:
+        """Return what the task needs in place of a solver that cannot learn it, else None."""
+        return None
+
+    def training_losses(self, score: Any, scale: NDArray, training: Training) -> dict[str, float]:
+        """Compute the training losses of a score and of simple baselines, by name.
 
         The dictionary is empty if a task does not compute losses.
         """
         return {}
 
-    def with_metric(self, statement: Any, w: NDArray, solution: Solution | None = None) -> Any:
-        """Copy the learner, and give the copy the metric and the penalty of a point ``w``.
+    def certified(self, problem: Problem, solution: Solution) -> dict[str, float]:
+        """Return fitted attributes that certify a solution, besides its bound."""
+        return {}
 
-        Parameters
-        ----------
-        statement : Statement
-        w : array (n,)
-            A point of the cone of the statement's problem.
-        solution : Solution, optional
-            The solution with this point. During training it is None, and callbacks get the copy.
-        """
-        fitted, cone = copy.copy(self.learner), statement.problem.cone
+
+@dataclass(frozen=True)
+class Statement:
+    """A problem for a solver, and the numbers that convert the solution to units of the data.
+
+    Attributes
+    ----------
+    problem : Problem
+    training : Training
+        The training data, whose partial labels have been completed.
+    scale : array (P,)
+        Features are divided by ``scale * problem.cone.unit``. ``scale`` holds standard deviations
+        or, without ``standardize``, ones. The entry of a constant feature is ∞.
+    extra : FeaturePenalty, NameWeights or None
+        A further term of the score that is learned together with the metric. The term is linear in
+        its weights, which are still unknown.
+    """
+
+    problem: Problem
+    training: Training
+    scale: NDArray
+    extra: Any
+
+    def parts(self, w: NDArray) -> tuple[NDArray, float, Any]:
+        """Return the components Lᵀ, the penalty and the further term of a point of the cone."""
+        cone, extra = self.problem.cone, self.extra
         metric, penalty = cone.split(w)
-        fitted.scale_ = statement.scale
-        fitted.components_ = cone.metric.components(metric) / (statement.scale * cone.unit)
-        fitted.feature_penalty_ = None
+        components = cone.metric.components(metric) / (self.scale * cone.unit)
         if isinstance(cone.metric, PenalizedMetric):
-            learned = statement.extra.weighted(cone.metric.split(metric)[1])
-            setattr(fitted, self.extra_name, learned)
-        fitted.penalty_ = None
-        # tune_penalty has set this for an earlier penalty.
-        fitted.__dict__.pop("penalty_unit_", None)
-        if not self.count_is_given:
-            # A penalty below this is only rounding.
-            positive = penalty if penalty > 1e-12 * fitted.loss_scale else 0.0
-            fitted.penalty_ = positive if cone.learns_penalty else float(fitted.penalty)
-        return fitted
+            extra = extra.weighted(cone.metric.split(metric)[1])
+        terms = self.problem.risk.terms
+        if not cone.learns_penalty:
+            return components, float(terms.penalty), extra
+        # A penalty below this is only rounding.
+        return components, penalty if penalty > 1e-12 * terms.loss_scale else 0.0, extra

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
@@ -31,8 +31,8 @@ from metriclearn.estimators.learners.change_points import (
 )
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
 from metriclearn.estimators.learners.linear import PrincipalComponents
-from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.scores.cluster_score import MahalanobisClusterer
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.oracles.averaged import Averaged
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
@@ -110,14 +110,21 @@ class MappedLearner(LearnedMetric, ABC):
         weights = None if sample_weight is None else weights[used]
         fitted.learner_ = self._inner(mapped, used_truths).fit(mapped, used_truths, weights)
         components = fitted.learner_.components_ @ W
-        fitted.components_ = spread(components / unit, varies)
-        fitted._finish(arrays, used_truths, components)
+        whole = spread(components / unit, varies)
+        score = replace(fitted.learner_.score_, components=whole)
+        fitted.score_ = score.at(self._penalty(score.penalty, arrays, used_truths, components))
         self.__dict__ = fitted.__dict__
         return self
 
-    def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
-        """Set the fitted attributes except ``components_``."""
-        self.penalty_ = self.learner_.penalty_
+    def _penalty(
+        self,
+        learned: float | None,
+        arrays: list[NDArray],
+        truths: list[Partition],
+        components: NDArray,
+    ) -> float | None:
+        """Return the penalty of a cluster, which by default stays as it was learned."""
+        return learned
 
 
 class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
@@ -134,11 +141,17 @@ class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
     min_size = property(attrgetter("learner.min_size"))  # type: ignore[assignment]
     n_segments = property(attrgetter("learner.n_segments"))  # type: ignore[assignment]
 
-    def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
-        super()._finish(arrays, truths, components)
-        if self.retune and self.penalty_ is not None and len(components):
-            forms = [LowRankForm(center(array) @ components.T) for array in arrays]
-            self.penalty_, _ = best_penalty(forms, truths, min_size=self.min_size)
+    def _penalty(
+        self,
+        learned: float | None,
+        arrays: list[NDArray],
+        truths: list[Partition],
+        components: NDArray,
+    ) -> float | None:
+        if not self.retune or learned is None or not len(components):
+            return learned
+        forms = [LowRankForm(center(array) @ components.T) for array in arrays]
+        return best_penalty(forms, truths, min_size=self.min_size)[0]
 
 
 @dataclass(eq=False, repr=False)
@@ -390,7 +403,3 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         unit = learner.loss_scale * np.mean(counts / [truth.n_samples for truth in truths])
         strength = self.toward * unit / (scale**2 * mapped[0].shape[1])
         return learner.set_params(regularizer=SquaredFrobenius(float(strength), float(scale)))
-
-    def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
-        super()._finish(arrays, truths, components)
-        self.n_clusters_ = self.learner_.n_clusters_

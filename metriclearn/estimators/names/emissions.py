@@ -348,6 +348,19 @@ class NameWeights:
     unit: float = 0.0
 
     @property
+    def reach(self) -> tuple[int, int] | None:
+        """Samples before and after a sample that its scores depend on; None: all samples."""
+        context = getattr(self.emissions, "context", None)
+        return None if context is None else (context, context)
+
+    def refusal_of_streams(self) -> str:
+        """Return what a stream needs if the reach is unknown, and the remedy."""
+        return (
+            f"emissions that see a known number of neighbors for a stream, got {self.emissions!r}; "
+            "use NeighborFeatures or FramePosteriors."
+        )
+
+    @property
     def n_columns(self) -> int:
         """The number of nonnegative weights that a solver learns.
 

@@ -16,7 +16,6 @@ from metriclearn.estimators.labelings import (
     read_labeled,
     read_labelings,
     read_names,
-    read_parts,
 )
 from metriclearn.estimators.names.emissions import (
     LEAST,
@@ -24,8 +23,9 @@ from metriclearn.estimators.names.emissions import (
     StandardWindows,
     default_classifier,
 )
-from metriclearn.estimators.prediction.stream import Streaming, StreamSource
-from metriclearn.estimators.prediction.without_metric import SegmenterWithoutMetric
+from metriclearn.estimators.scores.segment_score import SegmentScore
+from metriclearn.estimators.scores.stream import Streaming
+from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import ChargedForm, KnownLoss
@@ -35,6 +35,31 @@ from metriclearn.running.parameters import Needs, component, either, number
 # Candidates that are compared on groups left out: penalties of a switch in nats, widths in samples.
 _PENALTIES = np.geomspace(0.25, 256.0, 21)
 _WIDTHS = np.array([1, 3, 5, 7, 11, 15, 21, 31, 45, 63, 91, 127])
+
+
+@dataclass(frozen=True, eq=False)
+class FrameScores:
+    """Log-probabilities of names from a fitted classifier, as the scores of names."""
+
+    windows: StandardWindows
+    classifier: Any
+    classes: NDArray
+    transitions: ClassVar[None] = None
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Samples before and after a sample that its scores depend on."""
+        return self.windows.context, self.windows.context
+
+    def scores(self, X: NDArray) -> NDArray[np.float64]:
+        """Compute the log-probability of every name in every sample, (T, C).
+
+        Very small probabilities are replaced by a positive lower bound, so all values are finite.
+        """
+        rows = self.windows.transform(X)
+        probabilities = np.zeros((len(rows), len(self.classes)))
+        probabilities[:, self.classifier.classes_] = self.classifier.predict_proba(rows)
+        return np.log(np.maximum(probabilities, LEAST))
 
 
 @dataclass(eq=False, repr=False)
@@ -179,7 +204,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
             or width.
         """
         logs, truths = [], []
-        for model, (X, y) in read_parts(FrameClassifier, models, parts):
+        for model, (X, y) in zip(models, parts):
             data = model.read_data(X)
             logs += list(map(model._logs, data.arrays))
             truths += read_labelings(type(model).__name__, y, data, segments=True, partial=True)
@@ -215,8 +240,15 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         data = self.read_data(X)
         return data.as_passed([np.exp(self._logs(array)) for array in data.arrays])
 
-    def stream_source(self) -> StreamSource:
-        """Return a source of log-probabilities of names, without a metric, for a stream.
+    @property
+    def present_score(self) -> SegmentScore:  # type: ignore[override]
+        """The score of the Viterbi algorithm: log-probabilities of names, and no metric."""
+        nothing = np.zeros((1, self.n_features_in_))
+        names = FrameScores(self.windows_, self.classifier_, self.classes_)
+        return SegmentScore(nothing, self.penalty_, names=names)
+
+    def stream_score(self) -> SegmentScore:
+        """Return the score that a stream follows.
 
         Raises
         ------
@@ -227,12 +259,7 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
             raise ValueError(
                 "FrameClassifier needs smoothing='viterbi' for a stream, got 'mode'; fit it again."
             )
-
-        def read(X: NDArray) -> tuple[NDArray, NDArray, None]:
-            return X, self._logs(X), None
-
-        terms = np.zeros((0, self.n_features_in_)), self.penalty_, 1, self.classes_
-        return StreamSource(read, *terms, self.context, self.context)
+        return self.present_score
 
     def segmented(self, data: DataSets, n_segments: None = None) -> list[NamedPartition]:
         """Segment every recording. The names of the segments are codes of ``classes_``."""
@@ -250,14 +277,8 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         return data.as_passed(list(map(result, self.segmented(data))))
 
     def _logs(self, array: NDArray) -> NDArray[np.float64]:
-        """Compute log-probabilities of the names for every sample, (T, C).
-
-        Very small probabilities are replaced by a positive lower bound, so all values are finite.
-        """
-        rows = self.windows_.transform(array)
-        probabilities = np.zeros((len(rows), len(self.classes_)))
-        probabilities[:, self.classifier_.classes_] = self.classifier_.predict_proba(rows)
-        return np.log(np.maximum(probabilities, LEAST))
+        """Compute log-probabilities of the names for every sample, (T, C)."""
+        return FrameScores(self.windows_, self.classifier_, self.classes_).scores(array)
 
     def _smoothed(self, logs: NDArray, candidate: float | None) -> Any:
         """Convert log-probabilities (T, C) to a segmentation with names, by smoothing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -14,16 +14,11 @@ from sklearn.base import clone
 
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.labelings import list_labelings, read_names
-from metriclearn.estimators.learners.alternation import (
-    Alternation,
-    FitComponents,
-    PrincipalStart,
-)
 from metriclearn.estimators.learners.change_points import (
     ChangePointMetricLearner,
     Segmentations,
 )
-from metriclearn.estimators.learners.task import Training
+from metriclearn.estimators.learners.task import Learn, Training
 from metriclearn.estimators.names.emissions import NameWeights, NeighborFeatures
 from metriclearn.estimators.names.probabilities import NameCalibration
 from metriclearn.oracles.change_points import ChangePoints, ConstrainedChangePoints
@@ -35,7 +30,9 @@ from metriclearn.problem.named_segments import (
     named_truths,
 )
 from metriclearn.problem.partition import Partition
+from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import SWITCH, Needs, component, either, number
+from metriclearn.solvers.base import Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
@@ -44,8 +41,6 @@ from metriclearn.solvers.subgradient import ProjectedSubgradient
 # τ for a weight of 1. Transitions are rarer than samples, so regularizers weigh τ less. The value
 # was chosen on left-out groups of training data of gaze, notes of a finch and activities.
 _TRANSITION = 30.0
-# Parameters of the learner without names that completes partial labels at first.
-_SHARED = ("metric", "regularizer", "solver", "penalty", "loss_scale", "min_size", "standardize")
 
 
 @dataclass(eq=False, repr=False)
@@ -137,9 +132,9 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     @property
     def task(self) -> NamedSegmentations:
         """The task for sequences: a run of equal labels is a segment with this label as name."""
-        return NamedSegmentations(
-            self, self.n_segments == "given", (False, "n_segments=None"), True
-        )
+        shared = ("emissions", "name_loss", "transitions", "neighbors_differ")
+        settings = {name: getattr(self, name) for name in shared}
+        return NamedSegmentations(**self.settings, **settings)
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
         """Calibrate probabilities of change-points and names on labeled data.
@@ -173,9 +168,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         counts = None
         if self.n_segments == "given":
             counts = [Partition.from_runs(labels).n_clusters for labels in labelings]
-        self.name_calibration_ = NameCalibration.learn(
-            self._scored(data, counts), labelings, self.classes_, self.name_weights_.coef
-        )
+        scored = self._scored(data, counts)
+        self.name_calibration_ = NameCalibration.learn(scored, labelings, self.name_weights_)
         return self
 
     def predict_proba(self, X: Any, n_segments: Any = None) -> Any:
@@ -197,7 +191,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         """
         data = self.read_data(X)
         known: NameCalibration | None = getattr(self, "name_calibration_", None)
-        if known is None or not np.array_equal(known.coef, self.name_weights_.coef):
+        if known is None or not np.array_equal(known.weights.coef, self.name_weights_.coef):
             raise ValueError(
                 f"{type(self).__name__} needs calibrate(X, y) after fit, with labeled data left "
                 "out of training, for probabilities of names."
@@ -207,70 +201,61 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
     def _scored(self, data: DataSets, n_segments: Any) -> list[tuple[NDArray, NDArray]]:
         """Return the scores of names (K, C) and the lengths (K,) of each data set's segments."""
-
-        def score(form: Any, count: int | None = None) -> tuple[NDArray, NDArray]:
-            found = ChangePoints(self.min_size)(form, count)
-            return form.names.by_name(found.change_points), found.sizes
-
-        results = []
-        for array, found in zip(data.arrays, self.segmented(data, n_segments, score)):
-            if isinstance(found, Partition):  # shorter than min_size
-                names: Any = self.form(array)
-                found = names.names.by_name(found.change_points), found.sizes
-            results.append(found)
-        return results
+        score, scored = self.present_score, []
+        for array, count, _ in zip(data.arrays, *self._given(data, n_segments)):
+            form: Any = score.form(array)
+            found = score.best(form, count)
+            scored.append((form.names.by_name(found.change_points), found.sizes))
+        return scored
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NamedSegmentations(Segmentations):
     """The task of dividing sequences into named segments. A name means the same everywhere."""
 
-    extra_name: ClassVar[str] = "name_weights_"
+    emissions: Any
+    name_loss: float | None = None
+    transitions: bool = False
+    neighbors_differ: bool = False
+    extra: ClassVar[str] = "names"
 
-    def read(self, X: Any, y: Any) -> Training:
+    def refusal_of(self, solver: Solver) -> str | None:
+        """Return what is needed to learn names, if it is missing."""
+        if not isinstance(solver, (BundleDual, ProjectedSubgradient)):
+            return (
+                "BundleDual() or ProjectedSubgradient() as solver, to learn scores of names, got "
+                f"{solver!r}."
+            )
+        if not isinstance(self.oracle, (ChangePoints, type(None))):
+            return f"ChangePoints() or None as oracle, which knows names, got {self.oracle!r}."
+        return None
+
+    def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read sequences and names. Every run of equal labels is a segment.
 
         Samples with the label −1 have no names. Change-points and regions have no names either.
         """
-        learner, who = self.learner, type(self.learner).__name__
-        if not isinstance(learner.solver, (BundleDual, ProjectedSubgradient)):
+        training = super().read(X, y, executor)
+        codes, classes = read_names(self.who, y, training.data, training.truths)
+        if self.neighbors_differ and any((row < 0).any() for row in codes):
             raise ValueError(
-                f"{who} needs BundleDual() or ProjectedSubgradient() as solver, to learn "
-                f"scores of names, got {learner.solver!r}."
-            )
-        if not isinstance(learner.oracle, (ChangePoints, type(None))):
-            raise ValueError(
-                f"{who} needs ChangePoints() or None as oracle, which knows names, got "
-                f"{learner.oracle!r}."
-            )
-        training = super().read(X, y)
-        codes, classes = read_names(who, y, training.data, training.truths)
-        if learner.neighbors_differ and any((row < 0).any() for row in codes):
-            raise ValueError(
-                f"{who} needs neighbors_differ=False for partial labels, because completed "
+                f"{self.who} needs neighbors_differ=False for partial labels, because completed "
                 "segments may have the names of their neighbors."
             )
         truths = named_truths(codes, training.truths)
         return replace(training, truths=truths, classes=classes)
 
-    def complete(self, training: Training, fit: FitComponents) -> list[Any]:
+    def complete(self, training: Training, learn: Learn) -> list[Any]:
         """Complete partial labels by segmentations with a name for every segment.
 
         Boundaries are found under a first metric, which is learned without names. A segment without
         a given name gets the name whose labeled samples have the nearest mean. Distances between
         means are computed after features have been divided by their standard deviations.
         """
-        learner, data = self.learner, training.data
-        shared = {name: getattr(learner, name) for name in _SHARED}
-        plain = ChangePointMetricLearner(**shared, alternation=learner.alternation, verbose=False)
-        first = replace(plain, alternation=Alternation(start=PrincipalStart()))
-
-        def learn(arrays: Any, truths: Any, weights: Any, **changes: Any) -> NDArray:
-            """Learn components from the labeled stretches, without names."""
-            return replace(first, **changes).fit(arrays, truths, weights).components_
-
-        completed = plain.task.complete(training, learn)
-        deviation = data.pooled_deviation(type(learner).__name__)
+        data = training.data
+        shared = {one.name: getattr(self, one.name) for one in fields(Segmentations)}
+        completed = Segmentations(**shared).complete(training, learn)
+        deviation = data.pooled_deviation(self.who)
         arrays = [array / deviation for array in data.arrays]
         codes = np.concatenate([truth.names for truth in training.truths])
         rows, classes = np.vstack(arrays), range(codes.max() + 1)
@@ -289,19 +274,19 @@ class NamedSegmentations(Segmentations):
         arrays, truths = training.data.arrays, training.truths
         loss = self.loss(truths)
         groups = np.arange(len(truths)) if training.groups is None else training.groups
-        emissions = clone(self.learner.emissions).fit(arrays, list(map(loss.codes, truths)), groups)
+        emissions = clone(self.emissions).fit(arrays, list(map(loss.codes, truths)), groups)
         n_features = emissions.held_out(arrays[0][:1], 0).shape[1]
         assert training.classes is not None
-        learner, n_names = self.learner, len(training.classes)
+        n_names = len(training.classes)
         weights = NameWeights(
             emissions, training.classes, n_features, np.zeros((n_names, n_features))
         )
-        if not (learner.transitions or learner.neighbors_differ):
+        if not (self.transitions or self.neighbors_differ):
             return weights
         transitions = np.zeros((n_names, n_names))
-        if learner.neighbors_differ and n_names > 1:
+        if self.neighbors_differ and n_names > 1:
             np.fill_diagonal(transitions, np.inf)
-        unit = _TRANSITION if learner.transitions else 0.0
+        unit = _TRANSITION if self.transitions else 0.0
         return replace(weights, transitions=transitions, unit=unit)
 
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
@@ -313,7 +298,7 @@ class NamedSegmentations(Segmentations):
 
     def loss(self, truths: Sequence[Any]) -> NamedLoss:
         """Return the loss: ‖M − N‖² plus β for every sample with a wrong name."""
-        weight = self.learner.name_loss
+        weight = self.name_loss
         if weight is None:
             segments = sum(truth.n_clusters for truth in truths)
             weight = segments / sum(truth.n_samples for truth in truths)
@@ -323,10 +308,10 @@ class NamedSegmentations(Segmentations):
         """Return the terms of the hinge, with scores of names in addition to the metric."""
         terms, _ = super().terms(training, unit)
         extra: Any = self._name_weights(training)
-        metric = PenalizedMetric(self.learner.metric, extra.n_columns)
+        metric = PenalizedMetric(self.metric, extra.n_columns)
         # Fitted classifiers stay in this process, because others need only their features.
         terms["features"] = NamedFeatures(metric, replace(extra, emissions=None))
-        terms["oracle"] = ConstrainedChangePoints(self.learner.min_size)
+        terms["oracle"] = ConstrainedChangePoints(self.min_size)
         return {**terms, "loss": self.loss(training.truths)}, extra
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
@@ -345,5 +330,5 @@ class NamedSegmentations(Segmentations):
             loss, n_names = self.loss(training.truths), len(training.classes)
             codes = map(loss.codes, training.truths)
             rarest = max(np.bincount(c[c >= 0], minlength=n_names).min() for c in codes)
-            start[-1] += self.learner.loss_scale * loss.weight * rarest * (1.0 + 1e-6)
+            start[-1] += self.loss_scale * loss.weight * rarest * (1.0 + 1e-6)
         return start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ class NameCalibration:
     power : float
         0, 0.5 or 1. The samples of a segment depend on each other, so a sum of scores over many
         samples overstates the confidence.
-    coef : array (C, Q)
-        The weights W that the learner had in the calibration. For any other weights, the
+    weights : NameWeights
+        The weights that the learner had in the calibration. For any other weights, the
         calibration is not valid.
 
     References
@@ -39,15 +39,14 @@ class NameCalibration:
 
     temperature: float
     power: float
-    coef: NDArray[np.float64]
+    weights: Any
 
     @classmethod
     def learn(
         cls,
         scored: Sequence[tuple[NDArray, NDArray]],
         labelings: Sequence[NDArray],
-        classes: NDArray,
-        coef: NDArray[np.float64],
+        weights: Any,
     ) -> Self:
         """Find θ and the power by maximum likelihood, from labels that were not used for training.
 
@@ -56,16 +55,15 @@ class NameCalibration:
         scored : sequence of (array (K, C), int array (K,))
             Scores of names for the segments of every recording, and the lengths of the segments.
         labelings : sequence of (T,) labels
-            Labels that are not in ``classes`` are ignored.
-        classes : array (C,)
-        coef : array (C, Q)
+            Labels that are not in the classes of ``weights`` are ignored.
+        weights : NameWeights
 
         Raises
         ------
         ValueError
-            If no label is one of ``classes``.
+            If no label is one of the classes.
         """
-        counts = []
+        classes, counts = weights.classes, []
         for (_, sizes), labels in zip(scored, labelings):
             known = np.asarray(labels)[:, None] == classes
             counts.append(np.add.reduceat(known, np.append(0, np.cumsum(sizes)[:-1]), axis=0))
@@ -76,20 +74,20 @@ class NameCalibration:
             )
         scores, sizes = (np.concatenate(part) for part in zip(*scored))
         # Add one sample that has all names with equal weights, so that no name is ever impossible.
-        weights = np.concatenate(counts) + (sizes / sizes.sum())[:, None] / len(classes)
+        shares = np.concatenate(counts) + (sizes / sizes.sum())[:, None] / len(classes)
 
         def fitted(power: float) -> tuple[float, float, float]:
             scaled = scores / sizes[:, None] ** power
             unit = float(np.abs(scaled).max()) or 1.0
 
             def cost(log: float) -> float:
-                return -float(np.sum(weights * log_softmax(scaled / (unit * np.exp(log)), axis=1)))
+                return -float(np.sum(shares * log_softmax(scaled / (unit * np.exp(log)), axis=1)))
 
             found = minimize_scalar(cost, bounds=(-20.0, 5.0), method="bounded")
             return float(found.fun), power, unit * float(np.exp(found.x))
 
         _, power, temperature = min(map(fitted, _POWERS))
-        return cls(temperature, power, np.array(coef))
+        return cls(temperature, power, weights)
 
     def of(self, scores: NDArray, sizes: NDArray) -> NDArray[np.float64]:
         """Return the probabilities (K, C) of names for segments with these scores and lengths."""

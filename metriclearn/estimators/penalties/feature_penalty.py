@@ -179,26 +179,25 @@ class FeaturePenalty(ComponentParameters):
             parts.append(np.broadcast_to(np.atleast_2d(rows), (T + 1, rows.shape[-1])))
         return np.hstack(parts)
 
-    def reach(self) -> tuple[int, int]:
-        """Return how many samples before and after a position its features depend on.
-
-        Raises
-        ------
-        ValueError
-            If a feature has no attribute ``looks_back``.
-        """
-        back = ahead = 0
-        for feature in self.features:
-            here: Any = getattr(feature, "looks_back", None), getattr(feature, "looks_ahead", 0)
-            if not all(map(_LOOKS.accepts, here)):
-                raise ValueError(
-                    "FeaturePenalty needs features for a stream that depend on a known number of "
-                    "samples around a position, which the attribute looks_back tells, got "
-                    f"{shown(feature)} with {shown(here[0])}; take SequenceFeatures(window=…), "
-                    'BoundaryFeatures(unit="data") or a constant penalty.'
-                )
-            back, ahead = max(back, int(here[0])), max(ahead, int(here[1]))
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """Samples before and after a position that its features depend on; None: all samples."""
+        reaches = list(map(_reach, self.features))
+        known = [one for one in reaches if one is not None]
+        if len(known) < len(reaches):
+            return None
+        back, ahead = np.max([(0, 0), *known], axis=0).tolist()
         return back, ahead
+
+    def refusal_of_streams(self) -> str:
+        """Return what a stream needs if the reach is unknown, and the remedy."""
+        feature = next(one for one in self.features if _reach(one) is None)
+        return (
+            "features for a stream that depend on a known number of samples around a position, "
+            f"which the attribute looks_back tells, got {shown(feature)} with "
+            f"{shown(getattr(feature, 'looks_back', None))}; take SequenceFeatures(window=…), "
+            'BoundaryFeatures(unit="data") or a constant penalty.'
+        )
 
     def columns(self, X: NDArray) -> NDArray[np.float64]:
         """Compute ψ at every position, (T+1, n_columns): a column for each weight of a solver."""
@@ -213,3 +212,9 @@ class FeaturePenalty(ComponentParameters):
     def penalties(self, X: NDArray) -> NDArray[np.float64]:
         """Compute the part ⟨v, ψ(t)⟩ of the penalty at every position of a sequence, (T+1,)."""
         return (np.clip(self.transform(X), *self.range_) - self.mean_) @ self.coef_
+
+
+def _reach(feature: Any) -> tuple[int, int] | None:
+    """Return how many samples before and after a position a feature depends on, if it is known."""
+    here: Any = getattr(feature, "looks_back", None), getattr(feature, "looks_ahead", 0)
+    return (int(here[0]), int(here[1])) if all(map(_LOOKS.accepts, here)) else None

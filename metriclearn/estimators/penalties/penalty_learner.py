@@ -27,8 +27,8 @@ from metriclearn.estimators.penalties.interval_regression import (
     path_errors,
     target_interval,
 )
-from metriclearn.estimators.prediction.segmenter import PlottedSegmenter
-from metriclearn.estimators.prediction.stream import Streaming
+from metriclearn.estimators.scores.segmenting import PlottedSegmenter
+from metriclearn.estimators.scores.stream import Streaming
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PenalizedSegmentation
@@ -284,7 +284,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         """
         return self._search(X, known, paths, lambda *case: _segmentation(*case).change_points)
 
-    def stream_source(self) -> Any:
+    def stream_score(self) -> Any:
         """Raise an error, because this estimator cannot follow a stream.
 
         Raises

@@ -23,7 +23,7 @@ from metriclearn.estimators.learners.change_points import ChangePointMetricLearn
 from metriclearn.estimators.learners.linear import PrincipalComponents
 from metriclearn.estimators.learners.whitened import ReferenceMetricLearner, WhitenedMetricLearner
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.features.boundary import BoundaryFeatures
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.problem.losses import KnownLoss

@@ -22,13 +22,14 @@ from metriclearn.estimators.labelings import (
     list_labelings,
     read_counts,
     read_groups,
+    read_known,
     read_labelings,
     read_names,
 )
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
-from metriclearn.estimators.prediction.calibration import true_changes
-from metriclearn.estimators.prediction.stream import SegmenterStream, Streaming
-from metriclearn.estimators.prediction.without_metric import SegmenterWithoutMetric
+from metriclearn.estimators.scores.confidence import true_changes
+from metriclearn.estimators.scores.stream import SegmenterStream, Streaming
+from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
 from metriclearn.estimators.selection.consensus_stream import ConsensusStream
 from metriclearn.estimators.selection.cross_fitting import (
     POWERS,
@@ -42,9 +43,8 @@ from metriclearn.estimators.selection.cross_fitting import (
 )
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import KnownLoss
-from metriclearn.problem.named_segments import NamedPartition, PartialNames
+from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, check_parameters, either, number, shown
 
@@ -365,7 +365,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         for i in np.argsort(-self.weights_, kind="stable"):
             model = self.models_[i]
             with suppress(AttributeError, ValueError):
-                model.stream_source()
+                model.stream_score()
                 return model
         raise ValueError(
             "Consensus needs a model that can follow a stream, got none; add a member with a "
@@ -476,27 +476,13 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         """Return a ConsensusForm of the predictions, and the consensus, for every recording."""
         who = type(self).__name__
         counts = read_counts(who, "n_segments", n_segments, data, optional=True)
-        facts = self._facts(data, known)
-        # Older files have no numbers of fits.
-        answers = self.answers_of(self.models_, data, n_segments, getattr(self, "fits_", None))
+        facts = read_known(who, known, data, self.classes_)
+        answers = self.answers_of(self.models_, data, n_segments, self.fits_)
         pairs = []
         for members, count, fact in zip(zip(*answers), counts, facts):
             form = ConsensusForm(members, self.weights_, self.name_loss_)
             pairs.append((form, best_consensus(form, count, fact)))
         return pairs
-
-    def _facts(self, data: DataSets, known: Any) -> Sequence[PartialPartition | None]:
-        """Return the partial labels of each recording, with names if the models predict names."""
-        if known is None:
-            return [None] * len(data.arrays)
-        who = type(self).__name__
-        truths = read_labelings(who, known, data, segments=True, partial=True)
-        given = PartialPartition.from_partition
-        facts = [given(one) if isinstance(one, Partition) else one for one in truths]
-        if self.classes_ is None:
-            return facts
-        codes, _ = read_names(who, known, data, truths, self.classes_)
-        return list(map(PartialNames, facts, codes))
 
     def answers_of(
         self,
@@ -510,24 +496,16 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         Models with the same number in ``fits`` come from the same fit and differ only in their
         penalties. The recordings are read only once for these models.
         """
-        groups: dict[Any, dict[Any, list[int]]] = {}
+        groups: dict[int, list[int]] = {}
         for place, fit in enumerate(range(len(models)) if fits is None else fits):
-            # A user may have replaced a model, or fitted it again.
-            learned = [
-                id(getattr(models[place], key, None)) for key in ("components_", "classifier_")
-            ]
-            unit = getattr(models[place], "penalty_unit_", None)
-            groups.setdefault((fit, *learned), {}).setdefault(unit, []).append(place)
+            groups.setdefault(fit, []).append(place)
         answers: list[list[Partition]] = [[] for _ in models]
         # A warning about segments of a few samples is not needed for a single member.
         with warnings.catch_warnings(action="ignore", category=UserWarning):
-            for units in groups.values():
-                first = next(iter(units.values()))[0]
-                read = models[first].read_data(data.arrays)
-                for places in units.values():
-                    found = _at_penalties([models[i] for i in places], read, n_segments)
-                    for i, some in zip(places, found):
-                        answers[i] = self._renamed(models[i], some)
+            for places in groups.values():
+                found = _of_one_fit([models[i] for i in places], data.arrays, n_segments)
+                for i, some in zip(places, found):
+                    answers[i] = self._renamed(models[i], some)
         return answers
 
     def _renamed(self, model: Any, found: Sequence[Any]) -> list[Partition]:
@@ -538,23 +516,30 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         return [NamedPartition(one.change_points, codes[one.names]) for one in found]
 
 
-def _at_penalties(
-    models: Sequence[Any], data: DataSets, n_segments: Any
-) -> Sequence[Sequence[Partition]]:
+def _of_one_fit(
+    models: Sequence[Any], arrays: Sequence[NDArray], n_segments: Any
+) -> list[list[Partition]]:
     """Predict with models that come from the same fit and differ only in their penalties.
 
-    ``data`` is a result of ``read_data``.
+    The form of a recording is computed once for all penalties in a unit.
     """
-    first = models[0]
-    if isinstance(first, FrameClassifier):
-        n_segments = None
-    penalties = [getattr(model, "penalty_", None) for model in models]
-    # A subclass may override ``segmented`` alone. Its ``segmented_at`` would then be wrong.
-    names = ("segmented", "segmented_at")
-    homes = [next((c for c in type(first).__mro__ if name in vars(c)), None) for name in names]
-    if len(models) == 1 or None in (*penalties, *homes) or homes[0] is not homes[1]:
+    data, first = models[0].read_data(arrays), models[0]
+    if len(models) == 1 or getattr(first, "penalty_", None) is None:
         return [model.segmented(data, n_segments) for model in models]
-    return first.segmented_at(data, penalties, n_segments)
+    scores, found = [model.present_score for model in models], []
+    counts = read_counts(
+        type(first).__name__,
+        "n_segments",
+        n_segments,
+        data,
+        optional=True,
+        min_size=scores[0].min_size,
+    )
+    for X, count in zip(data.arrays, counts):
+        forms = {score.unit: score.form(X) for score in {s.unit: s for s in scores}.values()}
+        named = isinstance(first, FrameClassifier)  # has no metric that a number could rest on
+        found.append([s.best(forms[s.unit], None if named else count) for s in scores])
+    return [list(row) for row in zip(*found)]
 
 
 def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.prediction.stream import SegmenterStream, StreamedSegments
+from metriclearn.estimators.scores.stream import SegmenterStream, StreamedSegments
 from metriclearn.oracles.change_points.segment_values import NO_RULES
 from metriclearn.oracles.expected_loss import advance, overlap_table
 from metriclearn.problem.named_segments import NO_SCORES, NameScores
@@ -90,7 +90,7 @@ class ConsensusStream(SegmenterStream):
         check_parameters(self)
         check_is_fitted(self.segmenter)
         self.segmenter.check_streams()
-        least = 4 * max(one.stream_source().min_size for one in self.segmenter.models_)
+        least = 4 * max(one.stream_score().min_size for one in self.segmenter.models_)
         if self.max_delay is not None and self.max_delay < least:
             raise ValueError(
                 f"{self.who} needs a max_delay of at least {least}, four times the largest "

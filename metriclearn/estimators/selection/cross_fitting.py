@@ -18,11 +18,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 from tqdm import tqdm
 
+from metriclearn.estimators.labelings import read_labelings
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.names.emissions import FramePosteriors
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.scores.segment_score import tuned_penalty
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.estimators.selection.auto import FAMILIES
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs
@@ -154,31 +156,45 @@ def variants(
     out. ``parts`` has no entry for a model that was fitted to all data, but this model gets the
     same penalty. Models without a penalty or with a zero metric do not change.
     """
-    able = [
-        place
-        for place, model in enumerate(row)
-        if hasattr(model, "tune_together") and len(getattr(model, "components_", [0]))
-    ]
-    own = [parts[i] for i in able if i < len(parts)]
+    first = row[0]
+    if hasattr(first, "tune_together"):
+        copies = list(map(copy.copy, row))
+        first.tune_together(copies, parts)
+        penalty = getattr(copies[0], "penalty_", None)
+        if penalty is None:  # a width has no multiples
+            return [copies]
+        return [[with_penalty(model, k * penalty) for model in copies] for k in MULTIPLES]
+    if not isinstance(first, MahalanobisSegmenter):
+        return [list(row)]
+    able = [i for i, model in enumerate(row) if len(model.components_)]
+    own = []
+    for i in able:
+        if i < len(parts):
+            data = row[i].read_data(parts[i][0])
+            who = type(row[i]).__name__
+            truths = read_labelings(who, parts[i][1], data, segments=True, partial=True)
+            own.append((data.arrays, truths))
     if not own:
         return [list(row)]
-    first = row[able[0]]
-    if not isinstance(first, MahalanobisSegmenter) or first.name_weights_ is not None:
+    if first.name_weights_ is not None:
         units = ((),)
     results = []
     for unit in units:
-        copies = list(map(copy.copy, row))
-        first.tune_together([copies[i] for i in able], own, *unit)
-        penalty = getattr(copies[able[0]], "penalty_", None)
-        if not penalty:  # a width, or nothing to multiply
-            results.append(copies)
-            continue
-        for multiple in MULTIPLES:
-            models = list(map(copy.copy, copies))
+        scores = [row[i].present_score for i in able]
+        penalty, _ = tuned_penalty(type(first).__name__, scores, own, *unit)
+        for multiple in MULTIPLES if penalty else (1.0,):
+            models = list(map(copy.copy, row))
             for i in able:
-                models[i].penalty_ = multiple * penalty
+                models[i].score_ = row[i].score_.at(multiple * penalty, *unit)
             results.append(models)
     return results
+
+
+def with_penalty(model: Any, penalty: float) -> Any:
+    """Copy a classifier of frames, and give the copy a penalty."""
+    other = copy.copy(model)
+    other.penalty_ = penalty
+    return other
 
 
 def weigh(

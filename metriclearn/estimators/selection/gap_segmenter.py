@@ -20,9 +20,9 @@ from metriclearn.estimators.data_sets import (
     read_data_sets,
 )
 from metriclearn.estimators.labelings import list_labelings, read_labelings, sample_labels
+from metriclearn.estimators.learners.equal_cuts import EqualCuts
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
-from metriclearn.estimators.prediction.equal_cuts import EqualCuts
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.estimators.selection.consensus import Consensus
 from metriclearn.problem.knowledge import (
     AT_LEAST_ONE,

@@ -21,9 +21,9 @@ from metriclearn.datasets.annotations import Segment, typical_tolerance
 from metriclearn.datasets.recordings import cached_features
 from metriclearn.datasets.sequences import LabeledSequences, runs
 from metriclearn.estimators.data_sets import NamedColumns
+from metriclearn.estimators.learners.equal_cuts import EqualCuts
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.names.emissions import StandardWindows, discriminant
-from metriclearn.estimators.prediction.equal_cuts import EqualCuts
 from metriclearn.estimators.selection.consensus import Consensus
 from metriclearn.features.media.decoding import duration
 from metriclearn.indices import precision_recall

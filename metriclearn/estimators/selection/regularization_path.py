@@ -20,14 +20,7 @@ from sklearn.model_selection import GroupKFold, check_cv
 from metriclearn.estimators.data_sets import read_data_sets
 from metriclearn.estimators.labelings import read_weights
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
-from metriclearn.estimators.learners.large_margin import (
-    LargeMarginLearner,
-    complete_labels,
-    minimize,
-    read_training,
-    report,
-    state_problem,
-)
+from metriclearn.estimators.learners.large_margin import LargeMarginLearner, report
 from metriclearn.running.parameters import (
     Needs,
     check_parameters,
@@ -184,21 +177,21 @@ def regularization_path(
     parts = {"regularizer": learner.regularizer, "solver": learner.solver}
     for name, value in {"strengths": strengths, "ratio": ratio, **parts}.items():
         _NEEDS[name].check("regularization_path", name, value)
-    training = read_training(learner, X, y, sample_weight)
-    completed = complete_labels(learner, training)
-    statement = state_problem(learner, completed)
+    training = learner.read(X, y, sample_weight)
+    statement = learner.stated(training)
     values = _strengths(strengths, statement.problem, ratio)
     learners, losses = [], []
     warm: Solution | None = None
     for strength in values:
         step = copy.copy(learner).set_params(regularizer__strength=float(strength))
-        # The first completions depend on the strength.
-        if completed is not training:
-            statement = state_problem(step, complete_labels(step, training))
+        if statement.training is not training:
+            # The first completions depend on the strength.
+            statement = step.stated(training)
         else:
             problem = replace(statement.problem, regularizer=step.regularizer, warm=warm)
             statement = replace(statement, problem=problem)
-        step, warm = minimize(step, statement)
+        step, learned = step.solved(statement)
+        warm = learned.solution
         step.callbacks = ()
         learners.append(step)
         if validation is not None:
@@ -355,8 +348,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         own = {"strengths", "ratio", "cv"}
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in own}
         learner = ChangePointMetricLearner(**parameters)
-        training = complete_labels(learner, read_training(learner, X, y, sample_weight))
-        statement = state_problem(learner, training)
+        training = learner.read(X, y, sample_weight)
+        statement = learner.stated(training)
         values = _strengths(self.strengths, statement.problem, self.ratio)
         losses = []
         for train, test in self._folds(n, groups):
@@ -378,10 +371,12 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         fitted = {name: value for name, value in vars(best).items() if name not in parameters}
         fitted |= {"strengths_": values, "loss_path_": path.validation_loss, "path_": path}
         fitted["strength_"] = float(values[path.best])
-        fitted["training_losses_"] = learner.task.training_losses(best, training)
+        known = best.completions_ is None and self.executor is None
+        compared = learner.task.training_losses(best.score_, best.scale_, training)
+        fitted["training_losses_"] = compared if known else {}
         # All at once: a fit that fails changes nothing.
         self.__dict__ = vars(self) | fitted
-        report(self, statement)
+        report(self, statement.problem)
         return self
 
     def _folds(self, n: int, groups: Any) -> list[tuple[NDArray, NDArray]]:

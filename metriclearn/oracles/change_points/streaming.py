@@ -34,11 +34,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from metriclearn.oracles.change_points.bounds import (
-    BLOCK,
     Fresh,
     Incumbent,
-    Levels,
-    Live,
     no_fresh,
     renew,
 )
@@ -282,19 +279,6 @@ def _shared_change(program, needed, base, first_fresh, u):
             needed[before] = True
         t -= 1
     return t, u - base
-
-
-def order_blocks(live: Live, levels: Levels) -> None:
-    """In every block of cold starts, move the start with the largest bound to the front.
-
-    The recursion expects this order. Streams that an older version has saved lack it.
-    """
-    for k in range(levels.number[0]):
-        for front in range(levels.first[k], levels.hot[k], BLOCK):
-            block = slice(front, min(front + BLOCK, levels.hot[k]))
-            pair = [front, front + int(np.argmax(live.bounds[block]))]
-            for array in live:
-                array[pair] = array[pair[::-1]]
 
 
 @called

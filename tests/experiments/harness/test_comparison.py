@@ -26,7 +26,8 @@ from experiments.studies.unlabeled_stretches import counts
 from metriclearn import ChangePointMetricLearner
 from metriclearn.baselines import EqualCuts, Euclidean, FrameClassifier, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.scores.segment_score import SegmentScore
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from tests.experiments.command import outcomes_of
 
 
@@ -42,8 +43,7 @@ class Fixed(MahalanobisSegmenter):
         self.fits.append((self.penalty, len(X)))
         self.n_features_in_ = X[0].shape[1]
         self.n_segments, self.min_size = None, 1
-        self.components_ = self.weight * np.eye(self.n_features_in_)
-        self.penalty_ = self.penalty
+        self.score_ = SegmentScore(self.weight * np.eye(self.n_features_in_), self.penalty)
         return self
 
 
@@ -80,10 +80,10 @@ def test_samples_that_nobody_labeled_cost_nothing() -> None:
     # segments [0, 5), [10, 15) and [20, 25) are known: one change is missing in each gap
     np.testing.assert_allclose(sequence_losses(model, unknown), [2.0])
     assert np.ravel(counts(model, unknown)).tolist() == [3, 3]
-    model.penalty_ = 1.0
+    model.score_ = model.score_.at(1.0)
     np.testing.assert_allclose(sequence_losses(model, unknown), [0.0], atol=1e-12)
     joined = replace(data, labels=[np.where(np.arange(30) < 8, -1, data.labels[0])])
-    model.penalty_ = 100.0  # of [8, 30) with three segments one is found
+    model.score_ = model.score_.at(100.0)  # of [8, 30) with three segments one is found
     np.testing.assert_allclose(sequence_losses(model, joined), [2.0])
     assert np.ravel(counts(model, joined)).tolist() == [1, 3]
     cuts = EqualCuts().fit(unknown.sequences, unknown.labels)
@@ -100,7 +100,7 @@ def test_penalty_is_tuned_on_a_copy() -> None:
     assert sequence_losses(tuned, data).max() == pytest.approx(0.0, abs=1e-12)
     baseline = TunedSegmenter(Euclidean(standardize=False)).fit(data.sequences, data.labels)
     assert tuned.penalty_ == pytest.approx(baseline.penalty_)
-    model.components_ = np.zeros((0, 1))  # a metric that is zero keeps its penalty
+    model.score_ = SegmentScore(np.zeros((0, 1)), 100.0)  # a metric that is zero keeps its penalty
     assert with_tuned_penalty(model, data).penalty_ == 100.0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.data_sets import check_features, read_data_sets
+from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.oracles.change_points.bounds import MOST_LEVELS, Levels, Live
 from metriclearn.oracles.change_points.margins import boundary_margins
 from metriclearn.oracles.change_points.recursion import Program
@@ -28,7 +29,6 @@ from metriclearn.oracles.change_points.streaming import (
     changes,
     compact,
     follow,
-    order_blocks,
     projected,
 )
 from metriclearn.problem.forms import LowRankForm
@@ -46,37 +46,6 @@ from metriclearn.running.parameters import (
 
 _LARGEST = 1e120  # its square can still be added many times
 _BLOCK = 4096  # rows at a time, so that a large chunk needs no more memory than small ones
-
-
-class StreamSource(NamedTuple):
-    """The parts of a segmenter that a stream needs.
-
-    Attributes
-    ----------
-    read : callable
-        Converts a stretch of samples (T, P) to features (T, p), scores of names (T, C) or None, and
-        penalties of a change after each sample (T,) or None. The row of a sample depends on
-        ``behind`` samples before the sample and ``ahead`` samples after it. Both ends of the
-        stretch are treated like the ends of whole sequences.
-    components : array (r, p)
-        The metric of the features.
-    penalty : float
-        The penalty of a segment.
-    min_size : int
-        Smallest number of samples in a segment.
-    classes : array (C,) or None
-        The names, if names were learned. The code c stands for ``classes[c]``.
-    behind, ahead : int
-        The row of a sample depends on this many samples before and after it, see ``read``.
-    """
-
-    read: Callable[[NDArray], tuple[NDArray, NDArray | None, NDArray | None]]
-    components: NDArray
-    penalty: float
-    min_size: int
-    classes: NDArray | None = None
-    behind: int = 0
-    ahead: int = 0
 
 
 class StreamedSegments(NamedTuple):
@@ -114,9 +83,10 @@ class StreamedSegments(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The source of a stream, its metric, and its arrays as the kernels need them."""
+    """The score of a stream, its reach and metric, and its arrays as the kernels need them."""
 
-    source: StreamSource
+    score: SegmentScore
+    reach: tuple[int, int]
     components: NDArray
     state: Any
 
@@ -174,7 +144,7 @@ class SegmenterStream(ComponentParameters):
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "segmenter": component("stream_source", "ChangePointMetricLearner().fit(X, y)"),
+        "segmenter": component("stream_score", "ChangePointMetricLearner().fit(X, y)"),
         "max_delay": either(None, number(16, 2**30, whole=True)),
     }
 
@@ -185,10 +155,10 @@ class SegmenterStream(ComponentParameters):
         """Forget everything and wait for the first row. ``segmenter.stream()`` calls this."""
         check_parameters(self)
         check_is_fitted(self.segmenter)
-        source = self.segmenter.stream_source()
-        if self.max_delay is not None and self.max_delay < 2 * source.min_size:
+        score = self.segmenter.stream_score()
+        if self.max_delay is not None and self.max_delay < 2 * score.min_size:
             raise ValueError(
-                f"{self.who} needs a max_delay of at least twice min_size={source.min_size}, got "
+                f"{self.who} needs a max_delay of at least twice min_size={score.min_size}, got "
                 f"{self.max_delay}; wait for longer, or lower min_size."
             )
         # Position 0 of the program is sample begin_ of the stream. Position i > 0 is sample
@@ -199,7 +169,7 @@ class SegmenterStream(ComponentParameters):
         self.recent_: NDArray | None = None
         self.offset_: NDArray | None = None
         self.__dict__.pop("kept_", None)
-        self.largest_ = max(1.0, float(np.abs(source.components).max(initial=0.0)))
+        self.largest_ = max(1.0, float(np.abs(score.components).max(initial=0.0)))
         return self
 
     def push(self, rows: ArrayLike) -> StreamedSegments:
@@ -276,7 +246,8 @@ class SegmenterStream(ComponentParameters):
     @property
     def classes(self) -> NDArray | None:
         """The names that the segmenter has learned, or None."""
-        return self._kept().source.classes
+        names = self._kept().score.names
+        return None if names is None else names.classes
 
     def check_running(self, method: str) -> None:
         """Raise a ValueError if the stream has not begun or has ended."""
@@ -343,22 +314,25 @@ class SegmenterStream(ComponentParameters):
 
     def _read(self, X: NDArray, last: bool = False) -> tuple[NDArray, Any, Any]:
         """Compute features, scores and penalties of samples whose neighbors have all arrived."""
-        source: StreamSource = self._kept().source
-        if source.behind == source.ahead == 0:
-            return source.read(X)
+        score, (behind, ahead) = self._kept()[:2]
         recent = X if self.recent_ is None else np.vstack([self.recent_, X])
         # The stretch that is read begins early enough for all neighbors, or where the stream
         # begins. Its last samples lack later neighbors, so they wait, except at the end of the
         # stream.
-        stop = self.first_recent_ + len(recent) - (0 if last else source.ahead)
-        parts = source.read(recent)
+        stop = self.first_recent_ + len(recent) - (0 if last else ahead)
         rows = slice(self.n_read_ - self.first_recent_, max(0, stop - self.first_recent_))
-        features, scores, penalties = (None if part is None else part[rows] for part in parts)
-        assert features is not None
-        self.n_read_ = max(self.n_read_, stop)
-        keep = max(self.first_recent_, self.n_read_ - source.behind)
-        self.recent_, self.first_recent_ = recent[keep - self.first_recent_ :], keep
-        return features, scores, penalties
+        features, scores, penalties = score.read(recent)
+        scores = None if scores is None else scores[rows]
+        # Row t of the penalties is for the position before sample t, and a stream needs the
+        # penalty of a change after each sample.
+        penalties = None if penalties is None else penalties[1:][rows]
+        if behind or ahead:
+            self.n_read_ = max(self.n_read_, stop)
+            keep = max(self.first_recent_, self.n_read_ - behind)
+            # A copy, because the caller may use the same buffer again.
+            self.recent_ = recent[keep - self.first_recent_ :].copy()
+            self.first_recent_ = keep
+        return features[rows], scores, penalties
 
     def _follow(self, features: NDArray, scores: Any, penalties: Any) -> list[StreamedSegments]:
         """Pass samples to the dynamic program, and return the segments that become final."""
@@ -452,24 +426,23 @@ class SegmenterStream(ComponentParameters):
                 here = (slice(None), slice(used)) if by_row else slice(used)
                 new[here] = old[here]
                 setattr(self, name, new)
-        self.kept_ = self._kept()._replace(state=self._state(self._kept().source))
+        self.kept_ = self._kept()._replace(state=self._state(self._kept().score))
 
     def _kept(self) -> _Kept:
         """Return the parts that are not saved in model files, because they can be recomputed."""
         if not hasattr(self, "kept_"):
-            source = self.segmenter.stream_source()
-            components = np.ascontiguousarray(source.components, dtype=np.float64)
+            score = self.segmenter.stream_score()
+            components = np.ascontiguousarray(score.components, dtype=np.float64)
             if not len(components):
                 components = np.zeros((1, components.shape[1]))
-            state = None if self.offset_ is None else self._state(source)
-            if state is not None:
-                order_blocks(state[1].live, state[1].levels)
-            self.kept_ = _Kept(source, components, state)
+            state = None if self.offset_ is None else self._state(score)
+            self.kept_ = _Kept(score, score.reach or (0, 0), components, state)
         return self.kept_
 
-    def _state(self, source: StreamSource) -> tuple[Signal, Program, Progress]:
+    def _state(self, score: SegmentScore) -> tuple[Signal, Program, Progress]:
         """Return the arrays of the dynamic program as its kernels need them."""
-        signal = Signal(self.sums_, 0.0, source.min_size, c=-float(source.penalty), head=self.head_)
+        assert score.penalty is not None
+        signal = Signal(self.sums_, 0.0, score.min_size, c=-float(score.penalty), head=self.head_)
         if self.penalties_ is not None:
             signal = signal._replace(penalties=self.penalties_)
         if self.emissions_ is not None:
@@ -499,7 +472,7 @@ class SegmenterStream(ComponentParameters):
 class Streaming:
     """Gives a segmenter that can follow a stream the method ``stream``."""
 
-    stream_source: Callable[[], StreamSource]
+    present_score: SegmentScore
     stream_type: ClassVar[type[SegmenterStream]] = SegmenterStream
 
     def stream(self, max_delay: int | None = None) -> SegmenterStream:
@@ -523,3 +496,16 @@ class Streaming:
         """
         check_is_fitted(self)
         return self.stream_type(self, max_delay).start()
+
+    def stream_score(self) -> SegmentScore:
+        """Return the score that a stream follows.
+
+        Raises
+        ------
+        ValueError
+            If the score has no penalty, or if a sample depends on the whole sequence.
+        """
+        score = self.present_score
+        if (lacking := score.refusal_of_streams()) is not None:
+            raise ValueError(f"{type(self).__name__} needs {lacking}")
+        return score

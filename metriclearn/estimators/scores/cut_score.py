@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.data_sets import (
     DataSets,
@@ -232,12 +234,87 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) 
     return SampleLabels(**of_nodes, codes=codes, values=values, segments=segments)
 
 
+@dataclass(frozen=True, eq=False)
+class CutScore:
+    """The score of normalized cuts under a metric, and the threshold that gives their number.
+
+    Attributes
+    ----------
+    components : array (r, P)
+        Lᵀ of the metric B = LLᵀ, for data in their original units.
+    scale : array (P,)
+        The numbers by which features are divided.
+    similarity : Similarity
+    rounding : Rounding
+        Converts eigenvectors to clusters.
+    threshold : float
+        If K is not given, it is the number of eigenvalues above this threshold.
+    most : int
+        Largest K that the threshold can give.
+    """
+
+    components: NDArray
+    scale: NDArray
+    similarity: Similarity
+    rounding: Rounding
+    threshold: float = np.nan
+    most: int = 1
+    penalty: ClassVar[None] = None  # clusters have no penalty
+
+    def divide(self, nodes: Nodes, count: int | None = None) -> NDArray[np.int64]:
+        """Divide nodes into clusters. Without ``count``, the eigenvalue threshold determines K."""
+        cut = self.cut(standardized(nodes, self.scale, self.similarity))
+        if count is None:
+            values, _ = cut.eigenpairs(min(self.most, nodes.n_samples))
+            count = max(1, int(np.sum(values > self.threshold)))
+        return self.rounding(cut, int(count))
+
+    def mean_loss(self, scaled: Sequence[Nodes], truths: Sequence[NodeLabels]) -> float:
+        """Compute the mean loss ‖D^½(M − N)‖²_F of standardized nodes. K comes from the labels."""
+        pairs = zip(map(self.cut, scaled), truths)
+        losses = [t.squared_norm(self.rounding(cut, t.n_clusters)) for cut, t in pairs]
+        return float(np.mean(losses))
+
+    def cut(self, scaled: Nodes, unit: float = 1.0) -> NormalizedCut:
+        """Return the normalized cut of nodes whose features are divided by ``scale`` · unit."""
+        # Features with infinite scale have weight 0; ∞ · 0 would be NaN.
+        scale = np.minimum(self.scale * unit, np.finfo(np.float64).max)
+        return NormalizedCut(self.similarity.operator(scaled, self.components * scale))
+
+    def with_threshold(
+        self, scaled: Sequence[Nodes], counts: Sequence[int], unit: float = 1.0
+    ) -> Self:
+        """Return the same score with the eigenvalue threshold of training images.
+
+        In each image, the number of eigenvalues above this threshold should be the number of
+        clusters in ``counts``. The threshold minimizes the sum of the differences.
+        """
+        most = min(2 * max(counts) + 2, *map(len, scaled))
+        spectra = np.array([self.cut(one, unit).eigenpairs(most)[0] for one in scaled])
+        edges = np.unique(spectra)
+        middles = np.append(0.5 * (edges[1:] + edges[:-1]), edges[0] - 1e-12)
+        errors = [np.abs(np.sum(spectra > t, axis=1) - counts).sum() for t in middles]
+        best = middles[np.flatnonzero(errors == np.min(errors))]
+        return replace(self, threshold=float(np.median(best)), most=most)
+
+
+def standardized(nodes: Nodes, scale: NDArray, similarity: Similarity) -> Nodes:
+    """Divide the features of nodes by ``scale`` (P,), and center them for accuracy.
+
+    Given similarities stay as they are.
+    """
+    if similarity.given:
+        return nodes
+    mean = nodes.sizes @ nodes.features / np.sum(nodes.sizes)
+    return Nodes((nodes.features - mean) / scale, nodes.sizes, nodes.positions)
+
+
 @dataclass(eq=False, repr=False)
 class NormalizedCutSegmenter(LearnedMetric):
-    """Divide images by normalized cuts under a fitted metric ``components_``.
+    """Divide images by normalized cuts with a fitted ``score_``, a :class:`CutScore`.
 
-    Subclasses fit the metric, an eigenvalue threshold and ``scale_``. Their parameters are
-    ``similarity``, ``features``, ``rounding`` and ``balance``.
+    Subclasses fit ``score_``. Their parameters are ``similarity``, ``features``, ``rounding`` and
+    ``balance``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -252,7 +329,19 @@ class NormalizedCutSegmenter(LearnedMetric):
     features: ImageFeatures = ImageFeatures()  # noqa: RUF009
     rounding: Rounding = ThresholdCut()  # noqa: RUF009
     balance: float = 0.0
-    scale_: NDArray = field(init=False)
+
+    score_: CutScore = field(init=False)
+    # What was learned is read from the score.
+    components_ = property(attrgetter("score_.components"))  # type: ignore[assignment]
+    scale_ = property(attrgetter("score_.scale"))
+    eigenvalue_threshold_ = property(attrgetter("score_.threshold"))
+    max_clusters_ = property(attrgetter("score_.most"))
+
+    @property
+    def present_score(self) -> CutScore:
+        """The fitted score with the present parameters ``similarity`` and ``rounding``."""
+        check_is_fitted(self)
+        return replace(self.score_, similarity=self.similarity, rounding=self.rounding)
 
     def predict(self, X: Any, n_clusters: int | Sequence[int] | None = 2) -> Any:
         """Divide images by normalized cuts under the learned similarity.
@@ -270,8 +359,8 @@ class NormalizedCutSegmenter(LearnedMetric):
         graphs = self._read_graphs(X)
         who = type(self).__name__
         counts = read_counts(who, "n_clusters", n_clusters, graphs, optional=True)
-        pairs = zip(graphs.arrays, counts)
-        labels = [graphs.spread(i, self._divide(*pair)) for i, pair in enumerate(pairs)]
+        found = map(self.present_score.divide, graphs.arrays, counts)
+        labels = [graphs.spread(i, one) for i, one in enumerate(found)]
         return graphs.as_passed(labels)
 
     def predict_labels_image(self, image: ArrayLike, n_clusters: int | None = 2) -> NDArray:
@@ -286,56 +375,10 @@ class NormalizedCutSegmenter(LearnedMetric):
         """
         graphs = self._read_graphs(X)
         truths = read_node_labels(type(self).__name__, y, graphs, self.balance)
-        return -self.mean_loss([self.scaled(nodes) for nodes in graphs.arrays], truths)
+        score = self.present_score
+        scaled = [standardized(one, score.scale, score.similarity) for one in graphs.arrays]
+        return -score.mean_loss(scaled, truths)
 
     def _read_graphs(self, X: Any) -> Graphs:
         graphs = read_graphs(type(self).__name__, X, self.features, self.similarity.given)
         return check_features(self, graphs)
-
-    def _divide(self, nodes: Nodes, n_clusters: int | None) -> NDArray[np.int64]:
-        """Divide nodes into clusters. None means that the eigenvalue threshold determines K."""
-        cut = self._cut(self.scaled(nodes))
-        if n_clusters is None:
-            values, _ = cut.eigenpairs(min(self.max_clusters_, nodes.n_samples))
-            n_clusters = max(1, int(np.sum(values > self.eigenvalue_threshold_)))
-        return self.rounding(cut, int(n_clusters))
-
-    def mean_loss(self, scaled: Sequence[Nodes], truths: Sequence[NodeLabels]) -> float:
-        """Compute the mean loss ‖D^½(M − N)‖²_F over images. K comes from the labels."""
-        pairs = zip(map(self._cut, scaled), truths)
-        losses = [t.squared_norm(self.rounding(cut, t.n_clusters)) for cut, t in pairs]
-        return float(np.mean(losses))
-
-    def _cut(self, scaled: Nodes, unit: float = 1.0) -> NormalizedCut:
-        """Return the normalized cut of nodes whose features are divided by ``scale_`` · unit."""
-        # Features with infinite scale have weight 0; ∞ · 0 would be NaN.
-        scale = np.minimum(self.scale_ * unit, np.finfo(np.float64).max)
-        return NormalizedCut(self.similarity.operator(scaled, self.components_ * scale))
-
-    def scaled(self, nodes: Nodes, scale: NDArray | None = None) -> Nodes:
-        """Divide the features of nodes by ``scale`` (P,), and center them for accuracy.
-
-        The default is the fitted ``scale_``.
-        """
-        if self.similarity.given:
-            return nodes
-        mean = nodes.sizes @ nodes.features / np.sum(nodes.sizes)
-        scale = self.scale_ if scale is None else scale
-        return Nodes((nodes.features - mean) / scale, nodes.sizes, nodes.positions)
-
-    def set_threshold(
-        self, nodes: Sequence[Nodes], counts: Sequence[int], unit: float = 1.0
-    ) -> None:
-        """Choose the eigenvalue threshold from training images.
-
-        In each image, the number of eigenvalues above this threshold should be the number of
-        clusters in ``counts``. The threshold minimizes the sum of the differences.
-        """
-        self.max_clusters_ = min(2 * max(counts) + 2, *map(len, nodes))
-        most = self.max_clusters_
-        spectra = np.array([self._cut(one, unit).eigenpairs(most)[0] for one in nodes])
-        edges = np.unique(spectra)
-        middles = np.append(0.5 * (edges[1:] + edges[:-1]), edges[0] - 1e-12)
-        errors = [np.abs(np.sum(spectra > t, axis=1) - counts).sum() for t in middles]
-        best = middles[np.flatnonzero(errors == np.min(errors))]
-        self.eigenvalue_threshold_ = float(np.median(best))

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
 from metriclearn.estimators.labelings import (
     list_labelings,
     read_counts,
+    read_known,
     read_labelings,
-    read_parts,
     read_weights,
-    refuse_unlabeled,
 )
 from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
-from metriclearn.estimators.prediction.calibration import Calibration
-from metriclearn.estimators.prediction.states import States
-from metriclearn.estimators.prediction.stream import Streaming, StreamSource
-from metriclearn.oracles.change_points import (
-    ChangePoints,
-    segmentation_oracle,
-)
-from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
-from metriclearn.oracles.segmentation_path import best_penalty
-from metriclearn.problem.forms import LowRankForm, center, cumulative_sums
-from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
-from metriclearn.problem.named_segments import NameScores
+from metriclearn.estimators.scores.confidence import Calibration
+from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
+from metriclearn.estimators.scores.states import States
+from metriclearn.estimators.scores.stream import Streaming
+from metriclearn.oracles.change_points.margins import BoundaryMargins
+from metriclearn.problem.forms import center
+from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.parameters import SWITCH, component, either
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 
 # Number of features shown in a picture.
 _LANES = 3
@@ -119,22 +111,31 @@ class PlottedSegmenter:
 
 
 class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
-    """Predict change-points with a fitted metric ``components_`` and a ``penalty_`` of a segment.
+    """Predict change-points with a fitted ``score_``, a :class:`SegmentScore`.
 
-    Subclasses fit ``components_`` (r, P) and ``penalty_``. Their parameters are ``n_segments``
-    (None or "given") and ``min_size``. :meth:`tune_penalty` sets ``penalty_unit_``.
+    Subclasses fit ``score_``. Their parameters are ``n_segments`` (None or "given") and
+    ``min_size``, which may be raised after fitting.
     """
 
-    penalty_: float | None
-    penalty_unit_: str | None = None
+    score_: SegmentScore
     n_segments: str | None
     min_size: int
     oracle: Oracle | None = None
-    feature_penalty_: FeaturePenalty | None = None
-    name_weights_: Any = None
+
+    # What was learned is read from the score.
+    components_ = property(attrgetter("score_.components"))  # type: ignore[assignment]
+    penalty_ = property(attrgetter("score_.penalty"))
+    feature_penalty_ = property(attrgetter("score_.boundaries"))
+    name_weights_ = property(attrgetter("score_.names"))
+
+    @property
+    def present_score(self) -> SegmentScore:  # type: ignore[override]
+        """The fitted score with the present parameters ``min_size`` and ``oracle``."""
+        check_is_fitted(self)
+        return replace(self.score_, min_size=self.min_size, oracle=self.oracle)
 
     def predict_change_points(
-        self, X: Any, n_segments: Any = None, return_margins: bool = False
+        self, X: Any, n_segments: Any = None, return_margins: bool = False, known: Any = None
     ) -> Any:
         """Return the ends of all segments of every data set, including T, as in ruptures.
 
@@ -149,6 +150,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             Number of segments; by default it follows from ``penalty_``.
         return_margins : bool
             Whether to return the :meth:`boundary_margins`, too.
+        known : partial labels of each array, optional
+            Partial labels of the new recordings: labels in which −1 means unknown, or
+            :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
+            with these labels.
 
         Returns
         -------
@@ -157,14 +162,14 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         """
         SWITCH.check(type(self).__name__, "return_margins", return_margins)
         if return_margins:
-            margins = self.boundary_margins(X, n_segments)
+            margins = self.boundary_margins(X, n_segments, known=known)
             several = isinstance(margins, list)
             return [m.change_points for m in margins] if several else margins.change_points, margins
         data = self.read_data(X)
-        partitions = self.segmented(data, n_segments)
+        partitions = self.segmented(data, n_segments, known)
         return data.as_passed([partition.change_points for partition in partitions])
 
-    def predict(self, X: Any, n_segments: Any = None) -> Any:
+    def predict(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """Return the name of every sample if names were learned, else the number of its segment.
 
         Parameters
@@ -172,18 +177,22 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         X : (T, P) array or sequence of such arrays
         n_segments : int or sequence of int, optional
             Number of segments; by default it follows from ``penalty_``.
+        known : partial labels of each array, optional
+            As for :meth:`predict_change_points`.
 
         Returns
         -------
         (T,) labels, or numbers 0 … K−1, for each data set
         """
         data, weights = self.read_data(X), self.name_weights_
-        partitions = self.segmented(data, n_segments)
+        partitions = self.segmented(data, n_segments, known)
         if weights is None:
             return data.as_passed([partition.labels for partition in partitions])
         return data.as_passed([weights.classes[found.sample_names] for found in partitions])
 
-    def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
+    def boundary_margins(
+        self, X: Any, n_segments: Any = None, tolerance: int | None = None, known: Any = None
+    ) -> Any:
         """Compute exactly how certain every predicted change-point is, in the unit of the penalty.
 
         At the learned penalty, this method takes little more time than two pruned dynamic programs.
@@ -201,6 +210,9 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         tolerance : int, optional
             Change-points at most this many samples apart count as the same. The default is the
             tolerance of the last :meth:`calibrate`, or 0.
+        known : partial labels of each array, optional
+            Only segmentations that agree with these labels are compared, as in
+            :meth:`predict_change_points`.
 
         Returns
         -------
@@ -208,24 +220,18 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             Margins have ``probabilities`` if :meth:`calibrate` was called with this tolerance for
             the current metric and penalty.
         """
-        data = self.read_data(X)
-        known: Calibration | None = getattr(self, "calibration_", None)
-        if known is not None and not (
-            known.penalty == self.penalty_ and np.array_equal(known.components, self.components_)
-        ):
+        data, score = self.read_data(X), self.present_score
+        learned: Calibration | None = getattr(self, "calibration_", None)
+        if learned is not None and not (learned.score and score.agrees_with(learned.score)):
             # The metric has changed since the calibration.
-            known = None
+            learned = None
         if tolerance is None:
-            tolerance = 0 if known is None else known.tolerance
-        program = partial(boundary_margins, min_size=self.min_size, tolerance=tolerance)
+            tolerance = 0 if learned is None else learned.tolerance
         margins: list[BoundaryMargins] = []
-        for result in self.segmented(data, n_segments, program):
-            # The sequence is too short for the program.
-            if isinstance(result, Partition):
-                impossible = np.append(0.0, np.full(result.n_samples - 1, -np.inf))
-                result = BoundaryMargins(result.change_points, np.zeros(0), impossible)
-            if known is not None and tolerance == known.tolerance:
-                result = replace(result, probabilities=known.of(result.losses))
+        for case in zip(data.arrays, *self._given(data, n_segments, known)):
+            result = score.margins(*case, tolerance)
+            if learned is not None and tolerance == learned.tolerance:
+                result = replace(result, probabilities=learned.of(result.losses))
             margins.append(result)
         return data.as_passed(margins)
 
@@ -255,9 +261,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         truths = read_labelings(type(self).__name__, y, data, segments=True)
         given = [truth.n_clusters for truth in truths] if self.n_segments == "given" else None
         margins = self.boundary_margins(data.arrays, given, tolerance)
-        self.calibration_ = Calibration.learn(
-            margins, truths, tolerance, self.components_, self.penalty_
-        )
+        self.calibration_ = Calibration.learn(margins, truths, tolerance, self.score_)
         return self
 
     def tune_penalty(self, X: Any, y: Any, unit: str | None = None) -> Self:
@@ -285,63 +289,19 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
         Returns
         -------
-        self, with a new ``penalty_`` and ``penalty_unit_``
+        self, whose ``score_`` has a new penalty in this unit
 
         Raises
         ------
         ValueError
             If all sequences are too short, or data or labels cannot be used.
         """
-        self.tune_together([self], [(X, y)], unit)
-        return self
-
-    @staticmethod
-    def tune_together(
-        models: Sequence[MahalanobisSegmenter],
-        parts: Sequence[tuple[Any, Any]],
-        unit: str | None = None,
-    ) -> None:
-        """Give several models the same penalty.
-
-        Each model predicts its own part of the data. The penalty with the least mean loss over all
-        parts is chosen.
-
-        Parameters
-        ----------
-        models : sequence of MahalanobisSegmenter
-            Fitted learners with the same parameters, for example the learners of all folds.
-        parts : sequence of (X, y)
-            Recordings and labels, as for :meth:`MahalanobisSegmenter.tune_penalty`. The first pair
-            is for the first model, and so on. There may be fewer pairs than models. All models get
-            the same penalty.
-        unit : None or "variance"
-            As for :meth:`MahalanobisSegmenter.tune_penalty`.
-
-        Raises
-        ------
-        ValueError
-            If all sequences are too short, or data or labels cannot be used.
-        """
-        pairs = read_parts(MahalanobisSegmenter, models, parts)
-        who, forms, known = type(models[0]).__name__, [], []
+        who, data = type(self).__name__, self.read_data(X)
         _UNIT.check(who, "unit", unit)
-        for model, (X, y) in pairs:
-            data, tuned = model.read_data(X), copy.copy(model)
-            truths = read_labelings(who, y, data, segments=True, partial=True)
-            tuned.penalty_, tuned.penalty_unit_ = model.penalty_ or 0.0, unit
-            for form, truth in zip(tuned.segmented(data, None, lambda form: form), truths):
-                if not isinstance(form, Partition):
-                    forms.append(form)
-                    known.append(truth)
-        if not forms:
-            raise ValueError(
-                f"{who} needs a sequence of at least min_size={models[0].min_size} samples to tune "
-                "its penalty, but all are shorter; pass others."
-            )
-        refuse_unlabeled(who, known)
-        penalty, _ = best_penalty(forms, known, min_size=models[0].min_size)
-        for model in models:
-            model.penalty_, model.penalty_unit_ = penalty, unit
+        truths = read_labelings(who, y, data, segments=True, partial=True)
+        penalty, _ = tuned_penalty(who, [self.present_score], [(data.arrays, truths)], unit)
+        self.score_ = self.score_.at(penalty, unit)
+        return self
 
     def fit_states(
         self, X: Any, y: Any, metric: MetricEstimator | None = None, named: bool = True
@@ -368,7 +328,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
         Returns
         -------
-        self, with ``states_``, a :class:`~metriclearn.estimators.prediction.states.States`
+        self, with ``states_``, a :class:`~metriclearn.estimators.scores.states.States`
 
         Raises
         ------
@@ -421,7 +381,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         results = []
         for array, partition, count in zip(data.arrays, partitions, counts):
             penalty = states.penalty
-            if self.penalty_unit_ is not None and not hasattr(self, "states_"):
+            if self.score_.unit is not None and not hasattr(self, "states_"):
                 penalty *= (center(array) @ self.components_.T).var(axis=0).sum() or 1.0
             known = replace(states, penalty=penalty)
             results.append(known.of(array, partition, count, random_state))
@@ -443,90 +403,22 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         weights = read_weights(who, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
 
-    def stream_source(self) -> StreamSource:
-        """Return the parts of this segmenter that a stream needs, such as metric and penalty.
-
-        Raises
-        ------
-        ValueError
-            If there is no penalty, or if the penalty or its features need the whole sequence.
-        """
-        who, behind, ahead = type(self).__name__, 0, 0
-        if self.penalty_ is None:
-            raise ValueError(
-                f"{who} needs a penalty for a stream, whose number of segments is unknown, got "
-                "n_segments='given'; call tune_penalty, or fit with n_segments=None."
-            )
-        if self.penalty_unit_ is not None:
-            raise ValueError(
-                f"{who} needs a penalty in the unit of the data for a stream, as the variance of a "
-                "sequence is not known before its end; call tune_penalty without unit."
-            )
-        if not isinstance(self.oracle, (ChangePoints, type(None))):
-            raise ValueError(
-                f"{who} needs ChangePoints() or None as oracle for a stream, got {self.oracle!r}."
-            )
-        weights, penalty = self.name_weights_, self.feature_penalty_
-        if weights is not None and weights.transitions is not None:
-            raise ValueError(
-                f"{who} needs transitions=False and neighbors_differ=False for a stream, as its "
-                "search has no state for each name."
-            )
-        if weights is not None:
-            behind = ahead = getattr(weights.emissions, "context", -1)
-            if behind < 0:
-                raise ValueError(
-                    f"{who} needs emissions that see a known number of neighbors for a stream, got "
-                    f"{weights.emissions!r}; use NeighborFeatures or FramePosteriors."
-                )
-        if penalty is not None:
-            back, after = penalty.reach()
-            behind, ahead = max(behind, back), max(ahead, after)
-
-        def read(X: NDArray) -> tuple[NDArray, NDArray | None, NDArray | None]:
-            scores = None if weights is None else weights.scores(X)
-            # Return the penalty of a change after each sample. Row t is for the position before
-            # sample t, so the first row is left out.
-            return X, scores, None if penalty is None else penalty.penalties(X)[1:]
-
-        classes = None if weights is None else weights.classes
-        terms = self.components_, self.penalty_, self.min_size, classes
-        return StreamSource(read, *terms, behind, ahead)
-
     def read_data(self, X: Any) -> DataSets:
         """Read data. Single precision is kept, because sums are in double precision anyway."""
         return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
 
-    def segmented(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
-        """Segment every data set. Returns partitions, or the results of ``program`` if it is given.
+    def segmented(self, data: DataSets, n_segments: Any = None, known: Any = None) -> list[Any]:
+        """Segment every data set, as a list of partitions.
 
-        ``program`` is called in place of the oracle: as ``program(form)`` or, if the number of
-        segments is given, as ``program(form, n_segments)``. A warning is given if the oracle
-        returns segments of fewer than two samples on average.
+        A warning is given if the segments have fewer than two samples on average.
         """
-        if n_segments is None and self.penalty_ is None:
-            raise ValueError(
-                f"{type(self).__name__} was fitted with n_segments='given' and has no penalty; "
-                "pass n_segments to predict, or fit with n_segments=None."
-            )
-        who, unknown = type(self).__name__, self.penalty_ is not None
-        counts = read_counts(
-            who, "n_segments", n_segments, data, optional=unknown, min_size=self.min_size
-        )
-        oracle = segmentation_oracle(self.oracle, self.min_size) if program is None else program
-        partitions: list[Any] = []
+        score, who = self.present_score, type(self).__name__
+        partitions: list[Partition] = []
         n_single = 0
-        for X, count in zip(data.arrays, counts):
-            form = self.form(X)
-            if count is not None:
-                partitions.append(oracle(form, int(count)))
-            elif len(X) < self.min_size:  # the data set is one segment
-                partitions.append(segmentation_oracle(None, 1)(form, 1))
-            else:
-                assert self.penalty_ is not None
-                partitions.append(oracle(form.shifted(-self.penalty_)))
-                if program is None and partitions[-1].n_clusters > max(len(X) / 2, _FEW):
-                    n_single += 1
+        for X, count, fact in zip(data.arrays, *self._given(data, n_segments, known)):
+            partitions.append(score.segment(X, count, fact))
+            many = partitions[-1].n_clusters > max(len(X) / 2, _FEW)
+            n_single += count is None and len(X) >= self.min_size and many
         if n_single:
             warnings.warn(
                 f"{who} makes segments of fewer than two samples on average in {n_single} of "
@@ -536,47 +428,16 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             )
         return partitions
 
-    def segmented_at(
-        self, data: DataSets, penalties: Sequence[float], n_segments: Any = None
-    ) -> list[list[Partition]]:
-        """Return the result of :meth:`segmented` for each of several values of ``penalty_``.
-
-        The result for a penalty is a list of partitions. The form of a data set is computed only
-        once. If numbers of segments are given, all penalties have the same result.
-        """
-        free, oracle = copy.copy(self), segmentation_oracle(self.oracle, self.min_size)
-        free.penalty_ = 0.0
-
-        def at_each(form: Any, count: int | None = None) -> list[Partition]:
-            if count is not None:
-                return [oracle(form, count)] * len(penalties)
-            return [oracle(form.shifted(-penalty)) for penalty in penalties]
-
-        found = free.segmented(data, n_segments, at_each)
-        # A data set shorter than min_size is one segment at any penalty.
-        rows = [[row] * len(penalties) if isinstance(row, Partition) else row for row in found]
-        return [list(column) for column in zip(*rows)]
-
-    def form(self, X: NDArray) -> LowRankForm | ChargedForm:
-        """Return the form XBXᵀ of one sequence in the unit of the penalty.
-
-        If penalties of positions or scores of names were learned, the form includes them.
-        """
-        sums, variance = cumulative_sums(X, self.components_), 1.0
-        if self.penalty_unit_ is not None:
-            # Squares may overflow.
-            unit = np.ldexp(1.0, np.frexp(np.abs(sums).max())[1] - 1)
-            sums /= unit
-            variance = np.square(np.diff(sums, axis=0)).sum() / len(X) or 1.0
-            sums /= variance**0.5
-            # For huge units the penalties of positions vanish.
-            with np.errstate(over="ignore"):
-                variance *= unit**2
-        form = LowRankForm(cumulative=sums)
-        if self.feature_penalty_ is not None:
-            return ChargedForm(form, penalties=self.feature_penalty_.penalties(X) / variance)
-        if self.name_weights_ is not None:
-            rows, costs = self.name_weights_.scores(X), self.name_weights_.transitions
-            costs = None if costs is None else costs / variance
-            return ChargedForm(form, names=NameScores.of(rows / variance, None, costs))
-        return form
+    def _given(self, data: DataSets, n_segments: Any, known: Any = None) -> tuple[Any, Any]:
+        """Read the numbers of segments and the labels that a user gives for a prediction."""
+        who, unknown = type(self).__name__, self.penalty_ is not None
+        if n_segments is None and not unknown:
+            raise ValueError(
+                f"{who} was fitted with n_segments='given' and has no penalty; "
+                "pass n_segments to predict, or fit with n_segments=None."
+            )
+        counts = read_counts(
+            who, "n_segments", n_segments, data, optional=unknown, min_size=self.min_size
+        )
+        classes = None if self.name_weights_ is None else self.name_weights_.classes
+        return counts, read_known(who, known, data, classes)

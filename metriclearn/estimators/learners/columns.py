@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.base import clone
 
 from metriclearn.estimators.labelings import read_labeled
-from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.scores.segment_score import SegmentScore
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.running.parameters import component, number
 
 
@@ -91,8 +92,8 @@ class ColumnSegmenter(MahalanobisSegmenter):
         arrays = [array[:, self.start : self.stop] for array in data.arrays]
         fitted.learner_ = clone(self.learner).fit(arrays, truths)
         inner = fitted.learner_.components_
-        fitted.components_ = np.zeros((len(inner), data.n_features))
-        fitted.components_[:, self.start : self.stop] = inner
-        fitted.penalty_ = fitted.learner_.penalty_
+        components = np.zeros((len(inner), data.n_features))
+        components[:, self.start : self.stop] = inner
+        fitted.score_ = SegmentScore(components, fitted.learner_.penalty_, min_size=self.min_size)
         self.__dict__ = fitted.__dict__
         return self

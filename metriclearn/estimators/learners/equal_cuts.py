@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.labelings import read_counts, read_labeled, refuse_unlabeled
-from metriclearn.estimators.prediction.without_metric import SegmenterWithoutMetric
+from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
 from metriclearn.problem.knowledge import fewest_changes
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.oracles.change_points.margins import BoundaryMargins
 from metriclearn.problem.partition import Partition
 
@@ -31,17 +32,15 @@ class Calibration:
         the last loss.
     tolerance : int
         A change-point is true if a true change is at most this many samples away.
-    components : array (r, P)
-    penalty : float or None
-        Metric and penalty of the segmenter that was calibrated. Under another metric or penalty,
+    score : SegmentScore or None
+        The score of the segmenter that was calibrated. Under another metric or penalty,
         change-points get no probabilities.
     """
 
     losses: NDArray[np.float64]
     probabilities: NDArray[np.float64]
     tolerance: int
-    components: NDArray[np.float64]
-    penalty: float | None
+    score: SegmentScore | None = None
 
     @classmethod
     def learn(
@@ -49,8 +48,7 @@ class Calibration:
         margins: Sequence[BoundaryMargins],
         truths: Sequence[Partition],
         tolerance: int,
-        components: NDArray[np.float64],
-        penalty: float | None,
+        score: SegmentScore | None = None,
     ) -> Self:
         """Fit an isotonic regression that predicts from losses whether change-points are true.
 
@@ -68,7 +66,7 @@ class Calibration:
         curve = IsotonicRegression(y_min=0.0, y_max=1.0)
         curve.fit(np.minimum(losses, _LARGEST), np.concatenate(right).astype(np.float64))
         points = curve.X_thresholds_, curve.y_thresholds_
-        return cls(*points, tolerance, np.array(components), penalty)
+        return cls(*points, tolerance, score)
 
     def of(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities of change-points with these losses."""

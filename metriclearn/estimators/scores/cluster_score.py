@@ -1,8 +1,10 @@
-"""The methods that all clustering estimators with a metric have."""
+"""ClusterScore, and the methods that all clustering estimators with a metric have."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,20 +21,89 @@ from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 
 
-class MahalanobisClusterer(LearnedMetric):
-    """Cluster data under a fitted metric ``components_``, with a known K or with a ``penalty_``.
+@dataclass(frozen=True, eq=False)
+class ClusterScore:
+    """The score Tr(XBXᵀM) − λ Tr M of a clustering, and the search for a local maximum.
 
-    Subclasses fit ``components_`` (r, P) and the ``penalty_`` of a cluster, which is None if K is
-    given. Subclasses also fit ``n_clusters_``, which is the K of the training data sets, or None if
-    K differs between them. Their parameters are ``n_clusters`` ("given", a number or None),
+    Attributes
+    ----------
+    components : array (r, P)
+        Lᵀ of the metric B = LLᵀ.
+    penalty : float or None
+        λ; None if the number of clusters has to be given.
+    n_clusters : int or None
+        K of the training data sets if it is the same for all of them, else None.
+    n_init : int
+        Number of starts of K-means or DP-means.
+    random_state : int, RandomState or None
+        Seed of these starts.
+    """
+
+    components: NDArray
+    penalty: float | None
+    n_clusters: int | None = None
+    n_init: int = 10
+    random_state: Any = None
+
+    def at(self, penalty: float | None) -> Self:
+        """Return the same score with another penalty."""
+        return replace(self, penalty=penalty)
+
+    def cluster(self, X: NDArray, count: int | None = None) -> Partition:
+        """Cluster a table, with ``count`` clusters if this number is given."""
+        some = len(self.components) > 0
+        Z = center(X) @ self.components.T if some else np.zeros((len(X), 1))
+        return self._penalized(Z) if count is None else self._k_means(Z, int(count))
+
+    def _k_means(self, Z: NDArray, count: int) -> Partition:
+        """Find exactly K clusters. Equal samples stay together if there are K different samples."""
+        means = KMeans(count, n_init=self.n_init, random_state=self.random_state)
+        clusters = Partition.from_labels(means.fit_predict(Z))
+        if clusters.n_clusters == count:
+            return clusters
+        distinct, first, codes = np.unique(Z, axis=0, return_index=True, return_inverse=True)
+        merged = with_clusters(clusters.labels[first], distinct, min(count, len(distinct)))
+        return with_clusters(merged.labels[codes.ravel()], Z, count)
+
+    def _penalized(self, Z: NDArray) -> Partition:
+        """Find a partition M for which Tr ZZᵀM − λ Tr M is large."""
+        assert self.penalty is not None
+        form = LowRankForm(Z, shift=-self.penalty)
+        penalized = DPMeans(
+            self.penalty,
+            order="farthest-first",
+            n_init=self.n_init,
+            random_state=self.random_state,
+        )
+        best = max(
+            Partition.from_labels(penalized.fit_predict(Z)), LocalSearch()(form), key=form.at
+        )
+        # More clusters would separate equal samples.
+        most = len(np.unique(Z, axis=0))
+        while best.n_clusters < most:
+            finer = self._k_means(Z, best.n_clusters + 1)
+            if form.at(finer) <= form.at(best):
+                break
+            best = finer
+        return best
+
+
+class MahalanobisClusterer(LearnedMetric):
+    """Cluster data with a fitted ``score_``, a :class:`ClusterScore`.
+
+    Subclasses fit ``score_``. Their parameters are ``n_clusters`` ("given", a number or None),
     ``n_init`` and ``random_state``.
     """
 
-    penalty_: float | None
-    n_clusters_: int | None
+    score_: ClusterScore
     n_clusters: str | int | None
     n_init: int
     random_state: int | np.random.RandomState | None
+
+    # What was learned is read from the score.
+    components_ = property(attrgetter("score_.components"))  # type: ignore[assignment]
+    penalty_ = property(attrgetter("score_.penalty"))
+    n_clusters_ = property(attrgetter("score_.n_clusters"))
 
     def predict(self, X: Any, n_clusters: Any = None) -> Any:
         """Return the cluster of every sample, (T,) for each data set, numbered by first appearance.
@@ -83,41 +154,5 @@ class MahalanobisClusterer(LearnedMetric):
                 )
         who, unknown = type(self).__name__, self.penalty_ is not None
         counts = read_counts(who, "n_clusters", n_clusters, data, optional=unknown)
-        return [self._cluster_one(X, count) for X, count in zip(data.arrays, counts)]
-
-    def _cluster_one(self, X: NDArray, count: int | None) -> Partition:
-        some = len(self.components_) > 0
-        Z = center(X) @ self.components_.T if some else np.zeros((len(X), 1))
-        return self._penalized(Z) if count is None else self._k_means(Z, int(count))
-
-    def _k_means(self, Z: NDArray, count: int) -> Partition:
-        """Find exactly K clusters. Equal samples stay together if there are K different samples."""
-        means = KMeans(count, n_init=self.n_init, random_state=self.random_state)
-        clusters = Partition.from_labels(means.fit_predict(Z))
-        if clusters.n_clusters == count:
-            return clusters
-        distinct, first, codes = np.unique(Z, axis=0, return_index=True, return_inverse=True)
-        merged = with_clusters(clusters.labels[first], distinct, min(count, len(distinct)))
-        return with_clusters(merged.labels[codes.ravel()], Z, count)
-
-    def _penalized(self, Z: NDArray) -> Partition:
-        """Find a partition M for which Tr ZZᵀM − λ Tr M is large."""
-        assert self.penalty_ is not None
-        form = LowRankForm(Z, shift=-self.penalty_)
-        penalized = DPMeans(
-            self.penalty_,
-            order="farthest-first",
-            n_init=self.n_init,
-            random_state=self.random_state,
-        )
-        best = max(
-            Partition.from_labels(penalized.fit_predict(Z)), LocalSearch()(form), key=form.at
-        )
-        # More clusters would separate equal samples.
-        most = len(np.unique(Z, axis=0))
-        while best.n_clusters < most:
-            finer = self._k_means(Z, best.n_clusters + 1)
-            if form.at(finer) <= form.at(best):
-                break
-            best = finer
-        return best
+        score = replace(self.score_, n_init=self.n_init, random_state=self.random_state)
+        return list(map(score.cluster, data.arrays, counts))

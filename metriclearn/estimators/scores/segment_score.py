@@ -1,0 +1,260 @@
+"""SegmentScore: the frozen value with which every fitted segmenter predicts.
+
+Prediction, given counts, known labels, margins, tuned penalties and streams are functions of this
+value. A fit makes it, and nothing changes it: another penalty is another value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.estimators.labelings import refuse_unlabeled
+from metriclearn.oracles.change_points import (
+    ChangePoints,
+    ConstrainedChangePoints,
+    segmentation_oracle,
+)
+from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
+from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.problem.forms import LowRankForm, cumulative_sums
+from metriclearn.problem.losses import ChargedForm
+from metriclearn.problem.named_segments import NameScores
+from metriclearn.problem.partition import Partition
+
+Form = LowRankForm | ChargedForm
+
+
+class Reading(NamedTuple):
+    """The parts of a recording that a score sees.
+
+    Attributes
+    ----------
+    rows : array (T, Q)
+        The rows of the metric.
+    names : array (T, C) or None
+        The score of every name in every sample, if names were learned.
+    boundaries : array (T + 1,) or None
+        The penalty of a change at every position, if such penalties were learned.
+    """
+
+    rows: NDArray
+    names: NDArray | None
+    boundaries: NDArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentScore:
+    """The score of a segmentation into segments (s, u] with names c.
+
+    The score is Σ [‖S_u − S_s‖²_B / (u−s) + Σ_{t in (s,u]} ⟨W_c, φ_t⟩ − λ] minus the learned
+    penalties of changes. S are the cumulative sums of the rows that ``view`` gives.
+
+    Attributes
+    ----------
+    components : array (r, Q)
+        Lᵀ of the metric B = LLᵀ.
+    penalty : float or None
+        λ; None if the number of segments has to be given.
+    unit : None or "variance"
+        With None, the penalty is a squared distance. With "variance", it is multiplied by the
+        variance of each recording under the metric.
+    min_size : int
+        Smallest number of samples in a segment.
+    names : NameWeights or None
+        The scores of names, if names were learned.
+    boundaries : FeaturePenalty or None
+        The penalties of changes, if they were learned.
+    view : fitted view or None
+        Converts a recording to the rows of the metric.
+    oracle : Oracle or None
+        Replaces the exact search for segmentations that need not agree with labels.
+    """
+
+    components: NDArray
+    penalty: float | None
+    unit: str | None = None
+    min_size: int = 1
+    names: Any = None
+    boundaries: Any = None
+    view: Any = None
+    oracle: Any = None
+
+    def at(self, penalty: float | None, unit: str | None = None) -> Self:
+        """Return the same score with another penalty."""
+        return replace(self, penalty=penalty, unit=unit)
+
+    def agrees_with(self, other: SegmentScore) -> bool:
+        """Tell whether both scores have the same metric, names and penalty."""
+        coefs: Any = [None if one.names is None else one.names.coef for one in (self, other)]
+        return (
+            (self.penalty, self.unit) == (other.penalty, other.unit)
+            and np.array_equal(self.components, other.components)
+            and np.array_equal(*coefs)
+        )
+
+    def read(self, X: NDArray) -> Reading:
+        """Compute the rows, scores of names and penalties of changes of a recording."""
+        rows = X if self.view is None else self.view.transform([X])[0]
+        names = None if self.names is None else self.names.scores(rows)
+        penalties = None if self.boundaries is None else self.boundaries.penalties(rows)
+        return Reading(rows, names, penalties)
+
+    def form(self, X: NDArray) -> Form:
+        """Return the form A of a recording in the unit of the penalty, without the penalty λ."""
+        return self.form_of(self.read(X))
+
+    def form_of(self, reading: Reading) -> Form:
+        """Return the form of a recording that has been read."""
+        sums, variance = cumulative_sums(reading.rows, self.components), 1.0
+        if self.unit is not None:
+            # Squares may overflow.
+            unit = np.ldexp(1.0, np.frexp(np.abs(sums).max())[1] - 1)
+            sums /= unit
+            variance = np.square(np.diff(sums, axis=0)).sum() / len(reading.rows) or 1.0
+            sums /= variance**0.5
+            # For huge units the penalties of positions vanish.
+            with np.errstate(over="ignore"):
+                variance *= unit**2
+        form = LowRankForm(cumulative=sums)
+        if reading.boundaries is not None:
+            return ChargedForm(form, penalties=reading.boundaries / variance)
+        if reading.names is not None:
+            costs = self.names.transitions
+            costs = None if costs is None else costs / variance
+            return ChargedForm(form, names=NameScores.of(reading.names / variance, None, costs))
+        return form
+
+    def segment(self, X: NDArray, count: int | None = None, known: Any = None) -> Partition:
+        """Find the best segmentation of a recording, see :meth:`best`."""
+        return self.best(self.form(X), count, known)
+
+    def best(self, form: Form, count: int | None = None, known: Any = None) -> Partition:
+        """Find the best segmentation of a form.
+
+        Parameters
+        ----------
+        form : LowRankForm or ChargedForm
+            The form of a recording, without the penalty.
+        count : int, optional
+            Number of segments; by default it follows from the penalty.
+        known : PartialPartition, optional
+            Only segmentations that agree with these labels are candidates.
+        """
+        form, count, min_size = self._posed(form, count)
+        if known is not None:
+            return ConstrainedChangePoints(min_size)(form, count, known)
+        oracle = segmentation_oracle(None if min_size < self.min_size else self.oracle, min_size)
+        return oracle(form) if count is None else oracle(form, count)
+
+    def margins(
+        self, X: NDArray, count: int | None = None, known: Any = None, tolerance: int = 0
+    ) -> BoundaryMargins:
+        """Compute how certain every change of the best segmentation is, by an exact search.
+
+        ``count`` and ``known`` are as for :meth:`best`. Changes at most ``tolerance`` samples apart
+        count as the same.
+        """
+        form, count, min_size = self._posed(self.form(X), count)
+        if min_size < self.min_size and known is None:
+            ends = np.array([form.n_samples])
+            impossible = np.append(0.0, np.full(form.n_samples - 1, -np.inf))
+            return BoundaryMargins(ends, np.zeros(0), impossible)
+        return boundary_margins(form, count, known, min_size=min_size, tolerance=tolerance)
+
+    def _posed(self, form: Form, count: int | None) -> tuple[Form, int | None, int]:
+        """Return the form with the penalty, the number of segments, and their smallest size.
+
+        A recording that is shorter than ``min_size`` is one segment at any penalty.
+        """
+        if count is not None:
+            return form, int(count), self.min_size
+        if form.n_samples < self.min_size:
+            return form, 1, 1
+        assert self.penalty is not None
+        return form.shifted(-self.penalty), None, self.min_size
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """Samples before and after a sample that its reading depends on; None: all samples."""
+        first = (0, 0) if self.view is None else self.view.reach
+        later = [part.reach for part in (self.names, self.boundaries) if part is not None]
+        if first is None or None in later:
+            return None
+        back, ahead = np.max([(0, 0), *later], axis=0).tolist()
+        return first[0] + back, first[1] + ahead
+
+    def refusal_of_streams(self) -> str | None:
+        """Return what this score lacks for a stream and the remedy; None if it lacks nothing."""
+        if self.penalty is None:
+            return (
+                "a penalty for a stream, whose number of segments is unknown, got "
+                "n_segments='given'; call tune_penalty, or fit with n_segments=None."
+            )
+        if self.unit is not None:
+            return (
+                "a penalty in the unit of the data for a stream, as the variance of a sequence is "
+                "not known before its end; call tune_penalty without unit."
+            )
+        if not isinstance(self.oracle, (ChangePoints, type(None))):
+            return f"ChangePoints() or None as oracle for a stream, got {self.oracle!r}."
+        if self.names is not None and self.names.transitions is not None:
+            return (
+                "transitions=False and neighbors_differ=False for a stream, as its search has no "
+                "state for each name."
+            )
+        for part in (self.view, self.names, self.boundaries):
+            if part is not None and part.reach is None:
+                return part.refusal_of_streams()
+        return None
+
+
+def tuned_penalty(
+    who: str,
+    scores: Sequence[SegmentScore],
+    parts: Sequence[tuple[Sequence[NDArray], Sequence[Any]]],
+    unit: str | None = None,
+) -> tuple[float, float]:
+    """Find the penalty with the least mean loss, for scores that have the same penalty.
+
+    The minimum is exact, except in rare cases with partial labels, see
+    :func:`~metriclearn.best_penalty`.
+
+    Parameters
+    ----------
+    who : str
+        Name used in errors.
+    scores : sequence of SegmentScore
+    parts : sequence of (arrays, truths)
+        The recordings that each score segments, and their labels. Recordings that are shorter than
+        the smallest segment are ignored.
+    unit : None or "variance"
+        The unit of the penalty.
+
+    Returns
+    -------
+    penalty, loss : float
+
+    Raises
+    ------
+    ValueError
+        If all recordings are too short, or if no label is known.
+    """
+    min_size = scores[0].min_size
+    forms, known = [], []
+    for score, (arrays, truths) in zip(scores, parts):
+        for array, truth in zip(arrays, truths):
+            if len(array) >= min_size:
+                forms.append(score.at(None, unit).form(array))
+                known.append(truth)
+    if not forms:
+        raise ValueError(
+            f"{who} needs a sequence of at least min_size={min_size} samples to tune its penalty, "
+            "but all are shorter; pass others."
+        )
+    refuse_unlabeled(who, known)
+    return best_penalty(forms, known, min_size=min_size)
