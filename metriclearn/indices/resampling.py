@@ -8,14 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import differs, label_arrays, label_codes
 from metriclearn.indices.information import variation_of_information
-from metriclearn.running.parameters import component, either, needs, number, real_array
+from metriclearn.running.parameters import (
+    LIST,
+    Jobs,
+    Of,
+    OneOf,
+    RandomState,
+    Whole,
+    needs,
+    real_array,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,20 +105,20 @@ class Stability:
         return figure
 
 
-@needs(
-    estimator=component("fit_predict", "KMeans()"),
-    n_bootstrap=number(2, whole=True),
-    compare=either("reference", "pairwise"),
-)
+@needs
 def stability(
-    estimator: Any,
+    estimator: Annotated[Any, Of("fit_predict", "KMeans()")],
     X: ArrayLike,
     *,
-    n_bootstrap: int = 100,
-    distance: Distance = variation_of_information,
-    compare: Literal["reference", "pairwise"] = "reference",
-    n_jobs: int | None = None,
-    random_state: int | np.random.Generator | None = 0,
+    n_bootstrap: Annotated[int, Whole(2)] = 100,
+    distance: Annotated[
+        Distance, Of("__call__", "variation_of_information")
+    ] = variation_of_information,
+    compare: Annotated[
+        Literal["reference", "pairwise"], OneOf("reference", "pairwise")
+    ] = "reference",
+    n_jobs: Jobs = None,
+    random_state: RandomState = 0,
 ) -> Stability:
     """Measure the bootstrap stability of a clustering method.
 
@@ -169,10 +178,12 @@ def stability(
     return Stability(np.array(distances), labelings, reference, name)
 
 
-@needs()
+@needs
 def stability_pairwise(
-    labelings: Sequence[Any],
-    distance: Distance = variation_of_information,
+    labelings: Annotated[Sequence[Any], LIST],
+    distance: Annotated[
+        Distance, Of("__call__", "variation_of_information")
+    ] = variation_of_information,
     *,
     absent: Hashable = None,
 ) -> list[float]:
@@ -205,11 +216,13 @@ def stability_pairwise(
     return [distance(*_common(a, b, absent)) for a, b in combinations(labelings, 2)]
 
 
-@needs()
+@needs
 def stability_reference(
     reference: Any,
-    labelings: Sequence[Any],
-    distance: Distance = variation_of_information,
+    labelings: Annotated[Sequence[Any], LIST],
+    distance: Annotated[
+        Distance, Of("__call__", "variation_of_information")
+    ] = variation_of_information,
     *,
     absent: Hashable = None,
 ) -> list[float]:

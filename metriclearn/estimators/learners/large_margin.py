@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import copy
 import logging
+import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
-from numbers import Real
 from operator import attrgetter
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,13 +41,14 @@ from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
 from metriclearn.running.parameters import (
-    Needs,
+    Each,
+    Jobs,
+    Of,
+    OneOf,
+    Real,
+    Verbose,
     check_parameters,
-    component,
-    either,
-    number,
     refuse_unknown,
-    several,
 )
 from metriclearn.solvers.base import Callback, Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
@@ -85,6 +86,8 @@ _CONCERNS = {
 # of the Euclidean metric times the second.
 _HARDLY_BETTER, _WORSE = 0.95, 1.1
 
+REGULARIZER = Of((Regularizer, ConvexExpression), "L1()")
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LargeMarginLearner(LearnedMetric, ABC):
@@ -94,29 +97,20 @@ class LargeMarginLearner(LearnedMetric, ABC):
     this problem is convex. Every subclass defines the property ``task``.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "metric": component(Metric, "DiagonalMetric()"),
-        "regularizer": component((Regularizer, ConvexExpression), "L1()"),
-        "solver": component(Solver, "BundleDual()"),
-        "callbacks": several(
-            component(Callback, "EarlyStopping"), "callbacks with the methods on_round and on_end"
-        ),
-        "penalty": either("learned", number()),
-        "loss_scale": number(1e-50),
-        "alternation": component(Alternation, "Alternation()"),
-    }
-
-    metric: Metric
-    regularizer: Regularizer
-    solver: Solver
-    penalty: str | float | FeaturePenalty = "learned"
-    loss_scale: float = 1.0
+    metric: Annotated[Metric, Of(Metric, "DiagonalMetric()")]
+    regularizer: Annotated[Regularizer, REGULARIZER]
+    solver: Annotated[Solver, Of(Solver, "BundleDual()")]
+    penalty: Annotated[str | float | FeaturePenalty, OneOf("learned", Real())] = "learned"
+    loss_scale: Annotated[float, Real(1e-50)] = 1.0
     standardize: bool = True
-    alternation: Alternation = Alternation()  # noqa: RUF009
-    callbacks: Sequence[Callback] = ()
-    n_jobs: int | None = None
-    executor: Executor | None = None
-    verbose: bool | None = None
+    alternation: Annotated[Alternation, Of(Alternation, "Alternation()")] = Alternation()  # noqa: RUF009
+    callbacks: Annotated[
+        Sequence[Callback],
+        Each(Of(Callback, "EarlyStopping"), "callbacks with the methods on_round and on_end"),
+    ] = ()
+    n_jobs: Jobs = None
+    executor: Annotated[Executor | None, Of("each", "DaskExecutor()", optional=True)] = None
+    verbose: Verbose = None
 
     scale_: NDArray = field(init=False)
     solution_: Solution = field(init=False)
@@ -218,9 +212,9 @@ def read_training(
     check_parameters(learner)
     who, training = type(learner).__name__, learner.task.read(X, y)
     data, truths = training.data, training.truths
-    numbers = None if groups is None else read_groups(who, groups, len(truths))
+    numbered = None if groups is None else read_groups(who, groups, len(truths))
     if sample_weight is None:
-        return replace(training, groups=numbers)
+        return replace(training, groups=numbered)
     weights: Any = read_weights(who, sample_weight, len(truths))
     used = np.flatnonzero(weights)
     return replace(
@@ -228,7 +222,7 @@ def read_training(
         data=data.subset(used),
         truths=list(compress(truths, weights)),
         weights=weights[used] / weights.max(),
-        groups=None if numbers is None else numbers[used],
+        groups=None if numbered is None else numbered[used],
     )
 
 
@@ -279,7 +273,7 @@ def state_problem(learner: LargeMarginLearner, training: Training) -> Statement:
     unit = 1.0 if learner.standardize else float(scale.min())
     parts, extra = task.terms(training, unit)
     penalty = 0.0 if task.count_is_given else learner.penalty
-    learns_penalty = not isinstance(penalty, Real)
+    learns_penalty = not isinstance(penalty, numbers.Real)
     cone = MetricCone(parts["features"].metric, training.data.n_features, learns_penalty, unit)
     terms = HingeTerms(
         **parts,
@@ -402,7 +396,7 @@ def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str 
     small = lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (learner.penalty_ or 0.0)
     # Without standardization, "small" depends on the unit of the data.
     if not scaled.any() or (learner.standardize and small):
-        fixed = not learner.task.count_is_given and isinstance(learner.penalty, Real)
+        fixed = not learner.task.count_is_given and isinstance(learner.penalty, numbers.Real)
         return "fixed" if fixed else "metric"
     if learner.penalty == "learned" and learner.penalty_ == 0.0:
         return "penalty"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from metriclearn.estimators.learners.change_points import (
     ChangePointMetricLearner,
     Segmentations,
 )
+from metriclearn.estimators.learners.large_margin import REGULARIZER
 from metriclearn.estimators.learners.task import Training
 from metriclearn.estimators.names.emissions import NameWeights, NeighborFeatures
 from metriclearn.estimators.names.probabilities import NameCalibration
@@ -35,7 +36,7 @@ from metriclearn.problem.named_segments import (
     named_truths,
 )
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import SWITCH, Needs, component, either, number
+from metriclearn.running.parameters import Of, OneOf, Real
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
@@ -113,21 +114,14 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     ['left', 'right', 'waggle']
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        **ChangePointMetricLearner.PARAMETERS,
-        "penalty": either("learned", number()),
-        "emissions": component("held_out", "NeighborFeatures()"),
-        "name_loss": either(None, number()),
-        "transitions": SWITCH,
-        "neighbors_differ": SWITCH,
-    }
-
-    metric: Metric = FullMetric()  # noqa: RUF009
-    regularizer: Regularizer = SquaredFrobenius(1e-2)  # noqa: RUF009
-    emissions: Any = NeighborFeatures()  # noqa: RUF009
-    name_loss: float | None = None
+    metric: Annotated[Metric, Of(Metric, "DiagonalMetric()")] = FullMetric()  # noqa: RUF009
+    regularizer: Annotated[Regularizer, REGULARIZER] = SquaredFrobenius(1e-2)  # noqa: RUF009
+    emissions: Annotated[Any, Of("held_out", "NeighborFeatures()")] = NeighborFeatures()  # noqa: RUF009
+    name_loss: Annotated[float | None, OneOf(None, Real())] = None
     transitions: bool = False
     neighbors_differ: bool = False
+    _: KW_ONLY
+    penalty: Annotated[str | float, OneOf("learned", Real())] = "learned"
 
     @property
     def classes_(self) -> NDArray:

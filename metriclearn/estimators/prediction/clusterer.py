@@ -17,6 +17,7 @@ from metriclearn.oracles.rounding import with_clusters
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import RandomState
 
 
 class MahalanobisClusterer(LearnedMetric):
@@ -32,7 +33,7 @@ class MahalanobisClusterer(LearnedMetric):
     n_clusters_: int | None
     n_clusters: str | int | None
     n_init: int
-    random_state: int | np.random.RandomState | None
+    random_state: RandomState
 
     def predict(self, X: Any, n_clusters: Any = None) -> Any:
         """Return the cluster of every sample, (T,) for each data set, numbered by first appearance.

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,7 +37,7 @@ from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.parameters import SWITCH, component, either
+from metriclearn.running.parameters import SWITCH, Of, OneOf
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,8 +48,11 @@ if TYPE_CHECKING:
 _LANES = 3
 # Sequences with at most this many segments cause no warning.
 _FEW = 5
-_METRIC = component("fit", "ClusteringMetricLearner()", optional=True)
-_UNIT = either(None, "variance")
+_METRIC = Of("fit", "ClusteringMetricLearner()", optional=True)
+_UNIT = OneOf(None, "variance")
+GivenSegments = Annotated[
+    str | None, OneOf(None, "given", remedy="; a number of segments is passed to predict")
+]
 
 
 class PlottedSegmenter:
