@@ -37,7 +37,7 @@ from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.named_segments import named_truths
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import replacing
-from metriclearn.running.callbacks import Callback
+from metriclearn.running.callbacks import Callbacks
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import (
     CheckpointPath,
@@ -201,17 +201,12 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     weight_decay: Annotated[float, Real()] = 1e-2
     augmentations: Annotated[
         Sequence[Callable[..., Any]],
-        Each(
-            Needs("an augmentation", callable), "augmentations (recordings, random) -> recordings"
-        ),
+        Each(Needs("", callable), "augmentations (recordings, random) -> recordings"),
     ] = ()
     validation: Annotated[float, Real(0.0, 0.9)] = 0.0
     patience: Annotated[int, Whole(1)] = 10
     checkpoint: CheckpointPath = None
-    callbacks: Annotated[
-        Sequence[Callback],
-        Each(Of(Callback, "EarlyStopping"), "callbacks with the methods on_round and on_end"),
-    ] = ()
+    callbacks: Callbacks = ()
     device: Device = "cpu"
     n_jobs: Jobs = None
     random_state: RandomState = None

@@ -29,7 +29,7 @@ from metriclearn.running.parameters import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Distance = Callable[..., float]
+Distance = Annotated[Callable[..., float], Of("__call__", "variation_of_information")]
 _ABSENT = -1
 
 
@@ -111,9 +111,7 @@ def stability(
     X: ArrayLike,
     *,
     n_bootstrap: Annotated[int, Whole(2)] = 100,
-    distance: Annotated[
-        Distance, Of("__call__", "variation_of_information")
-    ] = variation_of_information,
+    distance: Distance = variation_of_information,
     compare: Annotated[
         Literal["reference", "pairwise"], OneOf("reference", "pairwise")
     ] = "reference",
@@ -181,9 +179,7 @@ def stability(
 @needs
 def stability_pairwise(
     labelings: Annotated[Sequence[Any], LIST],
-    distance: Annotated[
-        Distance, Of("__call__", "variation_of_information")
-    ] = variation_of_information,
+    distance: Distance = variation_of_information,
     *,
     absent: Hashable = None,
 ) -> list[float]:
@@ -220,9 +216,7 @@ def stability_pairwise(
 def stability_reference(
     reference: Any,
     labelings: Annotated[Sequence[Any], LIST],
-    distance: Annotated[
-        Distance, Of("__call__", "variation_of_information")
-    ] = variation_of_information,
+    distance: Distance = variation_of_information,
     *,
     absent: Hashable = None,
 ) -> list[float]:

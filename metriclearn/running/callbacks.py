@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol, runtime_checkable
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from tqdm import tqdm
 
-from metriclearn.running.parameters import Real, Whole, check_parameters
+from metriclearn.running.parameters import Each, Of, Real, Whole, check_parameters
 
 _SECONDS = Real()
 
@@ -59,6 +59,12 @@ class Callback(Protocol):
     def on_end(self, solution: Any) -> None:
         """Called once at the end, with the :class:`~metriclearn.solvers.base.Solution`."""
         return None
+
+
+Callbacks = Annotated[
+    Sequence[Callback],
+    Each(Of(Callback, "EarlyStopping"), "callbacks with the methods on_round and on_end"),
+]
 
 
 class ProgressBar(Callback):

@@ -403,28 +403,29 @@ def requirements(thing: Any) -> Mapping[str, Needs | None]:
     """
     found = _READ.get(thing)
     if found is None:
-        rows: dict[str, Needs | None] = {}
+        kinds: dict[str, tuple[Any, dict[str, Any]]] = {}
         for part in reversed(thing.__mro__) if isinstance(thing, type) else [thing]:
             own = vars(part)
-            written = "__init__" in own and "__dataclass_fields__" not in own
-            rows |= _annotated(unwrap(own["__init__"]) if written else part)
-        found = _READ[thing] = {name: rows.get(name) for name in signature(thing).parameters}
+            if "__init__" in own and "__dataclass_fields__" not in own:
+                part = unwrap(own["__init__"])
+            known = getattr(sys.modules.get(getattr(part, "__module__", "")), "__dict__", {})
+            kinds |= {name: (kind, known) for name, kind in get_annotations(part).items()}
+        names = signature(thing).parameters
+        found = {name: _requirement(*kinds.get(name, (None, {}))) for name in names}
+        _READ[thing] = found
     return found
 
 
-def _annotated(thing: Any) -> dict[str, Needs | None]:
-    """Read the requirements in the annotations of one class, without its bases, or function."""
-    known = getattr(sys.modules.get(getattr(thing, "__module__", "")), "__dict__", {})
-    rows = {}
-    for name, kind in get_annotations(thing).items():
-        if isinstance(kind, str):
-            try:
-                kind = eval(kind, known)
-            except Exception:  # a type that only type checkers import, so without a requirement
-                kind = None
-        found = [one for one in getattr(kind, "__metadata__", ()) if isinstance(one, Needs)]
-        rows[name] = found[0] if found else SWITCH if kind is bool else None
-    return rows
+def _requirement(kind: Any, known: dict[str, Any]) -> Needs | None:
+    """Read the requirement in an annotation, which may be a text of ``known`` names."""
+    if isinstance(kind, str):
+        try:
+            kind = eval(kind, known)
+        except Exception:  # a type that only type checkers import, so without a requirement
+            return None
+    if kind is bool:
+        return SWITCH
+    return next((one for one in getattr(kind, "__metadata__", ()) if isinstance(one, Needs)), None)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -14,7 +14,6 @@ import logging
 import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,7 +40,6 @@ from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
 from metriclearn.running.parameters import (
-    Each,
     Jobs,
     Of,
     OneOf,
@@ -50,7 +48,7 @@ from metriclearn.running.parameters import (
     check_parameters,
     refuse_unknown,
 )
-from metriclearn.solvers.base import Callback, Problem, Solution, Solver
+from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
@@ -104,10 +102,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     loss_scale: Annotated[float, Real(1e-50)] = 1.0
     standardize: bool = True
     alternation: Annotated[Alternation, Of(Alternation, "Alternation()")] = Alternation()  # noqa: RUF009
-    callbacks: Annotated[
-        Sequence[Callback],
-        Each(Of(Callback, "EarlyStopping"), "callbacks with the methods on_round and on_end"),
-    ] = ()
+    callbacks: Callbacks = ()
     n_jobs: Jobs = None
     executor: Annotated[Executor | None, Of("each", "DaskExecutor()", optional=True)] = None
     verbose: Verbose = None
