@@ -37,7 +37,7 @@ from metriclearn.estimators.learners.alternation import (
 from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
-from metriclearn.running.callbacks import ProgressBar
+from metriclearn.running.callbacks import Callbacks, ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
 from metriclearn.running.parameters import (
     Jobs,
