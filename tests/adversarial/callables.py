@@ -26,7 +26,7 @@ from sklearn.utils import get_tags
 import metriclearn as ml
 from metriclearn.datasets import LabeledSequences
 from metriclearn.features.media.audio import AudioFeatures
-from metriclearn.running.parameters import requirements
+from metriclearn.running.parameters import Of, requirements
 
 _RANDOM = np.random.default_rng(0)
 LABELS = np.repeat([0, 1, 2], 4)
@@ -326,7 +326,7 @@ def _slot(component: Any) -> tuple[type, str] | None:
     for kind in (ml.ChangePointMetricLearner, ml.ClusteringMetricLearner, *public().values()):
         rows = requirements(kind) if hasattr(kind, "fit") else {}
         for name, row in rows.items():
-            if row is not None and "such as" in row.words and row.accepts(component):
+            if isinstance(row, Of) and row.accepts(component):
                 return kind, name
     return None
 
